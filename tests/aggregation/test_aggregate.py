@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import signal
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from discreet import Box, Local, LocalKernel, NonPrivate, Partition, SimulatedNoise
@@ -15,9 +19,10 @@ from discreet.aggregation.aggregate import Aggregated, aggregate
 from discreet.aggregation.datasets import write_reports
 from discreet.aggregation.tasks import BUCKETS, buckets_of
 from discreet.codec import encode
-from discreet.experiments.engine import Engine
+from discreet.experiments.workers import Engine
 from discreet.learners.baselines.gradients.learner import PrivateLinear
 from discreet.learners.messages import Reports
+from discreet.privacy import SecureNoise
 from discreet.validation import InvalidInput
 
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
@@ -122,7 +127,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
 def test_engines_do_what_processes_do(engine: Engine, tmp_path: Path) -> None:
-    for package in {"spark": ["pyspark", "joblibspark"]}.get(engine, [engine]):
+    for package in {"spark": ["pyspark"]}.get(engine, [engine]):
         pytest.importorskip(package)
     one, other = begun(), begun()
     paths = written(tmp_path / "a", split(made(one, PEOPLE, 1), 5, 1))
@@ -204,16 +209,85 @@ def test_what_is_damaged_is_left_out_if_asked(tmp_path: Path) -> None:
     assert "4 parts were damaged and left out" in result.sentence
 
 
-def test_reports_that_nobody_can_have_made_are_refused_as_a_whole(tmp_path: Path) -> None:
+def test_reports_that_nobody_can_have_made_are_found_and_named(tmp_path: Path) -> None:
     learner = begun()
     reports = made(learner, 100, 1)
     places = np.array(reports.places)  # type: ignore[attr-defined]
     places[17] = 10**6
-    paths = written(tmp_path / "a", [replace(reports, places=places)])  # type: ignore[call-arg]
+    forged = replace(reports, places=places)  # type: ignore[call-arg]
+    paths = written(tmp_path / "a", [made(learner, 50, 2), forged])
     before = sums(learner)
-    with pytest.raises(InvalidInput, match=r"cannot be summed: reports had .* outside 0 \.\."):
+    said = r"row group 0 of .*part-1.parquet: reports had .* outside 0 \.\."
+    with pytest.raises(InvalidInput, match=said):
         aggregate(learner, paths)
     assert sums(learner) == before
+    result = aggregate(learner, paths, skip_damaged=True)
+    assert (result.added, len(result.damaged)) == (50, 1)
+
+
+def test_of_a_file_only_the_damaged_row_groups_are_left_out(tmp_path: Path) -> None:
+    learner, same = begun(Partition), begun(Partition)
+    good = [made(learner, 100, seed) for seed in (1, 2)]
+    unknown = replace(made(learner, 10, 3), policy_version=7)
+    path = tmp_path / "mixed.parquet"
+    write_reports(path, [good[0], unknown, good[1]])
+    result = aggregate(learner, [path], skip_damaged=True)
+    assert result.damaged == (
+        f"row group 1 of {path}: it names the policy versions [7], and the learner has published "
+        "0 to 0; give it the learner that published them.",
+    )
+    assert (
+        result.sentence
+        == "200 of 200 reports in 1 files were added; 1 parts were damaged and left out."
+    )
+    aggregate(same, written(tmp_path / "a", good))
+    assert sums(learner) == sums(same)
+
+
+def changed(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """The file with other columns and the same metadata."""
+    table = pq.read_table(path)
+    pq.write_table(change(table).replace_schema_metadata(table.schema.metadata), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.drop_columns(["ticket"]), "it has no column ticket"),
+        (
+            lambda table: table.set_column(0, "policy_version", pa.array(["0"] * 20)),
+            "column policy_version was string; it must be int32",
+        ),
+        (
+            lambda table: table.set_column(1, "ticket", pa.array([None] * 20, pa.int64())),
+            "column ticket has 20 missing values",
+        ),
+        (lambda table: table.rename_columns([*table.column_names[:-1], "x"]), "reports of"),
+        (
+            lambda table: table.set_column(2, "places", table["places"].combine_chunks()),
+            "without the shape",
+        ),
+        (lambda table: table.set_column(3, "signs", pa.array(["+"] * 20)), "signs"),
+    ],
+)
+def test_columns_that_are_no_reports_are_named(
+    change: Callable[[pa.Table], pa.Table], message: str, tmp_path: Path
+) -> None:
+    learner = begun(Partition)
+    path = Path(written(tmp_path / "a", [made(learner, 20, 1)])[0]) / "part-0.parquet"
+    changed(path, change)
+    with pytest.raises(InvalidInput) as refused:
+        aggregate(learner, [path])
+    assert f"row group 0 of {path}: " in str(refused.value)
+    assert message in str(refused.value)
+    assert learner.people == 0
+
+
+def test_a_file_without_rows_adds_nothing(tmp_path: Path) -> None:
+    learner = begun(Partition)
+    path = Path(written(tmp_path / "a", [made(learner, 20, 1)])[0]) / "part-0.parquet"
+    changed(path, lambda table: table.slice(0, 0))
+    assert aggregate(learner, [path]).sentence == "0 of 0 reports in 1 files were added."
 
 
 def test_of_two_reports_with_one_ticket_the_same_is_kept_everywhere(tmp_path: Path) -> None:
@@ -224,6 +298,51 @@ def test_of_two_reports_with_one_ticket_the_same_is_kept_everywhere(tmp_path: Pa
     assert (result.added, result.repeated) == (200, 200)
     aggregate(other, written(tmp_path / "b", [forged, reports]))
     assert sums(one) == sums(other)
+
+
+def test_one_ticket_under_two_noises_is_added_once(tmp_path: Path) -> None:
+    learner = begun(Partition)
+    reports = made(learner, 200, 1)
+    other = replace(reports.of(np.arange(50)), noise=SecureNoise.name)
+    result = aggregate(learner, written(tmp_path / "a", [reports, other]))
+    assert (result.added, result.repeated) == (200, 50)
+
+
+class Deadly(LocalKernel):
+    """Kills the worker that reads it first, and the one that sums first."""
+
+    marks: Path
+    home: int
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._kill("reading")
+
+    def statistics(self, *reports: Any) -> Any:
+        self._kill("summing")
+        return super().statistics(*reports)
+
+    def _kill(self, what: str) -> None:
+        if os.getpid() != self.home and not (self.marks / what).exists():
+            (self.marks / what).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["processes", "dask", "ray", "spark"])
+def test_killed_workers_change_nothing(engine: Engine, tmp_path: Path) -> None:
+    pytest.importorskip({"processes": "joblib", "spark": "pyspark"}.get(engine, engine))
+    one, killed = begun(), begun(Deadly)
+    killed.marks, killed.home = tmp_path, os.getpid()
+    paths = written(tmp_path / "a", split(made(one, PEOPLE, 1), 5, 1))
+    aggregate(one, paths)
+    result = aggregate(killed, paths, workers=2, engine=engine, seen=tmp_path / "seen")
+    assert (tmp_path / "reading").exists()
+    assert (tmp_path / "summing").exists()
+    assert result == Aggregated(5, PEOPLE, PEOPLE, 0, 0, ())
+    assert sums(one) == sums(killed)
+    again = aggregate(killed, paths, seen=tmp_path / "seen")
+    assert (again.added, again.before) == (0, PEOPLE)
 
 
 def test_what_is_refused_before_anything_is_read(tmp_path: Path) -> None:

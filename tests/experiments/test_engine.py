@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 
 from discreet.experiments.engine import Row, Seed, frame_of, grid, run_trials
 from discreet.experiments.means import mean_traces, means
+from discreet.experiments.workers import sharing
 from discreet.validation import InvalidInput
 
 SETTINGS = grid(scale=(1.0, 10.0), people=(3, 4))
@@ -45,7 +46,7 @@ def test_frames_are_tidy_and_the_same_however_the_work_was_shared() -> None:
     assert len(alone) == 4 * 3 * 2
     pd.testing.assert_frame_equal(alone, frame(jobs=2))
     pd.testing.assert_frame_equal(alone, frame(order="setting by setting"))
-    with joblib.parallel_config(backend="threading"):
+    with ThreadPoolExecutor(2) as threads, sharing(threads.submit):
         pd.testing.assert_frame_equal(alone, frame(jobs=2))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
-import joblib
 import numpy as np
 import pytest
 
@@ -17,6 +17,7 @@ from discreet.experiments import (
     simulate,
     simulate_all,
 )
+from discreet.experiments.workers import sharing
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.problems.base import People, Problem
 from discreet.problems.catalog import load_problem
@@ -48,7 +49,7 @@ def test_processes_do_not_change_the_result() -> None:
     settings = [PARTITION, UNIFORM, Setting(BEST_FIXED, BEST_FIXED)]
     values = []
     for jobs in (1, 2):
-        with joblib.parallel_config(backend="threading"):
+        with ThreadPoolExecutor(2) as threads, sharing(threads.submit):
             outcomes = list(simulate_all(exponential(), settings, 800, 2, 3, jobs))
         values.append({(o.record.label, o.record.replicate): o.record.value for o in outcomes})
     assert values[0] == values[1]

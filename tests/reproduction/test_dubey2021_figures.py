@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 
 from discreet.experiments import Seed
 from discreet.experiments.engine import Row, frame_of
+from discreet.experiments.workers import sharing
 from discreet.privacy import Joint
 from discreet.problems.functions import BERNOULLI, camelback
 from discreet.reporting.layout import save_figure
@@ -101,7 +102,7 @@ def test_trials_are_repeatable_and_methods_meet_the_same_people() -> None:
     plan = plan_of([ours, *uniform], 2, 5)
     serial = frame_of(plan.run())
     assert serial.query("case == 0 and trial == 1")["value"].iloc[0] == ends(first)["regret"]
-    with joblib.parallel_config(backend="threading"):
+    with ThreadPoolExecutor(2) as threads, sharing(threads.submit):
         shared = frame_of(plan.run(jobs=2))
     pd.testing.assert_frame_equal(serial.drop(columns="seconds"), shared.drop(columns="seconds"))
 

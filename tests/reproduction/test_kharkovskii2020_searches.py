@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 
 from discreet.experiments.engine import Seed, frame_of
+from discreet.experiments.workers import sharing
 from discreet.reproduction.base import Plan
 from discreet.reproduction.kharkovskii2020.data_sets import (
     SETTINGS,
@@ -79,7 +80,7 @@ def test_every_method_starts_with_the_same_row_of_the_same_function(data: DrawnF
 
 def test_runs_are_repeatable_whatever_shares_the_work(data: DrawnFunction) -> None:
     serial = frame_of(plan(data, runs=2).run(jobs=1))
-    with joblib.parallel_config(backend="threading"):
+    with ThreadPoolExecutor(2) as threads, sharing(threads.submit):
         shared = frame_of(plan(data, runs=2).run(jobs=2))
     pd.testing.assert_frame_equal(serial.drop(columns="seconds"), shared.drop(columns="seconds"))
 

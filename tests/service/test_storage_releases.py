@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from sqlalchemy import event, select, update
 
+from discreet.aggregation.order import in_order
 from discreet.codec import encode
 from discreet.privacy import Guarantee, SimulatedNoise
-from discreet.service.aggregator import Aggregator, in_order
+from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
 from discreet.service.intake import Intake

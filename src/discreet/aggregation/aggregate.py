@@ -32,14 +32,12 @@ from discreet.aggregation.tasks import (
     scatter,
     total_of,
 )
-from discreet.experiments.engine import Engine, in_parallel, running_on
+from discreet.experiments.workers import Engine, in_parallel, running_on
 from discreet.learners.base import Learner
 from discreet.validation import InvalidInput, Refusals, whole_number
 
 # Rows of one task that scatters.
 _ROWS = 250_000
-# So often a task is given to an engine whose workers die.
-_TRIES = 3
 Progress = Callable[[str, int, int], None]
 
 
@@ -124,8 +122,12 @@ def aggregate(
             if not skip_damaged:
                 _refuse(damaged)
             gathered = _gathered(work, len(done), count, progress)
-        wrong = [each.damage for each in gathered if each.damage]
-        _refuse([f"what is in the files cannot be summed: {each}" for each in dict.fromkeys(wrong)])
+            if any(each.damage for each in gathered):  # where it is, only summing each part tells
+                done, damaged = _scattered(work, files, count, progress, thorough=True)
+                if not skip_damaged:
+                    _refuse(damaged)
+                gathered = _gathered(work, len(done), count, progress)
+        _refuse([each.damage for each in gathered if each.damage])
         result = Aggregated(
             files=len(files),
             reports=sum(each.rows for each in done),
@@ -175,13 +177,16 @@ def _check_learner(learner: Learner[Any, Any, Any]) -> None:
 
 
 def _scattered(
-    work: Folder, files: Sequence[str], workers: int, progress: Progress | None
+    work: Folder,
+    files: Sequence[str],
+    workers: int,
+    progress: Progress | None,
+    thorough: bool = False,
 ) -> tuple[list[Scattered], list[str]]:
     places, damaged = _places(files)
-    tasks = [joblib.delayed(scatter)(work, at, place) for at, place in enumerate(places)]
-    done: list[Scattered] = _all(tasks, workers, "reading", progress)
-    damaged += [f"{each.place}: {each.damage}" for each in done if each.damage]
-    return done, sorted(damaged)
+    tasks = [joblib.delayed(scatter)(work, at, place, thorough) for at, place in enumerate(places)]
+    done: list[Scattered] = _all(tasks, workers, "searching" if thorough else "reading", progress)
+    return done, sorted([*damaged, *(text for each in done for text in each.damage)])
 
 
 def _places(files: Sequence[str]) -> tuple[list[Place], list[str]]:
@@ -210,39 +215,18 @@ def _places(files: Sequence[str]) -> tuple[list[Place], list[str]]:
 
 def _gathered(work: Folder, count: int, workers: int, progress: Progress | None) -> list[Gathered]:
     tasks = [joblib.delayed(gather)(work, count, group) for group in range(GROUPS)]
-    found: list[Gathered] = _all(tasks, workers, "summing", progress)
-    return sorted(found, key=lambda each: each.group)
+    return _all(tasks, workers, "summing", progress)
 
 
 def _all(tasks: Sequence[Any], workers: int, what: str, progress: Progress | None) -> list[Any]:
-    """The results of all tasks. Those that were under way when a worker died are given again: a
-    task that is done twice writes the same."""
-    left, results = list(enumerate(tasks)), {}
-    for attempt in range(_TRIES):
-        try:
-            for at, result in in_parallel([_numbered(at, task) for at, task in left], workers):
-                results[at] = result
-                if progress is not None:
-                    progress(what, len(results), len(tasks))
-        except InvalidInput:
-            raise
-        except Exception:
-            # Engines have no name in common for a worker that died.
-            if attempt == _TRIES - 1:
-                raise
-        left = [(at, task) for at, task in left if at not in results]
-        if not left:
-            break
-    return [results[at] for at in range(len(tasks))]
-
-
-def _numbered(at: int, task: Any) -> Any:
-    function, arguments, keywords = task
-    return joblib.delayed(_with_number)(at, function, *arguments, **keywords)
-
-
-def _with_number(at: int, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    return at, function(*arguments, **keywords)
+    """The results of all tasks, in the order in which they finish. A task that is done twice, as a
+    worker died, writes the same."""
+    results = []
+    for result in in_parallel(tasks, workers):
+        results.append(result)
+        if progress is not None:
+            progress(what, len(results), len(tasks))
+    return results
 
 
 def _refuse(damaged: Sequence[str]) -> None:

@@ -173,6 +173,17 @@ def array_fields(reports: Reports) -> dict[str, Any]:
 _SHARED = tuple(each.name for each in fields(Reports))
 
 
+def check_columns(table: pa.Table) -> None:
+    """Refuse a table whose versions and tickets are not what `table_of` writes."""
+    for name, wanted in ((VERSION, pa.int32()), (TICKET, pa.int64())):
+        if name not in table.column_names:
+            raise InvalidInput(f"it has no column {name}; write it with write_reports().")
+        if table.schema.field(name).type != wanted:
+            raise InvalidInput(
+                f"column {name} was {table.schema.field(name).type}; it must be {wanted}."
+            )
+
+
 def reports_of(table: pa.Table, header: Header, version: int) -> Reports:
     """The message with these rows, all of that version.
 
@@ -208,7 +219,13 @@ def values_of(table: pa.Table, name: str) -> Any:
         )
     if pa.types.is_fixed_size_list(column.type):
         flat = column.flatten().to_numpy(zero_copy_only=False)
-        return flat.reshape(len(column), *json.loads((field.metadata or {})[_SHAPE]))
+        try:
+            return flat.reshape(len(column), *json.loads((field.metadata or {})[_SHAPE]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"column {name} has lists of {column.type.list_size} without the shape of the "
+                "array that they are; write it with write_reports()."
+            ) from error
     return column.to_numpy(zero_copy_only=False)
 
 

@@ -1,7 +1,7 @@
 """The two tasks that aggregation is made of, each for any worker of any engine.
 
 **Scatter** reads some row groups, checks them, and writes their rows sorted by bucket. A bucket is
-256th of all tickets, by a hash of version and ticket alone.
+one of 256 parts of all tickets, by a hash of version and ticket alone.
 
 **Gather** reads one group of buckets from all that was scattered, drops what came twice or was
 added before, and sums the rest in the order of versions and tickets, in parts of one size.
@@ -14,18 +14,17 @@ in one step; asked again, it writes the same.
 | array   | shape | meaning                                                         |
 |---------|-------|-----------------------------------------------------------------|
 | buckets | (n,)  | the bucket of each row, 0 .. 255                                |
-| starts  | (257,)| where each bucket begins among the sorted rows of a scattered file |
+| starts  | (257,)| where each bucket begins among the sorted rows                   |
 | keys    | (n, 2)| version and ticket of reports that were added                   |
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
+from itertools import pairwise
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from discreet.aggregation.datasets import TICKET, VERSION, Header, reports_of, values_of
+from discreet.aggregation.datasets import (
+    TICKET,
+    VERSION,
+    Header,
+    check_columns,
+    reports_of,
+    values_of,
+)
+from discreet.aggregation.order import parts
 from discreet.durable import write_bytes
 from discreet.learners.base import Learner
 from discreet.learners.messages import Statistics
@@ -42,8 +49,6 @@ from discreet.validation import IntArray, InvalidInput
 
 BUCKETS, GROUPS = 256, 16
 _EACH = BUCKETS // GROUPS
-# Reports of one call of `statistics`.
-_PART = 5_000
 
 
 @dataclass(frozen=True)
@@ -53,25 +58,18 @@ class Place:
     path: str
     groups: tuple[int, ...]
 
-    def __str__(self) -> str:
-        first, last = self.groups[0], self.groups[-1]
-        which = f"row group {first}" if first == last else f"row groups {first} to {last}"
-        return f"{which} of {self.path}"
-
 
 @dataclass(frozen=True)
 class Scattered:
     """What became of some row groups.
 
     Attributes:
-        place: which.
         rows: how many reports were written.
-        damage: why they cannot be used; "" where they can.
+        damage: which row groups cannot be used, and why; empty where all can.
     """
 
-    place: Place
     rows: int
-    damage: str = ""
+    damage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,8 +109,8 @@ class Folder:
     def sums(self, group: int) -> Path:
         return Path(self.path) / f"sums-{group:02d}.pickle"
 
-    def keys(self, group: int) -> Path:
-        return Path(self.path) / "seen" / f"keys-{group:02d}.npy"
+    def keys(self, bucket: int) -> Path:
+        return Path(self.path) / "seen" / f"keys-{bucket:03d}.npy"
 
     def learner_file(self) -> Path:
         return Path(self.path) / "learner.pickle"
@@ -137,36 +135,51 @@ def buckets_of(versions: IntArray, tickets: IntArray) -> IntArray:
     return (mixed >> np.uint64(56)).astype(np.int64)
 
 
-def scatter(folder: Folder, number: int, place: Place) -> Scattered:
-    """Sort some row groups by bucket."""
+def scatter(folder: Folder, number: int, place: Place, thorough: bool = False) -> Scattered:
+    """Sort some row groups by bucket, without those that are damaged.
+
+    Args:
+        folder, number: where they are written.
+        place: which row groups.
+        thorough: whether to sum each row group, too, for the sake of what only that finds.
+    """
     learner = _learner(str(folder.learner_file()))
-    try:
-        with pq.ParquetFile(place.path) as file:
-            header = Header.of(file.schema_arrow)
-            table = file.read_row_groups(list(place.groups), use_threads=False)
-        _check(table, header, learner)
-    except (InvalidInput, pa.ArrowException, OSError, KeyError, ValueError) as error:
-        return Scattered(place, 0, str(error))
+    tables: list[pa.Table] = []
+    damage = []
+    for group in place.groups:
+        try:
+            with pq.ParquetFile(place.path) as file:
+                header = Header.of(file.schema_arrow)
+                table = file.read_row_group(group, use_threads=False)
+            _check(table, header, learner, thorough)
+            tables.append(table)
+        except (InvalidInput, pa.ArrowException, OSError, KeyError, ValueError) as error:
+            damage.append(f"row group {group} of {place.path}: {error}")
+    target = folder.scattered(number)
+    target.unlink(missing_ok=True)
+    if not any(map(len, tables)):
+        return Scattered(0, tuple(damage))
+    table = pa.concat_tables(tables)
     versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
     buckets = buckets_of(versions, tickets)
     # Stable, and by what is known of each row alone: equal keys are sorted out when gathering.
     order = np.argsort(buckets, kind="stable")
     starts = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
-    kept = table.take(pa.array(order)).combine_chunks()
-    kept = kept.replace_schema_metadata(
-        {**(table.schema.metadata or {}), b"starts": json.dumps(starts.tolist()).encode()}
-    )
-    target = folder.scattered(number)
+    kept = table.combine_chunks().take(pa.array(order)).to_batches()[0]
     draft = target.with_suffix(f".{os.getpid()}.draft")
     with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, kept.schema) as writer:
-        writer.write_table(kept, max_chunksize=max(len(kept), 1))
+        for first, last in pairwise(starts.tolist()):
+            writer.write_batch(kept.slice(first, last - first))
     draft.replace(target)
-    return Scattered(place, len(kept))
+    return Scattered(len(kept), tuple(damage))
 
 
-def _check(table: pa.Table, header: Header, learner: Learner[Any, Any, Any]) -> None:
+def _check(
+    table: pa.Table, header: Header, learner: Learner[Any, Any, Any], thorough: bool
+) -> None:
     """Refuse rows that no people of this learner can have reported, as far as shapes, bounds and
     versions say; what a policy says of them is seen when they are summed."""
+    check_columns(table)
     if header.source != learner.identity:
         raise InvalidInput(
             f"its reports are for {header.source!r:.80}, this learner is {learner.identity!r}; "
@@ -181,7 +194,10 @@ def _check(table: pa.Table, header: Header, learner: Learner[Any, Any, Any]) -> 
             f"0 to {known - 1}; give it the learner that published them."
         )
     for version in np.unique(versions):
-        reports_of(table.filter(pa.array(versions == version)), header, int(version))
+        rows = table.filter(pa.array(versions == version))
+        reports = reports_of(rows, header, int(version))
+        for part in parts(len(rows)) if thorough else ():
+            learner.statistics(reports.of(np.arange(len(rows))[part]))
 
 
 def gather(folder: Folder, count: int, group: int) -> Gathered:
@@ -189,83 +205,88 @@ def gather(folder: Folder, count: int, group: int) -> Gathered:
     learner = _learner(str(folder.learner_file()))
     sums: Statistics | None = None
     added = repeated = before = 0
-    keys: list[Any] = []
-    shards = [_opened(folder.scattered(number)) for number in range(count)]
-    known = _known(folder, group)
     try:
         for bucket in range(group * _EACH, (group + 1) * _EACH):
-            for table, header in _bucket(shards, bucket):
+            known = _known(folder, bucket)
+            keys = np.zeros((0, 2), dtype=np.int64)  # of this bucket, under other headers
+            for table, header in _bucket(folder, count, bucket):
                 versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
                 order = _sorted(table, versions, tickets)
                 versions, tickets = versions[order], tickets[order]
                 first = np.ones(len(order), dtype=bool)
                 first[1:] = (np.diff(versions) != 0) | (np.diff(tickets) != 0)
+                first &= ~_among(versions, tickets, keys)
                 old = first & _among(versions, tickets, known)
                 fresh = first & ~old
                 repeated += int((~first).sum())
                 before += int(old.sum())
                 added += int(fresh.sum())
-                keys.append(np.stack([versions[fresh], tickets[fresh]], axis=1))
+                keys = _joined(keys, np.stack([versions[fresh], tickets[fresh]], axis=1))
                 kept = table.take(pa.array(order[fresh]))
                 for part in _parts(kept, versions[fresh], header, learner):
                     sums = part if sums is None else sums + part
+            _keep(folder.keys(bucket), _joined(known, keys))
     except InvalidInput as error:
         return Gathered(group, damage=str(error))
-    target = folder.keys(group)
-    target.parent.mkdir(exist_ok=True)
-    whole = np.concatenate([known, *keys]) if keys else known
-    draft = target.with_suffix(f".{os.getpid()}.draft.npy")
-    np.save(draft, whole[np.lexsort((whole[:, 1], whole[:, 0]))])
-    draft.replace(target)
     write_bytes(folder.sums(group), pickle.dumps(sums), private=True)
     return Gathered(group, added, repeated, before)
 
 
-def _opened(path: Path) -> tuple[pa.Table, Header, list[int]] | None:
-    if not path.exists():
-        return None  # its rows are damaged, and were left out
-    with pa.memory_map(str(path)) as source:
-        table = pa.ipc.open_file(source).read_all()
-    metadata = table.schema.metadata
-    return table, Header.of(table.schema), json.loads(metadata[b"starts"])
+def _keep(path: Path, keys: IntArray) -> None:
+    """Write (n, 2) keys in one step."""
+    path.parent.mkdir(exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.draft.npy")
+    np.save(draft, keys)
+    draft.replace(path)
 
 
-def _bucket(shards: Sequence[Any], bucket: int) -> list[tuple[pa.Table, Header]]:
+def _joined(some: IntArray, others: IntArray) -> IntArray:
+    """(n, 2) keys of both, in order."""
+    keys = np.concatenate([some, others])
+    return keys[np.lexsort((keys[:, 1], keys[:, 0]))]
+
+
+def _bucket(folder: Folder, count: int, bucket: int) -> list[tuple[pa.Table, Header]]:
     """The rows of a bucket, by the headers of their files: what differs there cannot be joined."""
-    by_header: dict[Header, list[pa.Table]] = {}
-    for shard in shards:
-        if shard is None:
-            continue
-        table, header, starts = shard
-        rows = table.slice(starts[bucket], starts[bucket + 1] - starts[bucket])
+    by_header: dict[Header, list[pa.RecordBatch]] = {}
+    for number in range(count):
+        path = folder.scattered(number)
+        if not path.exists():
+            continue  # it had no rows, or they are damaged and were left out
+        # A file is mapped for this bucket alone: pages of others would count as memory.
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+            rows = reader.get_batch(bucket)
+            header = Header.of(reader.schema)
         if len(rows):
             by_header.setdefault(header, []).append(rows.replace_schema_metadata(None))
     return [
-        (pa.concat_tables(by_header[header]), header)
+        (pa.Table.from_batches(by_header[header]), header)
         for header in sorted(by_header, key=lambda each: (each.kind, each.noise))
     ]
 
 
 def _sorted(table: pa.Table, versions: IntArray, tickets: IntArray) -> IntArray:
-    """The order of versions and tickets; of rows with the same, of what they say."""
+    """The order of versions and tickets; of rows with the same, of the bytes of what they say."""
     order: IntArray = np.lexsort((tickets, versions))
     same = (np.diff(versions[order]) == 0) & (np.diff(tickets[order]) == 0)
-    if not same.any():
-        return order
-    said = [values_of(table, name) for name in table.column_names if name not in (VERSION, TICKET)]
-    texts = np.array(
-        [b"".join(np.ascontiguousarray(column[row]).tobytes() for column in said) for row in order],
-        dtype=object,
-    )
-    ties = sorted(
-        range(len(order)), key=lambda at: (versions[order[at]], tickets[order[at]], texts[at])
-    )
-    return np.asarray(order[np.array(ties)], dtype=np.int64)
+    if same.any():
+        tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
+        rows = order[tied]
+        said = [
+            np.ascontiguousarray(values_of(table, name)[rows]).view(np.uint8).reshape(len(rows), -1)
+            for name in table.column_names
+            if name not in (VERSION, TICKET)
+        ]
+        joined = np.concatenate(said, axis=1)
+        # Texts of one length: NumPy drops zeros at the end, which leaves their order as it is.
+        texts = joined.view(f"S{joined.shape[1]}").reshape(-1)
+        order[tied] = rows[np.lexsort((texts, tickets[rows], versions[rows]))]
+    return order
 
 
-def _known(folder: Folder, group: int) -> IntArray:
+def _known(folder: Folder, bucket: int) -> IntArray:
     """(n, 2) what was added before."""
-    path = None if folder.seen is None else Path(folder.seen) / folder.keys(group).name
+    path = None if folder.seen is None else Path(folder.seen) / folder.keys(bucket).name
     if path is None or not path.exists():
         return np.zeros((0, 2), dtype=np.int64)
     known: IntArray = np.load(path)
@@ -290,8 +311,8 @@ def _parts(
     """The sums of rows in order, in parts of one size."""
     for version in np.unique(versions):
         rows = table.filter(pa.array(versions == version))
-        for start in range(0, len(rows), _PART):
-            yield learner.statistics(reports_of(rows.slice(start, _PART), header, int(version)))
+        for part in parts(len(rows)):
+            yield learner.statistics(reports_of(rows[part], header, int(version)))
 
 
 def total_of(folder: Folder) -> Statistics | None:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.console import DataOption, cores, err, out, refusing
+from discreet.cli.console import (
+    AddressOption,
+    DataOption,
+    EngineName,
+    EngineOption,
+    cores,
+    err,
+    out,
+    refusing,
+    shared,
+)
 from discreet.durable import write_bytes
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.learners.base import Learner
-
-
-class EngineName(StrEnum):
-    """Who shares the work."""
-
-    processes = "processes"
-    dask = "dask"
-    ray = "ray"
-    spark = "spark"
 
 
 def aggregate(
@@ -37,11 +37,9 @@ def aggregate(
     policy: Annotated[
         Path | None, typer.Option(help="File for the policy; STUDY.policy.json if left out.")
     ] = None,
-    engine: Annotated[EngineName, typer.Option(help="Who shares the work.")] = EngineName.processes,
+    engine: EngineOption = EngineName.processes,
     workers: Annotated[int | None, typer.Option(min=1, help="All cores if left out.")] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Of a cluster that runs already, as the engine writes it.")
-    ] = None,
+    address: AddressOption = None,
     folder: Annotated[
         Path | None, typer.Option(help="A folder that all workers see, for what lies between.")
     ] = None,
@@ -78,17 +76,17 @@ def aggregate(
                 "people's reports are in."
             )
         known = load(kept)
-        result = add(
-            known,
-            reports,
-            workers=workers or cores(),
-            engine=engine.value,
-            address=address,
-            folder=folder,
-            seen=seen,
-            skip_damaged=skip_damaged,
-            progress=_say,
-        )
+        count = workers or cores()
+        with shared(engine, count, address):
+            result = add(
+                known,
+                reports,
+                workers=count,
+                folder=folder,
+                seen=seen,
+                skip_damaged=skip_damaged,
+                progress=_say,
+            )
         for each in result.damaged:
             err.say(f"Left out: {each}")
         current = known.policy()

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -38,6 +39,21 @@ DataOption = Annotated[
     typer.Option("--data", help="Folder with data files that pip does not install (ADULT)."),
 ]
 JobsOption = Annotated[int | None, typer.Option(min=1, help="Processes; all cores if left out.")]
+
+
+class EngineName(StrEnum):
+    """Who shares the work."""
+
+    processes = "processes"
+    dask = "dask"
+    ray = "ray"
+    spark = "spark"
+
+
+EngineOption = Annotated[EngineName, typer.Option(help="Who shares the work.")]
+AddressOption = Annotated[
+    str | None, typer.Option(help="Of a cluster that runs already, as the engine writes it.")
+]
 PlotOption = Annotated[Path | None, typer.Option(help="File for the figure (.png).")]
 RecordsOption = Annotated[
     Path | None,
@@ -68,6 +84,15 @@ def cores() -> int:
     import joblib
 
     return int(joblib.cpu_count())
+
+
+@contextmanager
+def shared(engine: EngineName, workers: int, address: str | None) -> Iterator[None]:
+    """Let an engine do the work of the block; who dies, and what is run again, is said."""
+    from discreet.experiments.workers import running_on
+
+    with running_on(engine.value, workers, address, err.say):
+        yield
 
 
 def progress() -> PulsingProgress:

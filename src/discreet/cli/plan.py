@@ -14,7 +14,10 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from discreet.cli.console import (
     PAGE,
     RECORDS,
+    AddressOption,
     DataOption,
+    EngineName,
+    EngineOption,
     JobsOption,
     RecordsOption,
     check_outputs,
@@ -22,6 +25,7 @@ from discreet.cli.console import (
     err,
     out,
     refusing,
+    shared,
     write_results,
 )
 from discreet.results.pulse import PulsingProgress
@@ -73,6 +77,8 @@ def plan(
         typer.Option(help="How different the arms of invented people are, to 1; 0.5 if left out."),
     ] = None,
     jobs: JobsOption = None,
+    engine: EngineOption = EngineName.processes,
+    address: AddressOption = None,
     json: RecordsOption = None,
     report: Annotated[
         Path | None, typer.Option(help="File for the plan's page (one HTML file).")
@@ -116,7 +122,7 @@ def plan(
         # What planning needs takes seconds to import.
         from discreet.reporting.plan_view import plan as make_plan
 
-        with _shown() as progress:
+        with shared(engine, jobs or cores(), address), _shown() as progress:
             made = make_plan(
                 study,
                 people=people,

@@ -13,6 +13,8 @@ from rich.table import Table
 from discreet.cli.console import (
     FIGURE,
     RECORDS,
+    AddressOption,
+    EngineName,
     JobsOption,
     PlotOption,
     RecordsOption,
@@ -24,6 +26,7 @@ from discreet.cli.console import (
     exit_if_stopped,
     out,
     refusing,
+    shared,
     write_results,
 )
 from discreet.reproduction.base import Reproduction
@@ -94,6 +97,8 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     ),
     "linear": ("linear", _option(bool, "A linear vertical axis in the figure.", "--linear")),
     "jobs": ("jobs", JobsOption),
+    "engine": ("engine", _option(EngineName | None, "Who shares the work; processes if left out.")),
+    "address": ("address", AddressOption),
     "json": ("json", RecordsOption),
     "plot": ("plot", PlotOption),
     "drawing": ("plot", _option(Path, "File for the figure (.png).", "--plot")),
@@ -115,6 +120,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
 
     def reproduce(**wish: Any) -> None:
         jobs, json, plot = (wish.pop(name, None) for name in ("jobs", "json", "plot"))
+        engine, address = (wish.pop(name, None) for name in ("engine", "address"))
         log_scale = wish.pop("log_scale", False) or not wish.pop("linear", True)
         with refusing():
             check_outputs([(json, RECORDS), (plot, FIGURE)])
@@ -128,9 +134,10 @@ def _command(what: Reproduction) -> Callable[..., None]:
             for notice in plan.notices:
                 err.print(plain(notice))
             workers = min(jobs or cores(), plan.total) if "jobs" in what.options else 1
-            done, stop = collected(
-                plan.run(workers), plan.total, lambda each: plan.names[each.case]
-            )
+            with shared(engine or EngineName.processes, workers, address):
+                done, stop = collected(
+                    plan.run(workers), plan.total, lambda each: plan.names[each.case]
+                )
             results = plan.finish(done) if done else None
         exit_if_empty(0 if results is None else len(results.ends), stop)
         assert results is not None

@@ -16,7 +16,10 @@ from discreet.cli import stop_of
 from discreet.cli.console import (
     PAGE,
     RECORDS,
+    AddressOption,
     DataOption,
+    EngineName,
+    EngineOption,
     JobsOption,
     RecordsOption,
     check_outputs,
@@ -24,6 +27,7 @@ from discreet.cli.console import (
     err,
     out,
     refusing,
+    shared,
     write_results,
 )
 from discreet.results.screen import plain
@@ -38,6 +42,8 @@ def run(
         int | None, typer.Option(min=1, help="Replicates, instead of the file's.")
     ] = None,
     jobs: JobsOption = None,
+    engine: EngineOption = EngineName.processes,
+    address: AddressOption = None,
     json: RecordsOption = None,
     report: Annotated[
         Path | None, typer.Option(help="File for the report (one HTML file).")
@@ -61,7 +67,8 @@ def run(
         for warning in loaded.warnings:
             err.say(f"Warning: {warning}")
         with open_journal(loaded, resume, err) as journal:
-            outcomes, stopped = simulate_study(loaded, jobs or cores(), journal, err)
+            with shared(engine, jobs or cores(), address):
+                outcomes, stopped = simulate_study(loaded, jobs or cores(), journal, err)
             stop = None if stopped is None else stop_of(stopped)
             if stop is not None and not outcomes:
                 err.print(f"{stop.word} before any replicate was finished; nothing was written.")
@@ -71,7 +78,8 @@ def run(
             if stop is not None:
                 total = len(loaded.settings) * loaded.replicates
                 done = f"{stop.word}: this is what was finished ({len(outcomes)} of {total} runs)."
-                again = _again(study, rounds, replicates, jobs, json, report, data)
+                other = None if engine is EngineName.processes else engine.value
+                again = _again(study, rounds, replicates, jobs, other, address, json, report, data)
                 # A command that is broken into lines could not be pasted.
                 err.print(plain(f"{done}\n{journal.stopped(again)}"), soft_wrap=True)
             check_outputs(outputs, loaded.files)
@@ -85,7 +93,16 @@ def run(
 
 def _again(study: Path, *values: object) -> str:
     """The command that goes on where this one was stopped."""
-    names = ("--rounds", "--replicates", "--jobs", "--json", "--report", "--data")
+    names = (
+        "--rounds",
+        "--replicates",
+        "--jobs",
+        "--engine",
+        "--address",
+        "--json",
+        "--report",
+        "--data",
+    )
     given = [(name, value) for name, value in zip(names, values, strict=True) if value is not None]
     options = [str(part) for option in given for part in option]
     return shlex.join(["discreet", "run", str(study), *options, "--resume"])

@@ -13,8 +13,8 @@ from typing import Any
 
 import joblib
 
-from discreet.experiments.engine import in_parallel
 from discreet.experiments.simulation import HIGHEST, REFERENCES, UNIFORM, Setting, simulate
+from discreet.experiments.workers import in_parallel
 from discreet.learners.registry import learner_class
 from discreet.privacy import SimulatedNoise
 from discreet.problems.base import Problem

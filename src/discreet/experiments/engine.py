@@ -7,8 +7,7 @@ Trial number r draws everything from the experiment's seed and r alone. So all s
 meet the same people, and results depend neither on how many processes share the work nor on which
 other settings run.
 
-joblib's backend decides where the work is done: processes of this machine, or Dask, Ray or Spark
-(`running_on`).
+Processes of this machine do the work, or Dask, Ray or Spark (workers.py).
 
 | column of a frame | meaning                                                  |
 |-------------------|----------------------------------------------------------|
@@ -20,16 +19,15 @@ joblib's backend decides where the work is done: processes of this machine, or D
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import joblib
 import numpy as np
 
-from discreet.validation import InvalidInput, one_of, whole_number
+from discreet.experiments.workers import in_parallel
+from discreet.validation import whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,13 +35,9 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Row = dict[str, Any]
 Point = Mapping[str, Any]
-# A function, its arguments and its keywords, as `joblib.delayed` makes them.
-Task = tuple[Callable[..., Result], Sequence[Any], Mapping[str, Any]]
 # Whether all trials of a setting start before those of the next setting, or all settings of a
 # trial before those of the next trial.
 Order = Literal["setting by setting", "trial by trial"]
-# Who shares the work among workers.
-Engine = Literal["processes", "dask", "ray", "spark"]
 
 
 @dataclass(frozen=True)
@@ -124,111 +118,6 @@ def run_trials(
 
 def _one_trial(trial: Callable[..., Result], case: int, seed: Seed, setting: Point) -> Done[Result]:
     return Done(case, seed.trial, trial(seed, **setting))
-
-
-def in_parallel(tasks: Iterable[Task[Result]], jobs: int = 1) -> Iterator[Result]:
-    """The results of tasks by `jobs` processes, in the order in which they finish."""
-    # Each task is one thread of arithmetic: BLAS threads would only fight over the cores.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-    if jobs == 1:
-        return (function(*arguments, **keywords) for function, arguments, keywords in tasks)
-    parallel = joblib.Parallel(
-        n_jobs=jobs,
-        return_as="generator_unordered" if _streams() else "list",
-        pre_dispatch="2*n_jobs" if _streams() else "all",
-        batch_size=1,
-    )
-    return iter(parallel(tasks))
-
-
-def _streams() -> bool:
-    """Whether the present backend hands over results as they finish."""
-    backend, _ = joblib.parallel.get_active_backend()
-    return bool(getattr(backend, "supports_return_generator", False))
-
-
-@contextmanager
-def running_on(engine: Engine, workers: int, address: str | None = None) -> Iterator[None]:
-    """Let an engine share the work of `in_parallel` within the block.
-
-    Args:
-        engine: processes of this machine; Dask, Ray or Spark, whose packages must be installed.
-        workers: how many there are, where the engine is started here.
-        address: of a cluster that runs already, as the engine writes it; None to start one here.
-
-    Raises:
-        InvalidInput: for an engine that is not installed, or an address of processes.
-    """
-    one_of(engine, "engine", get_args(Engine))
-    if engine == "processes":
-        if address is not None:
-            raise InvalidInput(
-                f"address was {address!r:.80}, but processes run on this machine; leave it out, or "
-                "name the engine of that cluster."
-            )
-        yield
-        return
-    try:
-        with _STARTED[engine](workers, address), joblib.parallel_config(backend=engine):
-            yield
-    except ImportError as error:
-        raise InvalidInput(
-            f"the engine {engine} is not installed ({error}); pip install 'discreet[{engine}]'."
-        ) from error
-
-
-@contextmanager
-def _dask(workers: int, address: str | None) -> Iterator[None]:
-    from distributed import Client, LocalCluster
-
-    if address is not None:
-        with Client(address):
-            yield
-        return
-    with (
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, processes=True
-        ) as cluster,
-        Client(cluster),
-    ):
-        yield
-
-
-@contextmanager
-def _ray(workers: int, address: str | None) -> Iterator[None]:
-    import ray
-    from ray.util.joblib import register_ray
-
-    register_ray()
-    options = {"num_cpus": workers} if address is None else {"address": address}
-    ray.init(include_dashboard=False, log_to_driver=False, **options)
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _spark(workers: int, address: str | None) -> Iterator[None]:
-    from joblibspark import register_spark
-    from pyspark.sql import SparkSession
-
-    master = f"local[{workers}]" if address is None else address
-    builder = SparkSession.builder.appName("discreet").master(master)
-    session = builder.config("spark.ui.enabled", "false").getOrCreate()
-    register_spark()
-    try:
-        yield
-    finally:
-        session.stop()
-
-
-_STARTED: dict[str, Callable[[int, str | None], AbstractContextManager[None]]] = {
-    "dask": _dask,
-    "ray": _ray,
-    "spark": _spark,
-}
 
 
 def frame_of(done: Iterable[Done[Sequence[Row]]], facts: Sequence[Point] = ()) -> pd.DataFrame:

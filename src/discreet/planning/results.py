@@ -35,8 +35,8 @@ from discreet.experiments import (
     policies_until,
     simulate,
 )
-from discreet.experiments.engine import in_parallel
 from discreet.experiments.serving import run_learner
+from discreet.experiments.workers import in_parallel
 from discreet.learners.base import Learner
 from discreet.learners.registry import learner_class
 from discreet.privacy import Guarantee, SimulatedNoise

@@ -313,7 +313,7 @@ class RegretFigure(Reproduction):
             "trials": self.trials,
             "rounds": list(self.rounds),
             "delta": self.delta,
-            **dict.fromkeys(("jobs", "json", "plot")),
+            **dict.fromkeys(("jobs", "engine", "address", "json", "plot")),
             "log_scale": False,
             "published": False,
             "method": None,

@@ -21,9 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sqlalchemy import func, select, update
 
+from discreet.aggregation.order import in_order
 from discreet.learners.messages import Reports
 from discreet.learners.reading import read_reports
 from discreet.learners.sources import SourceLearner
@@ -55,9 +55,10 @@ from discreet.validation import InvalidInput
 
 _LOG = logger(__name__)
 _LEASE_SECONDS = 60.0
-_PART = 5_000
 # Of one release; what is more waits for the next.
 _MOST_REPORTS = 200_000
+# Messages of about so many reports are read at once.
+_TOGETHER = 5_000
 
 
 class Superseded(Exception):
@@ -77,22 +78,6 @@ class Gathered:
     reports: list[Reports]
     people: list[list[str]] | None
     rows: list[Any]
-
-
-def in_order(batches: Sequence[tuple[Reports, Sequence[Any]]]) -> list[tuple[Reports, list[Any]]]:
-    """Reports with the tickets by which they are known, in an order that depends on these alone."""
-    by_version: dict[int, list[tuple[Reports, Sequence[Any]]]] = {}
-    for reports, tickets in batches:
-        by_version.setdefault(reports.policy_version, []).append((reports, tickets))
-    parts = []
-    for _, some in sorted(by_version.items()):
-        joined = type(some[0][0]).joined([reports for reports, _ in some])
-        tickets = [ticket for _, numbers in some for ticket in numbers]
-        order = np.array(sorted(range(len(tickets)), key=tickets.__getitem__))
-        for start in range(0, len(order), _PART):
-            rows = order[start : start + _PART]
-            parts.append((joined.of(rows), [tickets[row] for row in rows]))
-    return parts
 
 
 class Aggregator:
@@ -261,7 +246,7 @@ class Aggregator:
                 kept = json.loads(unpacked(row.body))
                 texts += kept["reports"]
                 numbers += kept["ids"]
-                if total >= read + _PART:
+                if total >= read + _TOGETHER:
                     found += _read(texts, numbers)
                     texts, numbers, read = [], [], total
         found += _read(texts, numbers)

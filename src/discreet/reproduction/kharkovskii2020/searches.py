@@ -226,7 +226,17 @@ class Searches(Reproduction):
     @property
     def options(self) -> Mapping[str, Any]:
         tables = ("table",) if any(part.table is not None for part in self.parts) else ()
-        names = ("questions", *tables, "only", "method", "jobs", "json", "plot")
+        names = (
+            "questions",
+            *tables,
+            "only",
+            "method",
+            "jobs",
+            "engine",
+            "address",
+            "json",
+            "plot",
+        )
         return {"files": None, "runs": self.trials, **dict.fromkeys(names), "linear": False}
 
     def plan(

@@ -110,7 +110,7 @@ class TransferFigure(Reproduction):
             "repetitions": self.trials,
             **dict.fromkeys(("targets", *axes, "method", "constant")),
             "rewards": self.rewards,
-            **dict.fromkeys(("jobs", "json", "plot")),
+            **dict.fromkeys(("jobs", "engine", "address", "json", "plot")),
         }
 
     def plan(self, repetitions: int | None = None, **wish: Any) -> Plan:

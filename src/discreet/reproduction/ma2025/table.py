@@ -106,7 +106,7 @@ class RatioTable(Reproduction):
             "people": None,
             **dict.fromkeys(("only", "method", "epsilon", "auxiliary_epsilon")),
             "scale": 1.0,
-            **dict.fromkeys(("jobs", "json", "plot")),
+            **dict.fromkeys(("jobs", "engine", "address", "json", "plot")),
         }
 
     def plan(

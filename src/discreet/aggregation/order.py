@@ -1,0 +1,38 @@
+"""The order and the parts in which reports are summed, here and by the service.
+
+Sums of floating-point numbers depend on both. So both follow from versions and tickets alone,
+whoever took reports in, in which order and in which batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from discreet.learners.messages import Reports
+
+# Reports of one call of `Learner.statistics`.
+_PART = 5_000
+
+
+def parts(count: int) -> Iterator[slice]:
+    """The rows of each part of so many reports of one version, which are in order."""
+    return (slice(start, start + _PART) for start in range(0, count, _PART))
+
+
+def in_order(batches: Sequence[tuple[Reports, Sequence[Any]]]) -> list[tuple[Reports, list[Any]]]:
+    """Reports with the tickets by which they are known, by versions and tickets, in parts."""
+    by_version: dict[int, list[tuple[Reports, Sequence[Any]]]] = {}
+    for reports, tickets in batches:
+        by_version.setdefault(reports.policy_version, []).append((reports, tickets))
+    ordered = []
+    for _, some in sorted(by_version.items()):
+        joined = type(some[0][0]).joined([reports for reports, _ in some])
+        tickets = [ticket for _, numbers in some for ticket in numbers]
+        order = np.array(sorted(range(len(tickets)), key=tickets.__getitem__))
+        for part in parts(len(order)):
+            rows = order[part]
+            ordered.append((joined.of(rows), [tickets[row] for row in rows]))
+    return ordered
