@@ -56,7 +56,7 @@ from discreet.service.seal import KEY_VARIABLE, Seal
 from discreet.service.service import Service
 
 _STUDY, _ADDRESS = "s", "http://127.0.0.1:8000"
-_PEOPLE, _PLACE, _LOOKS = 40, 7, 10
+_PEOPLE, _PLACE, _LOOKS = 24, 7, 12
 _NOW = 1.8e9
 # Metrics that are of the machine, not of people.
 _CLOCKS = ("seconds", "process_", "python_")
