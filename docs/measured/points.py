@@ -10,6 +10,7 @@ from measured.pictures import plotted
 LEARNERS = "docs/learners.md"
 OUTSOURCING = "docs/outsourcing.md"
 PEERS = "docs/peers.md"
+SCALE = "docs/scale.md"
 
 FIGURE_1 = "discreet reproduce dubey-figure-1 --trials 20 --plot figure.png"
 SMALL_DELTA = "discreet reproduce dubey-figure-1 --trials 10 --delta 1e-5"
@@ -244,6 +245,18 @@ POINTS: tuple[Block, ...] = (
         page=OUTSOURCING,
         seconds=10,
         command="python benchmarks/outsourced_speed.py",
+    ),
+    Printed(
+        name="scale-plan",
+        page=SCALE,
+        seconds=40,
+        command="python benchmarks/scale.py plan",
+    ),
+    Printed(
+        name="scale-days",
+        page=SCALE,
+        seconds=140,
+        command="python benchmarks/scale.py days",
     ),
     Printed(
         name="peers",
