@@ -5,7 +5,7 @@
 
 Reports are those of 100,000 simulated people, given again and again under tickets of their own, in
 files of a million. Each line is a run in a process of its own, engine and workers started before
-the clock; the last line of a learner has a quarter of the reports, by processes.
+the clock; the last line of a learner has fewer reports, as many as it says, by processes.
 
 | column    | meaning                                                                     |
 |-----------|-----------------------------------------------------------------------------|
@@ -18,7 +18,7 @@ the clock; the last line of a learner has a quarter of the reports, by processes
 |           | processes share counts once; files that are mapped count)                   |
 
 Asked for: speed of two workers 1.7 on two free cores, overhead below 20%, 10 million reports within
-60 s and 1,000 MB, and as much memory with a quarter. On a machine that does other work too, trust
+60 s and 1,000 MB, and as much memory with fewer. On a machine that does other work too, trust
 CPU rather than seconds, and no speed.
 """
 
@@ -186,10 +186,10 @@ def show(folder: str, given: argparse.Namespace) -> None:
                 line(engine, workers, found, f"{speed:.2f}", f"{100.0 * overhead:.0f}%"),
                 flush=True,
             )
-    quarter = max(FILE, given.reports // 4 // FILE * FILE)
-    if quarter < given.reports:
-        few = measured(folder, "processes", given.workers[0], quarter)
-        print(line("a quarter", given.workers[0], few, "", ""))
+    fewer = max(FILE, given.reports // 4 // FILE * FILE)
+    if fewer < given.reports:
+        few = measured(folder, "processes", given.workers[0], fewer)
+        print(line(f"{fewer:,}", given.workers[0], few, "", ""))
     same = "the same to the bit" if len(sums) == 1 else "DIFFERENT"
     print(f"sums on all engines: {same}", flush=True)
 
