@@ -19,6 +19,7 @@ MATRIX = {
     ("GET", "/v1/studies/{study}/terms"): EVERYONE,
     ("GET", "/v1/studies/{study}/policy"): EVERYONE,
     ("GET", "/v1/studies/{study}/policies/{version}"): EVERYONE,
+    ("GET", "/v1/studies/{study}/sources/{source}/terms"): EVERYONE,
     ("GET", "/v1/studies/{study}/sources/{source}/policy"): EVERYONE,
     ("GET", "/v1/studies/{study}/sources/{source}/policies/{version}"): EVERYONE,
     ("POST", "/v1/studies/{study}/reports"): {"device"},
