@@ -211,13 +211,20 @@ def running_on(
         _SAY.reset(token)
 
 
+_DASK = {
+    # Deaths are counted here, as with every engine.
+    "distributed.scheduler.allowed-failures": 0,
+    # Memory that is given back after every array must be filled with pages again for the next.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+}
+
+
 @contextmanager
 def _dask(workers: int, address: str | None) -> Iterator[Submit]:
     import dask
     from distributed import Client, LocalCluster
 
-    # Deaths are counted here, as with every engine.
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+    with dask.config.set(_DASK):
         if address is not None:
             with Client(address) as client:
                 yield client.get_executor(pure=False).submit
@@ -251,7 +258,8 @@ def _spark(workers: int, address: str | None) -> Iterator[Submit]:
 
     master = f"local[{workers}]" if address is None else address
     builder = SparkSession.builder.appName("discreet").master(master)
-    session = builder.config("spark.ui.enabled", "false").getOrCreate()
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    session = builder.config(map=quiet).getOrCreate()
     context = session.sparkContext
     context.setLogLevel("OFF")
 
