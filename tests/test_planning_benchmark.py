@@ -46,6 +46,7 @@ def test_twelve_problems_that_exist(bench: Any) -> None:
     assert case.among(["capri"]).learners == case.learners
 
 
+@pytest.mark.slow
 def test_a_row_holds_a_plan_against_other_seeds(
     bench: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,7 +159,7 @@ def test_every_registered_learner_is_audited_or_listed() -> None:
 
 _PROMISES = [check for check in learner_checks() if check.trust_model != "none"]
 _TIGHT = ("partition", "local_kernel", "published_partition", "capri", "released_thompson", "usca")
-_QUICK = ("partition, local", "partition, sources", "usca, joint", "gp_ucb, local, points")
+_QUICK = ("partition, local", "partition, sources")
 
 
 @pytest.mark.chance(0)  # what is measured does not depend on what OpenDP draws

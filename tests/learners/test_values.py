@@ -226,7 +226,9 @@ def test_more_confidence_is_wider(bins: Any) -> None:
     [
         ("partition", Local(1.0), 3000, {}, 8),
         ("partition", NonPrivate(), 600, {}, 3),
-        ("released_thompson", Joint(1.0, 1e-6), 800, {"error": 0.2}, 4),
+        pytest.param(
+            "released_thompson", Joint(1.0, 1e-6), 800, {"error": 0.2}, 4, marks=pytest.mark.slow
+        ),
     ],
     ids=["local", "free", "joint"],
 )

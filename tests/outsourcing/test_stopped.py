@@ -118,6 +118,7 @@ def test_a_first_release(tmp_path: Path, stopped: Stopped) -> None:
         assert names == {"key.sqlite", "SECRET.txt", f"{final.release}.published"}
 
 
+@pytest.mark.slow
 def test_a_new_release(tmp_path: Path, stopped: Stopped) -> None:
     (tmp_path / "first").mkdir()
     first = draw(tmp_path / "first")
@@ -174,6 +175,7 @@ def test_answers(tmp_path: Path, stopped: Stopped, protected: bool) -> None:
         assert len(kept(folder / "key").answers) == 5
 
 
+@pytest.mark.slow
 def test_what_was_half_written_was_seen_by_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

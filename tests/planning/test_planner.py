@@ -54,6 +54,7 @@ def test_intervals_cover_a_long_run(smooth: Forecast) -> None:
         assert answer.value == pytest.approx(truth, rel=0.25)
 
 
+@pytest.mark.slow
 def test_all_lines_meet_the_same_people(smooth: Forecast) -> None:
     assert smooth.horizons == (125, 250, 500, 1000, 2000)
     setting = smooth.line(4.0).setting

@@ -193,6 +193,7 @@ def test_large_numbers_are_easy_to_read_where_other_columns_stand() -> None:
     assert shown.middle == "income = 1,500,000"
 
 
+@pytest.mark.slow
 def test_a_cut_that_the_study_chose_is_not_called_arbitrary(tmp_path: Path) -> None:
     write_table(tmp_path)
     report = "[report]\naxes = ['sex', 'age']\nat = {'cost ($) now ($)' = 7}\n"

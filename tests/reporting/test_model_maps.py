@@ -158,7 +158,7 @@ def test_the_best_points_are_all_that_there_are() -> None:
     assert cut(load_problem("bumps")).marks.best.shape == (0, 2)
 
 
-@pytest.mark.parametrize("additive", [True, False])
+@pytest.mark.parametrize("additive", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_where_people_are_sent(additive: bool) -> None:
     problem = function(3)
     policy = GPUCB(problem.domain, problem.space, NonPrivate(), error=0.1).policy()

@@ -141,6 +141,10 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_sets, "_SUBSET", 40)
 
 
+# Others that are quicker run the same code.
+_LONG = ("capri-regret", "dubey-table-1", "dubey-figure-2")
+
+
 def reproduce(name: str, *arguments: object) -> tuple[int, str, str]:
     result = CliRunner().invoke(app, ["reproduce", name, *map(str, arguments)])
     return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
@@ -150,7 +154,10 @@ def records_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in _LONG else []) for name in SMALL],
+)
 def test_tables_are_printed_and_files_written(name: str, tmp_path: Path) -> None:
     small = SMALL[name]
     records, plot = tmp_path / "r.jsonl", tmp_path / "r.png"
