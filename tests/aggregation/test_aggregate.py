@@ -164,8 +164,14 @@ def test_a_learner_that_was_not_saved_adds_them_again(tmp_path: Path) -> None:
     assert aggregate(saved, paths, seen=tmp_path / "seen").added == PEOPLE
     assert sums(saved) == sums(crashed)
     elsewhere = tmp_path / "elsewhere"
-    with pytest.raises(InvalidInput, match=r"remembers nothing of a learner with 600 reports"):
+    with pytest.raises(
+        InvalidInput, match=r"remembers nothing, or not all, of a learner with 600 reports"
+    ):
         aggregate(saved, paths, seen=elsewhere)
+    next((tmp_path / "seen" / str(PEOPLE)).glob("keys-*.npy")).unlink()
+    with pytest.raises(InvalidInput, match="or not all"):
+        aggregate(saved, paths, seen=tmp_path / "seen")
+    assert saved.people == PEOPLE
 
 
 def damaged(tmp_path: Path) -> tuple[Any, list[str]]:

@@ -123,6 +123,9 @@ def test_what_is_declared_must_be_what_is_claimed(running: Running) -> None:
         (declared(2.0, "sensitivity"), "declares a noise multiplier"),
         (rows_changed(declared=lambda _: []), "but what it declares gives nothing drawn"),
         (rows_changed(guarantee=smaller), "the ledger claims"),
+        (rows_changed(guarantee=surer), "the ledger claims"),
+        (rows_changed(guarantee=surer, delta=lambda _: 0.0), "the ledger claims"),
+        (rows_changed(delta=lambda _: 0.0), "the row says delta = 0.0"),
     ):
         audit = audited(running, key, change)
         assert not audit.holds
@@ -183,9 +186,25 @@ def smaller(guarantee: dict[str, Any]) -> dict[str, Any]:
     return {**guarantee, "epsilon": 0.5 * guarantee["epsilon"]}
 
 
+def surer(guarantee: dict[str, Any]) -> dict[str, Any]:
+    return {**guarantee, "delta": 0.0}
+
+
+def trusting(path: str, content: bytes) -> bytes:
+    """A source whose row says that its people trust the service, so that nothing follows."""
+    if not path.endswith("/ledger"):
+        return content
+    rows = json.loads(content)
+    for row in rows:
+        if row["stream"] == "clinic":
+            row["guarantee"] = {**row["guarantee"], "trust_model": "joint", "epsilon": 0.001}
+    return json.dumps(rows).encode()
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (trusting, "its guarantee is joint"),
         (rows_changed(reports=lambda n: n + 1), "SHA-256 of another ledger"),
         (rows_changed(guarantee=smaller), "the ledger claims epsilon = 0.5"),
         (rows_changed(held=lambda held: held // 2), "millionths"),

@@ -74,6 +74,24 @@ def test_nothing_of_a_person_is_refused(running: Running, tmp_path: Path) -> Non
         assert [row.state for row in device.ledger()] == ["accepted"]
 
 
+@pytest.mark.parametrize(
+    ("context", "arm"),
+    [({"age": float("nan"), "smoker": "no"}, "call"), (PERSON, 1.0), (PERSON, float("nan"))],
+)
+def test_what_is_missing_is_reported_too(
+    context: Any, arm: Any, running: Running, tmp_path: Path
+) -> None:
+    """Fault once found: it was no report, or a lost one."""
+    running.open_local()
+    with device_of(running, tmp_path) as device:
+        device.agree(device.terms().digest)
+        with pytest.raises(InvalidInput, match="arm"):
+            device.observe(PERSON, [0, 1])
+        assert device.spending().epsilon == 0.0
+        assert device.report(device.observe(context, arm), 1.0)
+        assert [row.state for row in device.ledger()] == ["accepted"]
+
+
 def test_a_source_does_not_choose_and_a_study_does(running: Running, tmp_path: Path) -> None:
     running.open_local()
     with device_of(running, tmp_path) as device:

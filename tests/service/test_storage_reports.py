@@ -29,6 +29,7 @@ from tests.service.scene import (
     gp_ucb,
     in_database,
     local_kernel,
+    partition,
     private_glm,
     reported,
 )
@@ -181,10 +182,10 @@ def test_reports_without_tickets_need_numbers(database: Database) -> None:
     reports = reported(store, private_glm(), 3, 1).reports
     bare: Any = [_Bare(reports), _Bare(reports)]
     bare = [ReadReports(bare[0], [0, 2], [2, 1]), ReadReports(bare[1], [1], [3])]
-    assert _tickets(bare, [5, 6, 7, 8, 9, 10]) == [[5, 6], [7, 8, 9], [10]]
+    assert _tickets(bare, [5, 6, 7, 8, 9, 10], True) == [[5, 6], [7, 8, 9], [10]]
     for ids in (None, [1, 2, 3], [1, 2, 3, 4, 3, 6], [-1, 0, 1, 2, 3, 4], [2**63, 0, 1, 2, 3, 4]):
         with pytest.raises(InvalidInput):
-            _tickets(bare, ids)
+            _tickets(bare, ids, True)
 
 
 def test_paused_and_finished(store: Store, database: Database) -> None:
@@ -230,15 +231,38 @@ def test_sources(database: Database) -> None:
     context = np.array([[30.0, 1.0], [40.0, 0.0], [50.0, 1.0]])
     terms = replace(learner.terms(), most_epsilon=2.0)
     reports = offer.report(context, np.array([0, 1, 2]), np.ones(3), SecureNoise(), terms)
-    own = getattr(reports, "tickets", None) is not None
-    intake, ids = Intake(store), None if own else [1, 2, 3]
+    intake, ids = Intake(store), [1, 2, 3]
     assert intake.add("s", [encode(reports)], ids, "clinic") == Receipt(3, 0)
     assert intake.add("s", [encode(reports)], ids, "clinic") == Receipt(3, 0)
     with pytest.raises(InvalidInput):
         intake.add("s", [encode(reports)], ids)
+    # Tickets of a source are questions: people who have the same one are people all the same.
+    texts = [encode(reports.of(np.array([0])))] * 2
+    assert intake.add("s", texts, [4, 5], "clinic") == Receipt(2, 0)
+    with pytest.raises(InvalidInput, match="no tickets of their own here; send ids"):
+        intake.add("s", texts, None, "clinic")
     aggregator = Aggregator(store)
-    assert aggregator.waiting("s", "clinic") == 3
+    assert aggregator.waiting("s", "clinic") == 5
     assert aggregator.waiting("s") == 0
+
+
+@pytest.mark.chance(0)
+def test_arrays_that_nobody_sends_are_refused_at_once(database: Database) -> None:
+    """Fault once found: they were stored, and each release that met them paused the study."""
+    learner = partition()
+    learner.open_source("clinic", 2.0)
+    store = Store(database)
+    store.register(deployment(sources=(("clinic", 2.0),)), learner)
+    offer: Any = decode(store.policy("s", "clinic").text, Offer)
+    terms = replace(learner.terms(), most_epsilon=2.0)
+    reports = offer.report(np.array([[30.0, 1.0]]), [0], [1.0], SecureNoise(), terms)
+    ticket = replace(reports, tickets=np.array([5], dtype=np.uint64))
+    intake = Intake(store)
+    with pytest.raises(InvalidInput, match="nobody draws there"):
+        intake.add("s", [encode(ticket)], [1], "clinic")
+    with pytest.raises(InvalidInput, match="different shapes"):
+        intake.add("s", [encode(reports), encode(ticket)], [1, 2], "clinic")
+    assert Aggregator(store).waiting("s", "clinic") == 0
 
 
 def test_people_who_trust_a_study_do_not_report(database: Database) -> None:

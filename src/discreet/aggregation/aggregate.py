@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from discreet.aggregation.tasks import (
+    BUCKETS,
     GROUPS,
     Folder,
     Gathered,
@@ -249,10 +250,12 @@ def _remembered(seen: Path, people: int) -> Path | None:
         for other in seen.iterdir():  # of states that the learner did not keep, or has left behind
             if other.name != path.name:
                 shutil.rmtree(other)
-    if people and not path.is_dir():
+    complete = len(list(path.glob("keys-*.npy"))) == BUCKETS
+    if people and not complete:
         raise InvalidInput(
-            f"{seen} remembers nothing of a learner with {people} reports, so reports that it has "
-            "already could be added again; give the folder that its earlier aggregations had."
+            f"{seen} remembers nothing, or not all, of a learner with {people} reports, so reports "
+            "that it has already could be added again; give the folder that its earlier "
+            "aggregations had, of this version."
         )
     return path if path.is_dir() else None
 

@@ -151,10 +151,16 @@ class _Auditor(Party):
                 streams.setdefault(row["stream"], []).append(row)
             problems += _of_releases(own, releases)
             guarantee = _guarantee(certificate["guarantee"])
+            if guarantee.trust_model != facts["trust_model"]:
+                problems.append(
+                    f"the study says {facts['trust_model']!r:.20}, its certificate is for "
+                    f"{guarantee.trust_model}."
+                )
             before = _Before.of(ledger, float(facts["delta"]))
             for stream, rows in streams.items():
                 offers = yield from self._policies(stream, rows, problems)
-                problems += _of_stream(stream, rows, offers, before)
+                trust = guarantee.trust_model if stream == TARGET_NAME else "local"
+                problems += _of_stream(stream, rows, offers, before, trust)
             versions = {stream: len(rows) for stream, rows in streams.items()}
         except _DAMAGE as error:
             if isinstance(error, InvalidInput):
@@ -209,12 +215,13 @@ class _Before:
 
     Attributes:
         learners: how many there were.
-        epsilon: that is not this learner's own.
+        epsilon, more: epsilon and delta that are not this learner's own.
         delta: this learner's own.
     """
 
     learners: int
     epsilon: float
+    more: float
     delta: float
 
     @classmethod
@@ -222,7 +229,8 @@ class _Before:
         """From the rows of former learners; each asked for what those before it had, and more."""
         former = [row for row in ledger if row["former"] and row["stream"] == TARGET_NAME]
         asked = max((int(row["asked"]) for row in former), default=0)
-        return cls(len({row["former"] for row in former}), asked / _MILLION, delta)
+        more = max((float(row["delta"]) for row in former), default=0.0)
+        return cls(len({row["former"] for row in former}), asked / _MILLION, more, delta)
 
 
 def _of_certificate(
@@ -265,7 +273,7 @@ def _of_releases(ledger: list[dict[str, Any]], releases: list[dict[str, Any]]) -
 
 
 def _of_stream(
-    stream: str, rows: list[dict[str, Any]], offers: list[Offer], former: _Before
+    stream: str, rows: list[dict[str, Any]], offers: list[Offer], former: _Before, trust: str
 ) -> list[str]:
     """What is wrong with the rows of a stream beside its policies."""
     problems = []
@@ -277,6 +285,11 @@ def _of_stream(
         name = f"{stream}, version {row['version']}"
         claimed = _guarantee(row["guarantee"])
         held = int(row["held"])
+        if claimed.trust_model != trust or row["delta"] != claimed.delta:
+            problems.append(
+                f"{name}: its guarantee is {claimed.trust_model} at delta = {claimed.delta!r}; the "
+                f"row says delta = {row['delta']!r:.40}, and its people are {trust}."
+            )
         if held * (1.0 + _FORGIVEN) < claimed.epsilon * _MILLION or held > row["asked"]:
             problems.append(
                 f"{name}: it holds {held} millionths of {row['asked']} that were asked for, but "
@@ -311,6 +324,10 @@ def _declared(fields: Any) -> list[Release]:
     pairs: tuple[tuple[Annotated[int, Range(1, _MOST_RECORDS)], Release], ...] = from_json(
         fields, tuple[tuple[Annotated[int, Range(1, _MOST_RECORDS)], Release], ...], "declared"
     )
+    if sum(times for times, _ in pairs) > _MOST_RECORDS:
+        raise InvalidInput(
+            f"a row declares more than {_MOST_RECORDS} releases; nothing can be said."
+        )
     return [release for times, release in pairs for _ in range(times)]
 
 
@@ -335,7 +352,7 @@ def _composed(claimed: Guarantee, declared: list[Release], former: _Before) -> G
     return replace(
         derived,
         epsilon=derived.epsilon + former.epsilon,
-        delta=claimed.delta,
+        delta=min(1.0, derived.delta + former.more),
         noise=noise,
         releases=derived.releases + former.learners,
     )
@@ -345,6 +362,7 @@ def _follows(claimed: Guarantee, derived: Guarantee) -> bool:
     """Whether a guarantee is what was derived, or a little less."""
     return (
         claimed.epsilon >= derived.epsilon * (1.0 - _FORGIVEN)
+        and claimed.delta >= derived.delta * (1.0 - _FORGIVEN)
         and claimed.reports_per_person == derived.reports_per_person
         and claimed.releases == derived.releases
         and set(claimed.data) == set(derived.data)

@@ -331,6 +331,11 @@ class _Device(Party):
         if answer.status == 304:
             return False
         policy = _read_policy(answer)
+        if isinstance(policy, Policy) != (self.source is None):
+            raise InvalidInput(
+                f"the service sent a {policy.kind} for source = {self.source!r:.80}; it is not "
+                "kept. Fetch it again."
+            )
         agreement.terms.check(policy, SecureNoise.name)
         if policy.digest == agreement.policy:
             return False

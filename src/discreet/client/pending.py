@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.action_space import arm_numbers
 from discreet.client.choice import Choice
 from discreet.client.person import (
     Agreement,
@@ -33,7 +34,7 @@ from discreet.learners.messages import Actions, Policy, Reports
 from discreet.learners.terms import Offer, Terms
 from discreet.learners.visits import VisitCounter
 from discreet.privacy import SecureNoise
-from discreet.validation import InvalidInput
+from discreet.validation import InvalidInput, nearest_whole
 
 _ID_BITS = 62
 # Held while a report is drawn: of two threads with one action, one draws.
@@ -81,9 +82,10 @@ class Pending:
         with self._file.changing() as state:
             identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
             policy.domain.nearest_unit([context])
+            given = arm_numbers(np.array([arm], dtype=object), policy.arm_names)
+            arms = nearest_whole(given, "arm", 0, policy.arms - 1, 1)
             if identity is not None:
-                actions = json.dumps([arm], default=_plain)
-                _keep(state, identity, facts, [context], actions, hold_seconds)
+                _keep(state, identity, facts, [context], json.dumps(arms.tolist()), hold_seconds)
         return identity
 
     def draw(self, identity: str, reward: float) -> bool:
@@ -102,7 +104,7 @@ class Pending:
                 if row is None:
                     return _was_made(state, identity)
                 if row["drawing"] is not None:
-                    self._settle(state, row, None)
+                    self._settle(state, row)
                     return False
                 state.execute("UPDATE pending SET drawing = ? WHERE id = ?", (mark, identity))
                 terms = agreement_of(state, *self._place, row["sha256"]).terms
@@ -114,7 +116,8 @@ class Pending:
                 marked = self._row(state, identity)
                 if marked is None or marked["drawing"] != mark:
                     return _was_made(state, identity)
-                self._settle(state, row, report)
+                body = _body(report, isinstance(policy, Policy))
+                self._settle(state, row, report.policy_version, body)
         return True
 
     def lapse(self, seconds: float, reward: float) -> None:
@@ -178,11 +181,11 @@ class Pending:
         ).fetchone()
         return None if row is None else str(row["body"])
 
-    def _settle(self, state: Connection, row: Any, report: Reports | None) -> None:
+    def _settle(
+        self, state: Connection, row: Any, version: int | None = None, body: bytes | None = None
+    ) -> None:
         """The action becomes a row of the ledger with its report; None where that was lost."""
-        if report is not None:
-            version = report.policy_version
-        else:
+        if version is None:
             text = self._policy_text(state, row["policy"])
             assert text is not None
             version = decode(text, Offer).version
@@ -195,8 +198,8 @@ class Pending:
                 *(row[name] for name in ("epsilon", "multiplier")),
                 time.time(),
                 row["due"],
-                "lost" if report is None else "waiting",
-                None if report is None else _body(report),
+                "lost" if body is None else "waiting",
+                body,
             ),
         )
         state.execute("DELETE FROM pending WHERE id = ?", (row["id"],))
@@ -218,7 +221,7 @@ def _keep(
         {
             **facts,
             "id": identity,
-            "context": json.dumps(people, default=_plain, allow_nan=False),
+            "context": json.dumps(people, default=_plain),
             "actions": actions,
             "made": now,
             "due": now + hold_seconds,
@@ -240,10 +243,14 @@ def _drawn(policy: Any, terms: Terms, others: int, row: Any, reward: float) -> R
     return report
 
 
-def _body(report: Reports) -> bytes:
-    """What is sent for one report, now and whenever it is sent again."""
+def _body(report: Reports, random: bool) -> bytes:
+    """What is sent for one report, now and whenever it is sent again.
+
+    The service knows it again by its ticket, where that is `random`, or else by an id: the tickets
+    of a source are questions, which people share.
+    """
     fields: dict[str, Any] = {"reports": [encode(report)]}
-    if len(getattr(report, "tickets", ())) != len(report):
+    if not random or len(getattr(report, "tickets", ())) != len(report):
         fields["ids"] = [secrets.randbits(_ID_BITS)]
     return body_of(fields)
 

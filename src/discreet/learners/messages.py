@@ -163,6 +163,11 @@ class Reports(Message):
                 "join those of one policy and one source."
             )
         parts = [each._rows() for each in batches]
+        if any(each.keys() != parts[0].keys() for each in parts):
+            raise InvalidInput(
+                "batches had different arrays, such as tickets in some and none in others; join "
+                "what one policy made."
+            )
         rows: dict[str, Any] = {
             name: np.concatenate([each[name] for each in parts]) for name in parts[0]
         }

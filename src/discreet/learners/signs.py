@@ -115,5 +115,6 @@ class SignedOffer(Offer):
             )
         if not (np.abs(reports.signs) == 1).all():
             raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
-        if self.draws_tickets and reports.tickets is None:
-            raise InvalidInput("reports had no tickets; send them as the policy made them.")
+        if self.draws_tickets != (reports.tickets is not None):
+            had = "no tickets" if self.draws_tickets else "tickets, which nobody draws there"
+            raise InvalidInput(f"reports had {had}; send them as the policy made them.")

@@ -85,7 +85,7 @@ class Intake:
             name: of the study.
             texts: messages, each reports of one or several people, as `encode` made them.
             ids: a number for each report in turn, drawn by whoever made it and sent with it as
-                often as it is sent; None where reports carry tickets.
+                often as it is sent; None where the target's carry tickets.
             stream: the target, or the name of a source.
 
         Raises:
@@ -117,7 +117,7 @@ class Intake:
                     f"the noise source of reports was {each.reports.noise!r}; a service takes "
                     f"{SecureNoise.name!r} alone, because other noise protects nobody."
                 )
-        numbers = _tickets(read, ids)
+        numbers = _tickets(read, ids, stream == TARGET_NAME)
         # By what was sent, so that the same request is known again whatever has become of it.
         digest = hashlib.sha256(json.dumps([list(texts), numbers]).encode()).hexdigest()
         joined, numbers = _joined(read, numbers)
@@ -194,8 +194,11 @@ class Intake:
         return new
 
 
-def _tickets(read: Sequence[ReadReports], ids: Sequence[int] | None) -> list[list[int]]:
-    """For each message the numbers by which its reports are known again."""
+def _tickets(
+    read: Sequence[ReadReports], ids: Sequence[int] | None, random: bool
+) -> list[list[int]]:
+    """For each message the numbers by which its reports are known again: their tickets, where these
+    are `random`, and else ids. The tickets of a source are questions, which people share."""
     given = None if ids is None else whole_vector(ids, "ids", 0, _MOST_TICKET).tolist()
     messages = sorted(
         (place, size, which, start)
@@ -204,7 +207,7 @@ def _tickets(read: Sequence[ReadReports], ids: Sequence[int] | None) -> list[lis
             each.places, each.sizes, accumulate(each.sizes, initial=0), strict=False
         )
     )
-    own = [_own_tickets(each.reports) for each in read]
+    own = [_own_tickets(each.reports) if random else None for each in read]
     numbers, used = [], 0
     for _, size, which, start in messages:
         tickets = own[which]
@@ -213,9 +216,9 @@ def _tickets(read: Sequence[ReadReports], ids: Sequence[int] | None) -> list[lis
             continue
         if given is None or len(given) < used + size:
             raise InvalidInput(
-                f"reports of {read[which].reports.kind} carry no tickets; send ids with them, a "
-                f"random whole number from 0 to {_MOST_TICKET} for each, the same ones whenever "
-                "they are sent."
+                f"reports of {read[which].reports.kind} carry no tickets of their own here; send "
+                f"ids with them, a random whole number from 0 to {_MOST_TICKET} for each, the same "
+                "ones whenever they are sent."
             )
         numbers.append(given[used : used + size])
         used += size

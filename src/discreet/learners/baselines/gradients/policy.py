@@ -219,6 +219,10 @@ class GradientOffer(Offer):
 
     def lots(self, tickets: TicketArray | None, people: int) -> tuple[BoolArray, IntArray]:
         """(n,) whether each of `people` explores, and (n,) the arm that their ticket gives then."""
+        if tickets is not None:
+            raise InvalidInput(
+                "reports had tickets, which nobody draws there; send them as the policy made them."
+            )
         return np.zeros(people, dtype=np.bool_), np.zeros(people, dtype=np.int64)
 
     def reported(
