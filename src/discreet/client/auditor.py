@@ -11,7 +11,7 @@
 |                                        | so far, composed                                 |
 | every guarantee under joint privacy    | what the mechanisms declared with it cost,       |
 |                                        | composed, and what former servers may have cost  |
-| every mechanism that is declared       | its noise beside its sensitivity                 |
+| every Gaussian mechanism it declares   | its noise beside its sensitivity                 |
 | every epsilon, held and asked for      | the guarantee of its row; it never sinks         |
 | every policy                           | its SHA-256 in ledger and list of releases       |
 | versions                               | 0, 1, 2, .., each once                           |
