@@ -279,10 +279,10 @@ def test_local_sources_go_on(original: Server, restored: Server, tmp_path: Path)
     policy: Any = decode(original.store.policy("calls", "clinic").text, Offer)
     terms = LocalKernel(Box.of({"age": (18, 90)}), ARMS, Local(2.0)).terms()
     reports = policy.report([[20.0], [30.0]], ["call", "visit"], [1, 0], SecureNoise(), terms)
-    assert original.intake.add("calls", [encode(reports)], None, "clinic").stored == 2
+    assert original.intake.add("calls", [encode(reports)], [1, 2], "clinic").stored == 2
     carried(original, restored, tmp_path / "b.db")
     with pytest.raises(Gone):
-        restored.intake.add("calls", [encode(reports)], None, "clinic")
+        restored.intake.add("calls", [encode(reports)], [1, 2], "clinic")
     assert restored.aggregator.waiting("calls", "clinic") == 2
     (row,) = restored.rows(batches, "calls")
     (kept,) = json.loads(unpacked(row.body))["reports"]

@@ -99,13 +99,13 @@ class TestReports:
         assert some.json() == {"stored": 0, "repeated": 2}
 
     def test_of_a_source(self, web: Web) -> None:
-        body = {"reports": [web.reports(3, source="clinic")]}
+        body = {"reports": [web.reports(3, source="clinic")], "ids": [1, 2, 3]}
         path = "/v1/studies/local/sources/clinic/reports"
         answer = web.ask("POST", path, "device", json=body)
         assert (answer.status_code, answer.json()) == (202, {"stored": 3, "repeated": 0})
-        more = web.ask("POST", path, "device", json={**body, "ids": [1, 2, 3]})
+        more = web.ask("POST", path, "device", json={**body, "ids": [1, 2, 3, 4]})
         assert more.status_code == 400
-        assert "there were 3 more ids than reports" in more.json()["error"]
+        assert "there were 1 more ids than reports" in more.json()["error"]
 
     def test_refused_as_a_whole(self, web: Web) -> None:
         good, stranger = web.reports(study="other"), web.reports(study="local")
