@@ -72,7 +72,9 @@ def served(folder: Path) -> Iterator[Running]:
     """A service with its database in that folder."""
     uvicorn = pytest.importorskip("uvicorn")
     service = Service.open(f"sqlite:///{folder / 'service.db'}", {KEY_VARIABLE: Seal.new_key()})
-    config = uvicorn.Config(create_app(service), port=0, log_level="error", lifespan="off")
+    # To configure logging closes the handlers that others made, and with that of absl, which
+    # dp-accounting brings, the file in which pytest captures what is printed.
+    config = uvicorn.Config(create_app(service), port=0, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
