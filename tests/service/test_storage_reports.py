@@ -222,12 +222,17 @@ def test_a_study_does_not_finish_while_reports_are_stored(
     assert store.row("s").state == "finished"
 
 
-def test_sources(database: Database) -> None:
-    learner = local_kernel()
+def with_source(database: Database, learner: Any) -> tuple[Store, Any]:
+    """A study with a source, and the source's policy."""
     learner.open_source("clinic", 2.0)
     store = Store(database)
     store.register(deployment(sources=(("clinic", 2.0),)), learner)
-    offer: Any = decode(store.policy("s", "clinic").text, Offer)
+    return store, decode(store.policy("s", "clinic").text, Offer)
+
+
+def test_sources(database: Database) -> None:
+    learner = local_kernel()
+    store, offer = with_source(database, learner)
     context = np.array([[30.0, 1.0], [40.0, 0.0], [50.0, 1.0]])
     terms = replace(learner.terms(), most_epsilon=2.0)
     reports = offer.report(context, np.array([0, 1, 2]), np.ones(3), SecureNoise(), terms)
@@ -250,10 +255,7 @@ def test_sources(database: Database) -> None:
 def test_arrays_that_nobody_sends_are_refused_at_once(database: Database) -> None:
     """Fault once found: they were stored, and each release that met them paused the study."""
     learner = partition()
-    learner.open_source("clinic", 2.0)
-    store = Store(database)
-    store.register(deployment(sources=(("clinic", 2.0),)), learner)
-    offer: Any = decode(store.policy("s", "clinic").text, Offer)
+    store, offer = with_source(database, learner)
     terms = replace(learner.terms(), most_epsilon=2.0)
     reports = offer.report(np.array([[30.0, 1.0]]), [0], [1.0], SecureNoise(), terms)
     ticket = replace(reports, tickets=np.array([5], dtype=np.uint64))
