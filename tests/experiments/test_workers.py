@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -53,6 +54,14 @@ def test_only_what_a_death_took_is_run_again_and_it_is_said() -> None:
     assert sorted(executor.ran) == sorted([*range(8), 2, *[5] * RETRIES])
     assert said[0] == "A worker died: what it did is run again (try 2 of 4)."
     assert said[-1] == "A worker died: what it did is run again (try 4 of 4)."
+
+
+def test_a_package_that_a_task_lacks_is_no_missing_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModuleNotFoundError, match="nowhere"), running_on("processes", 1):
+        list(in_parallel([joblib.delayed(__import__)("nowhere")], 1))
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InvalidInput, match="engine dask is not installed"), running_on("dask", 1):
+        pass
 
 
 def test_what_kills_every_worker_ends_the_work() -> None:

@@ -19,7 +19,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from itertools import chain
 from typing import Any, Literal, TypeVar, get_args
@@ -198,15 +198,17 @@ def running_on(
         )
     token = _SAY.set(say or _SAY.get())
     try:
-        if engine == "processes":
+        with ExitStack() as started:
+            if engine != "processes":
+                try:
+                    submit = started.enter_context(_STARTED[engine](workers, address))
+                except ImportError as error:
+                    raise InvalidInput(
+                        f"the engine {engine} is not installed ({error}); "
+                        f"pip install 'discreet[{engine}]'."
+                    ) from error
+                started.enter_context(sharing(submit))
             yield
-        else:
-            with _STARTED[engine](workers, address) as submit, sharing(submit):
-                yield
-    except ImportError as error:
-        raise InvalidInput(
-            f"the engine {engine} is not installed ({error}); pip install 'discreet[{engine}]'."
-        ) from error
     finally:
         _SAY.reset(token)
 
