@@ -20,8 +20,8 @@ in one step; asked again, it writes the same.
 
 from __future__ import annotations
 
-import os
 import pickle
+import secrets
 from dataclasses import dataclass
 from functools import cache, reduce
 from itertools import pairwise
@@ -166,7 +166,7 @@ def scatter(folder: Folder, number: int, place: Place, thorough: bool = False) -
     order = np.argsort(buckets, kind="stable")
     starts = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
     kept = table.combine_chunks().take(pa.array(order)).to_batches()[0]
-    draft = target.with_suffix(f".{os.getpid()}.draft")
+    draft = target.with_suffix(f".{secrets.token_hex(8)}.draft")
     with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, kept.schema) as writer:
         for first, last in pairwise(starts.tolist()):
             writer.write_batch(kept.slice(first, last - first))
@@ -235,7 +235,7 @@ def gather(folder: Folder, count: int, group: int) -> Gathered:
 def _keep(path: Path, keys: IntArray) -> None:
     """Write (n, 2) keys in one step."""
     path.parent.mkdir(exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.draft.npy")
+    draft = path.with_suffix(f".{secrets.token_hex(8)}.draft.npy")
     np.save(draft, keys)
     draft.replace(path)
 
