@@ -46,7 +46,8 @@ class _Alike:
     """Messages with the same header, and their rows one after another."""
 
     header: dict[str, Any]
-    rows: dict[str, list[Any]]
+    names: list[str]
+    rows: list[list[Any]]
     places: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
 
@@ -69,19 +70,21 @@ def read_reports(texts: Sequence[str]) -> list[ReadReports]:
 
 def _alike(texts: Sequence[str]) -> list[_Alike]:
     """Messages by their headers, in the order in which these came first."""
-    groups: dict[str, _Alike] = {}
+    groups: dict[Any, _Alike] = {}
     for place, text in enumerate(texts):
-        fields, end = _READER.raw_decode(text)
-        if end != len(text) or type(fields) is not dict:
+        header, end = _READER.raw_decode(text)
+        if end != len(text) or type(header) is not dict:
             raise ValueError("not one object")
-        rows = {name: value for name, value in fields.items() if type(value) is list and value}
-        (size,) = set(map(len, rows.values()))
-        header = {name: value for name, value in fields.items() if name not in rows}
-        # As text, because 1, 1.0 and true are equal numbers and different values.
-        key = repr((sorted(header.items()), sorted(rows)))
-        group = groups.setdefault(key, _Alike(header, {name: [] for name in rows}))
-        for name, value in rows.items():
-            group.rows[name] += value
+        names = [name for name, value in header.items() if type(value) is list and value]
+        rows = [header.pop(name) for name in names]
+        (size,) = set(map(len, rows))
+        # Values as text, because 1, 1.0 and true are equal numbers and different values.
+        key = (*names, None, *header, repr([*header.values()]))
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Alike(header, names, [[] for _ in names])
+        for their, row in zip(group.rows, rows, strict=True):
+            their += row
         group.places.append(place)
         group.sizes.append(size)
     return list(groups.values())
@@ -93,8 +96,8 @@ def _together(alike: _Alike) -> ReadReports:
     message: Any = class_of(header.pop("kind", None), Reports, "the message")
     if type(schema) is not int or schema != SCHEMA:
         raise ValueError("another schema")
-    rows = {name: _array(values) for name, values in alike.rows.items()}
-    reports = fields_from_json({**header, **rows}, message)
+    arrays = dict(zip(alike.names, map(_array, alike.rows), strict=True))
+    reports = fields_from_json({**header, **arrays}, message)
     if len(reports) != sum(alike.sizes):
         raise ValueError("messages with other rows than those of people")
     return ReadReports(reports, alike.places, alike.sizes)

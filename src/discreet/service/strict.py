@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from itertools import accumulate
 from typing import Any
 
 from discreet.validation import InvalidInput
 
 _DEEPEST = 32
 _MOST_DIGITS = 20
-# A text, to the end where it is not closed; and what opens or closes a list or an object.
-_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_BRACKET = re.compile(r"[\[\]{}]")
-_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 def read_json(body: bytes) -> Any:
@@ -35,7 +29,6 @@ def read_json(body: bytes) -> Any:
         text = body.decode()
     except UnicodeDecodeError:
         raise InvalidInput("the body is not UTF-8; send JSON in UTF-8.") from None
-    _check_depth(text)
     try:
         values = json.loads(
             text,
@@ -50,6 +43,7 @@ def read_json(body: bytes) -> Any:
         ) from None
     except RecursionError:
         raise _too_deep() from None
+    _check_depth(values)
     if "\\u" in text:
         _check_texts(values)
     elif "\0" in text:
@@ -82,14 +76,20 @@ def _no_constant(name: str) -> None:
     raise InvalidInput(f"the body has {name}, which is not JSON; send finite numbers, or null.")
 
 
-def _check_depth(text: str) -> None:
-    """Refuse what lies too deep before a parser goes there; brackets in texts count only where
-    there are very many."""
-    if text.count("[") + text.count("{") <= _DEEPEST:
-        return
-    brackets = _BRACKET.findall(_TEXT.sub("", text))
-    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > _DEEPEST:
-        raise _too_deep()
+def _check_depth(values: Any) -> None:
+    """Refuse what lies too deep for what goes through it later."""
+    level = [values]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (list, dict))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (list, dict))
+        ]
+        if not level:
+            return
+    raise _too_deep()
 
 
 def _too_deep() -> InvalidInput:
