@@ -61,6 +61,12 @@ def test_refused(body: bytes, reason: str) -> None:
         read_json(body)
 
 
+def test_depth() -> None:
+    assert read_json(b"[" * 31 + b"{}" + b"]" * 31) != []
+    with pytest.raises(InvalidInput, match="more than 32 deep"):
+        read_json(b"[" * 32 + b"{}" + b"]" * 32)
+
+
 def test_brackets_in_texts_are_no_depth() -> None:
     assert read_json(json.dumps(["[{" * 100, '"[' * 100]).encode()) == ["[{" * 100, '"[' * 100]
     assert read_json(b"[" + b"[]," * 99 + b"[]]") == [[]] * 100
