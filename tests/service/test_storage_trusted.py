@@ -181,18 +181,39 @@ def test_what_was_released_is_erased(
     with database.reading() as connection:
         left = connection.scalars(select(decisions.c.id).where(decisions.c.payload.is_not(None)))
         assert list(left) == [waiting.id]
-    assert not Decisions(store).reward("s", ids[0], _first_reward(store, ids[0]))
+    assert not Decisions(store).reward("s", ids[0], 1.0)
 
 
-def _first_reward(store: Store, identity: str) -> float:
-    """The one that is known again."""
-    for reward in (0.0, 1.0):
-        try:
-            assert not Decisions(store).reward("s", identity, reward)
-        except Conflict:
-            continue
-        return reward
-    raise AssertionError("neither is known")
+@pytest.mark.parametrize("days", [0.0, 3.0])
+def test_nobody_can_try_out_which_reward_was_erased(
+    database: Database, monkeypatch: pytest.MonkeyPatch, days: float
+) -> None:
+    """Whoever has the database's key, or asks with a client's."""
+    simulated(monkeypatch)
+    store, learner = Store(database), gp_ucb(SimulatedNoise(1))
+    store.register(deployment(retention_days=days), learner)
+    ids = rewarded(store, learner, 20, 1)
+    assert Aggregator(store).step() == 1
+    Decisions(store).forget(time.time() + (days + 0.1) * 86_400.0)
+    assert count(database, decisions, decisions.c.mark.is_not(None)) == 0
+    for identity in ids:
+        assert [Decisions(store).reward("s", identity, each) for each in (0.0, 1.0)] == [False] * 2
+
+
+def test_a_finished_study_keeps_nothing_of_people(store: Store, database: Database) -> None:
+    """Neither what was not released, nor sums before noise; its aggregator leaves it alone."""
+    rewarded(store, gp_ucb(SimulatedNoise(1)), 30, 1)
+    aggregator = Aggregator(store)
+    assert aggregator.step() == 1
+    rewarded(store, gp_ucb(SimulatedNoise(1)), 3, 2)
+    store.set_state("s", "finished")
+    assert count(database, decisions, decisions.c.payload.is_not(None)) == 0
+    assert count(database, decisions, decisions.c.mark.is_not(None)) == 0
+    assert count(database, snapshots, snapshots.c.learner != b"") == 0
+    before = in_database(database)
+    assert aggregator.step() == Aggregator(store).step() == 0
+    assert in_database(database) == before
+    assert store.policy("s").version == 1
 
 
 def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

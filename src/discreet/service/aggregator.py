@@ -41,6 +41,7 @@ from discreet.service.deployment import (
 from discreet.service.errors import Conflict
 from discreet.service.ledger import check_recorded, published
 from discreet.service.schema import (
+    ERASED,
     batches,
     decisions,
     leases,
@@ -97,9 +98,11 @@ class Aggregator:
     def step(self) -> int:
         """Release whatever is due; how many releases that were."""
         released = 0
-        for name in self.store.names():
+        for name in self.store.names(running=True):
             try:
                 released += self._study(name)
+            except Unavailable:
+                raise
             except Superseded:
                 self._learners.pop(name, None)
             except (InvalidInput, ArithmeticError, LookupError, TypeError, ValueError):
@@ -108,6 +111,10 @@ class Aggregator:
                 _LOG.error("a release of %s was refused and the study is paused", name)
                 with suppress(Conflict):  # it has been finished meanwhile
                     self.store.set_state(name, "paused")
+            except Exception as error:
+                # Other studies go on, and what has expired is erased. Its words may quote people.
+                self._learners.pop(name, None)
+                _LOG.error("releases of %s wait after %s", name, type(error).__name__)
         Decisions(self.store).forget()
         return released
 
@@ -137,6 +144,7 @@ class Aggregator:
             if _batch(learner, stream) > room:
                 _LOG.warning("%s has had all the people it was planned for, and is finished", name)
                 self.store.set_state(name, "finished")
+                self._learners.pop(name, None)
                 break
             gathered = self._gathered(name, stream, learner.secret, room)
             number = self._release(name, stream, number, learner, gathered)
@@ -328,7 +336,7 @@ class Aggregator:
         if learner.secret and stream == TARGET_NAME:
             kept_for = self.store.study(name).deployment.retention_seconds
             table = decisions
-            values = {"released": version, "payload": None}
+            values = {"released": version, **ERASED}
             if kept_for > 0.0:
                 values = {"released": version, "expires": now + kept_for}
         taken = 0

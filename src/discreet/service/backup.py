@@ -37,7 +37,7 @@ from discreet.validation import InvalidInput
 _APPLICATION = 0x44424B50
 _ROWS = 1_000  # that are copied at a time
 _SCRUB = (
-    "UPDATE decisions SET payload = NULL",
+    "UPDATE decisions SET payload = NULL, mark = NULL",
     "UPDATE snapshots SET learner = x'' WHERE study IN "
     "(SELECT name FROM studies WHERE trust_model = 'joint')",
 )

@@ -21,7 +21,7 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import Unprotected
 from discreet.service.deployment import closed, opened
 from discreet.service.errors import Conflict, Gone, NotFound
-from discreet.service.schema import decisions
+from discreet.service.schema import ERASED, decisions
 from discreet.service.seal import needed
 from discreet.service.store import Store
 from discreet.validation import InvalidInput
@@ -123,7 +123,8 @@ class Decisions:
         """What followed from a decision; once.
 
         Returns:
-            Whether it is new; False where the same reward had come before.
+            Whether it is new; False where the same reward had come before, or any, once what it
+            was has been erased.
 
         Raises:
             NotFound: for a decision that this study did not make.
@@ -167,12 +168,13 @@ class Decisions:
 
     @staticmethod
     def _again(row: Row[Any], mark: bytes) -> bool:
-        """The answer to a reward of a decision that waits for none; `False` if it is the same."""
+        """The answer to a reward of a decision that waits for none; `False` if it is the same, or
+        nobody can say any more."""
         if row.state == "expired":
             raise Gone(f"the decision {row.id} expired without a reward; nothing is learnt.")
         if row.state == "waiting":
             raise Gone(f"the study {row.study!r} is finished; it takes nothing more.")
-        if row.mark != mark:
+        if row.mark not in (None, mark):
             raise Conflict(
                 f"the decision {row.id} has another reward already; a reward is sent once, and "
                 "cannot be changed."
@@ -200,7 +202,7 @@ class Decisions:
             expired = connection.execute(
                 update(decisions)
                 .where(decisions.c.state == "waiting", late)
-                .values(state="expired", payload=None)
+                .values(state="expired", **ERASED)
             )
             kept = connection.execute(
                 update(decisions)
@@ -210,6 +212,6 @@ class Decisions:
                     decisions.c.payload.is_not(None),
                     late,
                 )
-                .values(payload=None)
+                .values(ERASED)
             )
         return int(expired.rowcount + kept.rowcount)
