@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import make_url, select, text, update
 
+from discreet import GPUCB, DecisionSets, Joint
 from discreet.privacy import SimulatedNoise
 from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database
@@ -22,6 +24,7 @@ from discreet.service.seal import Seal
 from discreet.service.store import Store
 from discreet.validation import InvalidInput
 from tests.service.scene import (
+    LINE,
     at_once,
     capri,
     count,
@@ -332,6 +335,44 @@ def test_the_wrong_key(store: Store, database: Database, connect: Callable[..., 
             with pytest.raises(InvalidInput, match="key"):
                 refused()
         assert in_database(database) == before
+
+
+def test_the_size_of_what_is_sealed_tells_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of a decision, however many points a person brings and however they are written, nor
+    of the sums of people."""
+    simulated(monkeypatch)
+    store = Store(database)
+    names, many = ("few", "many"), np.random.default_rng(1).random((200, 1)).tolist()
+    for name in names:
+        learner = GPUCB(
+            LINE,
+            DecisionSets(most=200),
+            Joint(epsilon=1.0, delta=1e-6),
+            kernel="RBF(length_scale=[.11])",
+            noise=SimulatedNoise(1),
+            horizon=1000,
+            identity="gp",
+        )
+        store.register(deployment(name, retention_days=1.0), learner)
+        for place in range(30):
+            points = [[0.5]] if name == "few" else many[: place + 171]
+            decision = Decisions(store).decide(name, points)
+            if place:
+                assert Decisions(store).reward(name, decision.id, 0.5)
+
+    def sizes(column: Any) -> dict[str, set[int]]:
+        with database.reading() as connection:
+            rows = connection.execute(select(column.table.c.study, column)).all()
+        return {name: {len(kept) for study, kept in rows if study == name} for name in names}
+
+    brought = sizes(decisions.c.payload)
+    assert brought["few"] == brought["many"]
+    assert len(brought["few"]) == 1
+    assert Aggregator(store).step() == 2
+    summed = sizes(snapshots.c.learner)
+    assert summed["few"] == summed["many"]
 
 
 def test_sealed_rows_cannot_be_moved(

@@ -19,7 +19,7 @@ from discreet.codec import decode, encode
 from discreet.learners.messages import Actions, Policy
 from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import Unprotected
-from discreet.service.deployment import closed, opened
+from discreet.service.deployment import closed, longest_decision, opened
 from discreet.service.errors import Conflict, Gone, NotFound
 from discreet.service.schema import ERASED, decisions
 from discreet.service.seal import needed
@@ -93,6 +93,7 @@ class Decisions:
             True,
             name,
             f"decision {identity}",
+            longest_decision(policy.domain, policy.space),
         )
         with self.store.database.writing() as connection:
             self.store.check_running(connection, name)
@@ -143,7 +144,9 @@ class Decisions:
             kept = json.loads(opened(seal, row.payload, True, name, place))
             report = self._observed(name, row.version, kept, reward)
             content = json.dumps({"report": report, "person": kept["person"]}).encode()
-            values = {"mark": mark, "payload": closed(seal, content, True, name, place)}
+            learner = self.store.study(name).learner
+            longest = longest_decision(learner.domain, learner.space)
+            values = {"mark": mark, "payload": closed(seal, content, True, name, place, longest)}
         with self.store.database.writing() as connection:
             if not values:
                 return self._again(self._row(connection, name, identity), mark)

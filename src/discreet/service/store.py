@@ -35,6 +35,7 @@ from discreet.service.deployment import (
     AnyLearner,
     Deployment,
     closed,
+    longest_kept,
     noise_for,
     opened,
     packed,
@@ -259,7 +260,9 @@ class Store:
                 }
             )
         content = without_policies(learner)
-        kept = closed(self.database.seal, content, learner.secret, name, "snapshot")
+        secret = learner.secret
+        longest = longest_kept(content) if secret else 0
+        kept = closed(self.database.seal, content, secret, name, "snapshot", longest)
         return Prepared(published, rows, kept)
 
     @staticmethod
