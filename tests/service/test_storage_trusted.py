@@ -215,6 +215,7 @@ def test_a_finished_study_keeps_nothing_of_people(store: Store, database: Databa
     assert count(database, snapshots, snapshots.c.learner != b"") == 0
     before = in_database(database)
     assert aggregator.step() == Aggregator(store).step() == 0
+    assert not aggregator._learners
     assert in_database(database) == before
     assert store.policy("s").version == 1
 

@@ -97,8 +97,10 @@ class Aggregator:
 
     def step(self) -> int:
         """Release whatever is due; how many releases that were."""
-        released = 0
-        for name in self.store.names(running=True):
+        released, running = 0, self.store.names(running=True)
+        # What others no longer need is in no memory either.
+        self._learners = {name: self._learners[name] for name in running if name in self._learners}
+        for name in running:
             try:
                 released += self._study(name)
             except Unavailable:
@@ -144,7 +146,6 @@ class Aggregator:
             if _batch(learner, stream) > room:
                 _LOG.warning("%s has had all the people it was planned for, and is finished", name)
                 self.store.set_state(name, "finished")
-                self._learners.pop(name, None)
                 break
             gathered = self._gathered(name, stream, learner.secret, room)
             number = self._release(name, stream, number, learner, gathered)
