@@ -566,6 +566,9 @@ def test_two_servers_on_one_file(tmp_path: Any) -> None:
     one.hold()
     with pytest.raises(InvalidInput, match="served by another process already"):
         two.hold()
+    (tmp_path / "link.db").symlink_to(tmp_path / "one.db")
+    with pytest.raises(InvalidInput, match="served by another process already"):
+        Database(f"sqlite:///{tmp_path}/link.db").hold()
     one.close()
     two.hold()
     two.close()

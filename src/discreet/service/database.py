@@ -123,7 +123,9 @@ class Database:
         try:
             private_file(self._file)
             _check_kind(self._file)
-            held = open(f"{self._file}.lock", "a")  # noqa: SIM115 - open as long as it is served
+            # By its own name, so that a link is no second file.
+            name = f"{os.path.realpath(self._file)}.lock"
+            held = open(name, "a")  # noqa: SIM115 - open as long as it is served
         except OSError as error:
             raise InvalidInput(
                 f"the database was {self._file}, where no file can be made ({error.strerror}); "
