@@ -59,6 +59,7 @@ from discreet.service.schema import (
     server,
     snapshots,
     studies,
+    tables,
 )
 from discreet.showing import logger
 from discreet.validation import InvalidInput
@@ -213,6 +214,12 @@ class Store:
                         "took part does not change."
                     )
                 return False
+            # A key for one study or table is for that name.
+            if connection.scalar(select(tables.c.name).where(tables.c.name == name)) is not None:
+                raise InvalidInput(
+                    f"a table was published as {name!r}, whose keys would open this study as well; "
+                    "give the study another name."
+                )
             connection.execute(
                 insert(studies).values(
                     name=name,
