@@ -164,6 +164,11 @@ class StateFile:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         except FileExistsError:  # another process was faster
             return
+        except OSError as error:
+            raise InvalidInput(
+                f"{self.what} cannot be kept in {str(self.path)!r:.200} ({error.strerror}); name a "
+                "file in a folder that is there and that you may write to."
+            ) from error
         os.close(handle)
         sync_folder(self.path.parent)
 

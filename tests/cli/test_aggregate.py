@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,16 @@ def test_refusals_change_nothing(study: Path) -> None:
         assert code == 2, said
         assert words in " ".join(said.split())
         assert {path.name: path.read_bytes() for path in study.parent.iterdir()} == folder
+
+
+def test_without_pyarrow_it_says_what_to_install(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "discreet.aggregation.aggregate")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, said = called(study)
+    assert code == 2
+    assert 'pip install "discreet[parquet]"' in " ".join(said.split())
 
 
 def test_joint_privacy_is_served_instead(study: Path) -> None:

@@ -212,6 +212,37 @@ def test_commands_make_no_database_by_mistake(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("words", [["serve", "no.toml", "--port", "0"], ["restore", "people.csv"]])
+def test_what_is_refused_leaves_no_database(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert invoke(*words)[0] == 2
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_file_of_another_kind_is_no_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = write_study(tmp_path, SERVED)
+    before = (tmp_path / "people.csv").read_bytes(), sorted(tmp_path.iterdir())
+    code, _, said = invoke("serve", study, "--port", 0, "--database", "sqlite:///people.csv")
+    assert code == 2
+    assert "people.csv, which is a file of another kind" in " ".join(said.split())
+    assert ((tmp_path / "people.csv").read_bytes(), sorted(tmp_path.iterdir())) == before
+
+
+@pytest.mark.parametrize("kind", ["mysql", "postgresql+nothing", "postgresql+psycopg2x"])
+def test_a_password_is_not_shown(kind: str) -> None:
+    code, _, said = invoke("keys", "list", "--database", f"{kind}://ann:geheim@host/name")
+    assert code == 2
+    assert f"an address of '{kind}'" in " ".join(said.split())
+    assert "geheim" not in said
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is imported anew below is not what other tests go on with.
     monkeypatch.setattr(discreet, "service", importlib.import_module("discreet.service"))

@@ -701,6 +701,21 @@ def test_a_context_of_numpy_values(tmp_path: Path) -> None:
     assert device.report(choice.id, np.float64(1.0))
 
 
+def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"missing.*name a file in a folder that is there"):
+        device_of(Server(), tmp_path / "missing").act({"age": 40, "smoker": "no"})
+
+
+def test_a_policy_that_is_not_here_any_more_is_fetched_again(tmp_path: Path) -> None:
+    """As after two processes agreed to two kinds of terms at once."""
+    server = Server()
+    device = device_of(server, tmp_path)
+    device.refresh()
+    with device._file.changing() as state:
+        state.execute("DELETE FROM policies")
+    assert device.act({"age": 40, "smoker": "no"}).offered
+
+
 class Unreadable:
     """A context that must not be looked at."""
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import httpx2
+import numpy as np
 import pytest
 
 from discreet import InvalidInput
@@ -15,6 +16,7 @@ from discreet.client.talking import (
     Pause,
     Request,
     ask,
+    body_of,
     retry_after,
     study_path,
 )
@@ -106,6 +108,20 @@ class TestParties:
     def test_an_address_that_is_none_is_refused(self, url: Any) -> None:
         with pytest.raises(InvalidInput, match="url was"):
             Auditor(url, "study", key="dk_1_2")
+
+    @pytest.mark.parametrize("key", ["", "dk_1_2\n", "a key", "schlüssel", None])
+    def test_a_key_that_is_none_is_refused(self, key: Any) -> None:
+        with pytest.raises(InvalidInput, match="key was"):
+            Auditor("https://x", "study", key=key)
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, object(), {1j}, {("a", "b"): 1}])
+    def test_what_json_does_not_have_is_refused(self, value: Any) -> None:
+        with pytest.raises(InvalidInput, match="a value was"):
+            body_of({"context": value})
+
+    def test_values_of_numpy_are_sent_as_numbers(self) -> None:
+        context = {"age": np.int64(40), "points": np.array([[0.5]]), "smoker": np.str_("no")}
+        assert body_of(context) == b'{"age":40,"points":[[0.5]],"smoker":"no"}'
 
     def test_a_key_does_not_travel_in_the_open(self) -> None:
         with pytest.raises(InvalidInput, match="read the key"):

@@ -61,7 +61,7 @@ def test_roles(web: Web, method: str, path: str, role: str) -> None:
         assert answer.status_code not in (401, 403)
     else:
         assert answer.status_code == 403
-        assert f"the key is one for a {role}; this is for " in answer.json()["error"]
+        assert f"the key is one for the role {role}; this is for " in answer.json()["error"]
 
 
 @pytest.mark.parametrize(("method", "path"), [pair for pair in MATRIX if "{study}" in pair[1]])

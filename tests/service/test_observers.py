@@ -40,7 +40,9 @@ def test_the_game_sees_a_service_that_tells(monkeypatch: pytest.MonkeyPatch) -> 
     for module in ("decisions", "store"):
         monkeypatch.setattr(
             f"discreet.service.{module}.closed",
-            lambda seal, content, secret, study, place: seal.close(content, f"{place} of {study}"),
+            lambda seal, content, secret, study, place, *_: seal.close(
+                content, f"{place} of {study}"
+            ),
         )
     for module in ("decisions", "store", "aggregator"):
         monkeypatch.setattr(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,7 +24,7 @@ from discreet.learners.terms import Offer
 from discreet.privacy import Guarantee, Joint, Local, SecureNoise
 from discreet.service.aggregator import Aggregator
 from discreet.service.backup import back_up, read_about
-from discreet.service.database import Database
+from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
 from discreet.service.deployment import Deployment, unpacked
 from discreet.service.errors import Conflict, Gone
@@ -383,6 +384,18 @@ def test_a_backup_takes_no_other_files_place(original: Server, tmp_path: Path) -
         back_up(original.database, path)
     assert path.read_text() == "mine"
     assert not list(tmp_path.glob(".b.db*"))
+
+
+def test_a_disk_without_room_is_named(original: Server, tmp_path: Path) -> None:
+    before = list(tmp_path.iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(Unavailable):
+            back_up(original.database, tmp_path / "backup.db")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == before
 
 
 def test_numbers_of_new_rows_go_on(original: Server, restored: Server, tmp_path: Path) -> None:

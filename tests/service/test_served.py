@@ -50,6 +50,15 @@ def test_a_local_study(tmp_path: Path) -> None:
     assert deployment.text == study.text
 
 
+@pytest.mark.parametrize("name", ["x" * 101, "calls/sources/clinic", "..", "a\\tb", "a\\\\b"])
+def test_a_name_that_cannot_stand_in_an_address_is_refused(tmp_path: Path, name: str) -> None:
+    text = STUDY.replace('"small"', f'"{name}"').replace("[1.0, 2.0]", "1.0")
+    with pytest.raises(InvalidInput, match=r"name was .* none of them a slash"):
+        deployment_of(study_of(tmp_path, text))
+    with pytest.raises(InvalidInput, match="line 2: name was"):
+        study_of(tmp_path, text + "[serve]\n")
+
+
 def test_two_servers_of_a_study_have_two_identities(tmp_path: Path) -> None:
     study = study_of(
         tmp_path, STUDY.replace("[1.0, 2.0]", "1.0").replace("partition", "local_kernel")

@@ -20,6 +20,7 @@ from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
+from discreet.service.errors import Gone
 from discreet.service.intake import Intake
 from discreet.service.ledger import MILLION, millionths
 from discreet.service.schema import (
@@ -28,6 +29,7 @@ from discreet.service.schema import (
     leases,
     ledger,
     metadata,
+    operations,
     policies,
     snapshots,
 )
@@ -452,6 +454,39 @@ def test_one_bad_study_does_not_stop_the_others(
     assert Aggregator(store).step() == 1
     assert store.row("a").state == "paused"
     assert store.policy("z").version == 1
+    said = count(database, operations)
+    assert Aggregator(store).step() == 0
+    assert count(database, operations) == said, "it was paused once"
+
+
+def test_a_fault_of_one_study_keeps_nothing_of_the_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not their releases, and not that what has expired is erased."""
+    simulated(monkeypatch)
+    store = Store(database)
+    store.register(deployment("a"), gp_ucb(SimulatedNoise(1)))
+    late = Decisions(store).decide("a", [[0.1], [0.5]])
+    store.register(deployment("z"), local_kernel())
+    reported(store, local_kernel(), 20, 1, "z").send(Intake(store), "z")
+    with database.writing() as connection:
+        connection.execute(update(decisions).values(expires=1.0))
+    aggregator = Aggregator(store)
+    learner = aggregator._learner
+
+    def failing(name: str) -> Any:
+        if name == "a":
+            raise RuntimeError("the reward of anna")
+        return learner(name)
+
+    monkeypatch.setattr(aggregator, "_learner", failing)
+    assert aggregator.step() == 1
+    assert (store.policy("z").version, store.row("a").state) == (1, "running")
+    with pytest.raises(Gone):
+        Decisions(store).reward("a", late.id, 1.0)
+    assert count(database, decisions, decisions.c.payload.is_not(None)) == 0
+    assert "RuntimeError" in caplog.text
+    assert "anna" not in caplog.text
 
 
 def test_releases_go_on_after_anything(
@@ -531,6 +566,9 @@ def test_two_servers_on_one_file(tmp_path: Any) -> None:
     one.hold()
     with pytest.raises(InvalidInput, match="served by another process already"):
         two.hold()
+    (tmp_path / "link.db").symlink_to(tmp_path / "one.db")
+    with pytest.raises(InvalidInput, match="served by another process already"):
+        Database(f"sqlite:///{tmp_path}/link.db").hold()
     one.close()
     two.hold()
     two.close()

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import make_url, select, text, update
 
+from discreet import GPUCB, DecisionSets, Joint
 from discreet.privacy import SimulatedNoise
 from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database
@@ -22,6 +24,7 @@ from discreet.service.seal import Seal
 from discreet.service.store import Store
 from discreet.validation import InvalidInput
 from tests.service.scene import (
+    LINE,
     at_once,
     capri,
     count,
@@ -181,18 +184,40 @@ def test_what_was_released_is_erased(
     with database.reading() as connection:
         left = connection.scalars(select(decisions.c.id).where(decisions.c.payload.is_not(None)))
         assert list(left) == [waiting.id]
-    assert not Decisions(store).reward("s", ids[0], _first_reward(store, ids[0]))
+    assert not Decisions(store).reward("s", ids[0], 1.0)
 
 
-def _first_reward(store: Store, identity: str) -> float:
-    """The one that is known again."""
-    for reward in (0.0, 1.0):
-        try:
-            assert not Decisions(store).reward("s", identity, reward)
-        except Conflict:
-            continue
-        return reward
-    raise AssertionError("neither is known")
+@pytest.mark.parametrize("days", [0.0, 3.0])
+def test_nobody_can_try_out_which_reward_was_erased(
+    database: Database, monkeypatch: pytest.MonkeyPatch, days: float
+) -> None:
+    """Whoever has the database's key, or asks with a client's."""
+    simulated(monkeypatch)
+    store, learner = Store(database), gp_ucb(SimulatedNoise(1))
+    store.register(deployment(retention_days=days), learner)
+    ids = rewarded(store, learner, 20, 1)
+    assert Aggregator(store).step() == 1
+    Decisions(store).forget(time.time() + (days + 0.1) * 86_400.0)
+    assert count(database, decisions, decisions.c.mark.is_not(None)) == 0
+    for identity in ids:
+        assert [Decisions(store).reward("s", identity, each) for each in (0.0, 1.0)] == [False] * 2
+
+
+def test_a_finished_study_keeps_nothing_of_people(store: Store, database: Database) -> None:
+    """Neither what was not released, nor sums before noise; its aggregator leaves it alone."""
+    rewarded(store, gp_ucb(SimulatedNoise(1)), 30, 1)
+    aggregator = Aggregator(store)
+    assert aggregator.step() == 1
+    rewarded(store, gp_ucb(SimulatedNoise(1)), 3, 2)
+    store.set_state("s", "finished")
+    assert count(database, decisions, decisions.c.payload.is_not(None)) == 0
+    assert count(database, decisions, decisions.c.mark.is_not(None)) == 0
+    assert count(database, snapshots, snapshots.c.learner != b"") == 0
+    before = in_database(database)
+    assert aggregator.step() == Aggregator(store).step() == 0
+    assert not aggregator._learners
+    assert in_database(database) == before
+    assert store.policy("s").version == 1
 
 
 def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,6 +336,44 @@ def test_the_wrong_key(store: Store, database: Database, connect: Callable[..., 
             with pytest.raises(InvalidInput, match="key"):
                 refused()
         assert in_database(database) == before
+
+
+def test_the_size_of_what_is_sealed_tells_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of a decision, however many points a person brings and however they are written, nor
+    of the sums of people."""
+    simulated(monkeypatch)
+    store = Store(database)
+    names, many = ("few", "many"), np.random.default_rng(1).random((200, 1)).tolist()
+    for name in names:
+        learner = GPUCB(
+            LINE,
+            DecisionSets(most=200),
+            Joint(epsilon=1.0, delta=1e-6),
+            kernel="RBF(length_scale=[.11])",
+            noise=SimulatedNoise(1),
+            horizon=1000,
+            identity="gp",
+        )
+        store.register(deployment(name, retention_days=1.0), learner)
+        for place in range(30):
+            points = [[0.5]] if name == "few" else many[: place + 171]
+            decision = Decisions(store).decide(name, points)
+            if place:
+                assert Decisions(store).reward(name, decision.id, 0.5)
+
+    def sizes(column: Any) -> dict[str, set[int]]:
+        with database.reading() as connection:
+            rows = connection.execute(select(column.table.c.study, column)).all()
+        return {name: {len(kept) for study, kept in rows if study == name} for name in names}
+
+    brought = sizes(decisions.c.payload)
+    assert brought["few"] == brought["many"]
+    assert len(brought["few"]) == 1
+    assert Aggregator(store).step() == 2
+    summed = sizes(snapshots.c.learner)
+    assert summed["few"] == summed["many"]
 
 
 def test_sealed_rows_cannot_be_moved(

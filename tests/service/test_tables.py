@@ -14,10 +14,12 @@ from discreet.outsourcing.certificate import Certificate
 from discreet.privacy import SecureNoise
 from discreet.service.database import Database
 from discreet.service.errors import Conflict, NotFound
+from discreet.service.store import Store
 from discreet.service.tables import StoredTable, Tables
 from discreet.validation import InvalidInput
 from tests.client.conftest import served
 from tests.outsourcing.cases import release
+from tests.service.scene import deployment, local_kernel
 
 pytest.importorskip("opendp")
 pytestmark = pytest.mark.chance(0)
@@ -50,6 +52,19 @@ def test_a_table_is_published_once(mailbox: Tables, tmp_path: Path) -> None:
     assert mailbox.names() == ["homes"]
     with pytest.raises(NotFound):
         mailbox.read("flats")
+
+
+def test_keys_of_a_study_open_no_table(database: Database, tmp_path: Path) -> None:
+    """Which they would where both had one name: a study's operator makes keys of any role."""
+    store, mailbox = Store(database), Tables(database)
+    first = stored(tmp_path)
+    store.register(deployment("calls"), local_kernel())
+    with pytest.raises(Conflict, match="a study is served as 'calls'"):
+        mailbox.publish("calls", first)
+    mailbox.publish("homes", first)
+    with pytest.raises(InvalidInput, match="a table was published as 'homes'"):
+        store.register(deployment("homes"), local_kernel())
+    assert (store.names(), mailbox.names()) == (["calls"], ["homes"])
 
 
 def test_what_is_no_release_is_refused(mailbox: Tables, tmp_path: Path) -> None:

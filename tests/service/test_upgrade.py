@@ -18,7 +18,7 @@ from discreet.service.aggregator import Aggregator
 from discreet.service.dashboard.watch import Watch
 from discreet.service.database import Database
 from discreet.service.decisions import Decisions
-from discreet.service.schema import metadata, policies, studies, tickets
+from discreet.service.schema import decisions, metadata, policies, studies, tickets
 from discreet.service.seal import Seal
 from discreet.service.store import Store
 from discreet.service.upgrade import _config, newest, upgrade, version_of
@@ -119,6 +119,21 @@ def test_older_databases_are_upgraded_with_what_they_hold(
         assert differences(connection) == []
         assert connection.execute(select(studies)).all() == before
     still_served(database)
+    database.close()
+
+
+def test_marks_of_erased_rewards_are_erased(databases: Databases) -> None:
+    """Version 0003 kept them."""
+    database = loaded(DUMPS / "v3.sql", databases)
+    row = {"study": "doses", "version": 0, "state": "rewarded", "decided": 1.0, "expires": 2.0}
+    with database.writing() as connection:
+        for identity, payload in (("released", None), ("waits", b"sealed")):
+            more = {"id": identity, "payload": payload, "mark": b"mark", "released": None}
+            connection.execute(decisions.insert().values({**row, **more}))
+    upgrade(database)
+    with database.reading() as connection:
+        kept = select(decisions.c.id).where(decisions.c.mark == b"mark")
+        assert list(connection.scalars(kept)) == ["waits"]
     database.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +109,19 @@ class TestLogs:
         assert line["exception"] == "ValueError"
         assert "test_watching.py" in line["at"]
         assert "67" not in line["message"] + line["exception"]
+
+    def test_tracebacks_are_named_without_what_they_say(self) -> None:
+        """As a server that is stopped twice hands on."""
+        try:
+            try:
+                raise ValueError("age = 67\nnext")
+            except ValueError as error:
+                raise RuntimeError("age is\n67") from error
+        except RuntimeError:
+            text = traceback.format_exc()
+        record = logging.getLogger("x").makeRecord("x", logging.ERROR, __file__, 1, text, (), None)
+        line = json.loads(JsonLines().format(record))
+        assert line["message"] == "stopped by RuntimeError"
 
 
 class TestMetrics:

@@ -49,11 +49,17 @@ def aggregate(
     data: DataOption = None,
 ) -> None:
     """Add reports in Parquet files to a study's learner, on one machine or a cluster."""
-    from discreet.aggregation.aggregate import aggregate as add
     from discreet.codec import encode
     from discreet.learners.saving import load, save
 
     with refusing():
+        try:
+            from discreet.aggregation.aggregate import aggregate as add
+        except ModuleNotFoundError as error:
+            raise InvalidInput(
+                f"the package {error.name} is missing, which reports in Parquet files need; run "
+                'pip install "discreet[parquet]".'
+            ) from error
         kept = learner or study.with_suffix(".learner.json")
         written = policy or study.with_suffix(".policy.json")
         seen = kept.with_name(kept.name + ".seen")

@@ -41,8 +41,10 @@ def restore(
 ) -> None:
     """Restore a backup into an empty database, as another server that releases nobody twice."""
     with refusing_service():
+        from discreet.service.backup import read_about
         from discreet.service.restoring import restore as restored_from
 
+        read_about(file)  # before there is a database, so that what is refused leaves none
         target = private_database(database)
         try:
             target.hold()

@@ -67,7 +67,13 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except (InvalidInput, OSError) as error:
-        err.print(f"[bold red]Refused:[/] {plain(str(error))}")
+        said = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            said = (
+                f"{str(error.filename)!r:.200} cannot be read or written ({error.strerror}); check "
+                "the path, and that you may."
+            )
+        err.print(f"[bold red]Refused:[/] {plain(said)}")
         raise typer.Exit(2) from error
     except (MemoryError, OverflowError) as error:
         err.print(

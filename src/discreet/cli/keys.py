@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -11,6 +11,9 @@ from rich.table import Table
 from discreet.cli.console import err, out
 from discreet.cli.database import DATABASE, DatabaseOption, refusing_service, served_database
 from discreet.results.screen import plain
+
+if TYPE_CHECKING:
+    from discreet.service.database import Database
 
 keys_app = typer.Typer(help="Keys to a service, and the key of its database.", no_args_is_help=True)
 
@@ -30,9 +33,23 @@ def make(
     with refusing_service():
         from discreet.service.keys import Keys
 
-        token = Keys(served_database(database)).make(role, study, label)
+        opened = served_database(database)
+        token = Keys(opened).make(role, study, label)
         typer.echo(token)
+        if study is not None and not _is_known(opened, study):
+            err.say(f"Warning: there is no study or table {study!r} here yet; check its name.")
         err.say("Shown this once: keep it where you keep passwords.")
+
+
+def _is_known(database: Database, name: str) -> bool:
+    from sqlalchemy import select
+
+    from discreet.service.schema import studies, tables
+
+    wanted = select(studies.c.name).where(studies.c.name == name)
+    with database.reading() as connection:
+        known = wanted.union(select(tables.c.name).where(tables.c.name == name))
+        return connection.execute(known).first() is not None
 
 
 @keys_app.command("list")

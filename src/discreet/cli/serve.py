@@ -22,6 +22,7 @@ from discreet.cli.database import DATABASE, DatabaseOption, refusing_service
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
+    from discreet.service.deployment import AnyLearner, Deployment
     from discreet.service.service import Service
 
 _ANY = ("", "0.0.0.0", "::")
@@ -126,11 +127,16 @@ def _serve(
     from discreet.service.logs import log_as_json
     from discreet.service.service import Service
 
+    # Before there is a database, so that what is refused leaves none.
+    begun = [(file, *_read(file, data)) for file in files]
     service = Service.open(database, releases=aggregator)
     try:
         _check_shared(service, aggregator, listening)
-        for file in files:
-            _register(service, file, data)
+        for file, deployment, learner in begun:
+            if service.store.register(deployment, learner):
+                out.say(
+                    f"{file}: {deployment.name!r} is served from now on, and its promise is fixed."
+                )
         _show_studies(service)
         if listening is not None:
             _show_key(service, database)
@@ -153,14 +159,16 @@ def _check_shared(service: Service, aggregator: bool, listening: socket.socket |
         )
 
 
-def _register(service: Service, file: Path, data: Path | None) -> None:
-    """Begin to serve the study of a file, or go on."""
+def _read(file: Path, data: Path | None) -> tuple[Deployment, AnyLearner]:
+    """The study of a file as it is served; refused where the database's key is missing."""
+    from discreet.service.seal import Seal, needed
     from discreet.service.served import deployment_of
     from discreet.studies import load_study
 
     deployment, learner = deployment_of(load_study(file, data_dir=data))
-    if service.store.register(deployment, learner):
-        out.say(f"{file}: {deployment.name!r} is served from now on, and its promise is fixed.")
+    if learner.secret:
+        needed(Seal.from_environment(), deployment.name)
+    return deployment, learner
 
 
 def _show_studies(service: Service) -> None:

@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -268,7 +269,7 @@ class _Device(Party):
         agreement = yield from self._agreement(patience)
         policy = self._pending.policy(agreement.policy)
         if policy is None:
-            yield from self._refresh(agreement, patience)
+            yield from self._refresh(replace(agreement, policy=None), patience)
             policy = self._pending.policy(self._known_agreement().policy)
         assert policy is not None
         return agreement, policy

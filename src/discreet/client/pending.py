@@ -28,7 +28,7 @@ from discreet.client.person import (
     event_fields,
     event_of,
 )
-from discreet.client.talking import body_of
+from discreet.client.talking import body_of, plain_value
 from discreet.codec import decode, encode
 from discreet.learners.messages import Actions, Policy, Reports
 from discreet.learners.terms import Offer, Terms
@@ -221,7 +221,7 @@ def _keep(
         {
             **facts,
             "id": identity,
-            "context": json.dumps(people, default=_plain),
+            "context": json.dumps(people, default=plain_value),
             "actions": actions,
             "made": now,
             "due": now + hold_seconds,
@@ -263,10 +263,3 @@ def _was_made(state: Connection, identity: str) -> bool:
             "it; give the id of a choice that act() made with this store."
         )
     return bool(row["state"] != "lost")
-
-
-def _plain(value: Any) -> Any:
-    """NumPy values as JSON has them."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise InvalidInput(f"a context held {type(value).__name__}; give numbers and texts.")

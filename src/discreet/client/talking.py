@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -21,6 +22,8 @@ from email.utils import parsedate_to_datetime
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote, urlsplit
+
+import numpy as np
 
 from discreet.validation import InvalidInput, positive_number, whole_number
 
@@ -38,6 +41,8 @@ T = TypeVar("T")
 # Refused for now, not for what it is: too slow, too early, too many.
 _LATER = (408, 425, 429)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+# What a header can hold.
+_TOKEN = re.compile("[!-~]+")
 # Of what a service says, so much is shown.
 _MOST_SHOWN = 500
 
@@ -204,8 +209,30 @@ def _said(request: Request, answer: Answer) -> str:
 
 
 def body_of(fields: Any) -> bytes:
-    """JSON values as they are sent."""
-    return json.dumps(fields, allow_nan=False, separators=(",", ":")).encode()
+    """JSON values as they are sent, and those of NumPy.
+
+    Raises:
+        InvalidInput: for what JSON does not have.
+    """
+    try:
+        text = json.dumps(fields, allow_nan=False, separators=(",", ":"), default=plain_value)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(
+            "a value was NaN or infinite, or held what cannot be sent; give finite numbers and "
+            "texts, by column or in order."
+        ) from error
+    return text.encode()
+
+
+def plain_value(value: Any) -> Any:
+    """A value of NumPy as JSON has it."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise InvalidInput(
+        f"a value was {type(value).__name__}; give numbers and texts, by column or in order."
+    )
 
 
 class Party(ABC):
@@ -232,9 +259,10 @@ class Party(ABC):
         allow_http: bool = False,
     ) -> None:
         self.url = _checked_url(url, allow_http)
-        if not isinstance(key, str) or not key.isascii() or not key.isprintable() or " " in key:
+        if not isinstance(key, str) or not _TOKEN.fullmatch(key):
             raise InvalidInput(
-                "key was no token; give the one that `discreet keys make` showed, as a text."
+                f"key was {'empty' if key == '' else 'no token'}; give the one that `discreet keys "
+                "make` showed, as a text."
             )
         self.patience = patience or Patience()
         headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}

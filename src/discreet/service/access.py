@@ -58,7 +58,7 @@ def check_access(request: Request, roles: tuple[Role, ...]) -> None:
         raise Unauthorized("no key came with the request; send `Authorization: Bearer TOKEN`.")
     if key.role not in roles:
         raise Forbidden(
-            f"the key is one for a {key.role}; this is for {' or '.join(roles) or 'nobody'}."
+            f"the key is one for the role {key.role}; this is for {' or '.join(roles) or 'nobody'}."
         )
     owner = request.path_params.get("study", request.path_params.get("table"))
     if owner is not None and not key.covers(owner):

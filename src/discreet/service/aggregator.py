@@ -41,6 +41,7 @@ from discreet.service.deployment import (
 from discreet.service.errors import Conflict
 from discreet.service.ledger import check_recorded, published
 from discreet.service.schema import (
+    ERASED,
     batches,
     decisions,
     leases,
@@ -96,10 +97,14 @@ class Aggregator:
 
     def step(self) -> int:
         """Release whatever is due; how many releases that were."""
-        released = 0
-        for name in self.store.names():
+        released, running = 0, self.store.names(running=True)
+        # What others no longer need is in no memory either.
+        self._learners = {name: self._learners[name] for name in running if name in self._learners}
+        for name in running:
             try:
                 released += self._study(name)
+            except Unavailable:
+                raise
             except Superseded:
                 self._learners.pop(name, None)
             except (InvalidInput, ArithmeticError, LookupError, TypeError, ValueError):
@@ -108,6 +113,10 @@ class Aggregator:
                 _LOG.error("a release of %s was refused and the study is paused", name)
                 with suppress(Conflict):  # it has been finished meanwhile
                     self.store.set_state(name, "paused")
+            except Exception as error:
+                # Other studies go on, and what has expired is erased. Its words may quote people.
+                self._learners.pop(name, None)
+                _LOG.error("releases of %s wait after %s", name, type(error).__name__)
         Decisions(self.store).forget()
         return released
 
@@ -328,7 +337,7 @@ class Aggregator:
         if learner.secret and stream == TARGET_NAME:
             kept_for = self.store.study(name).deployment.retention_seconds
             table = decisions
-            values = {"released": version, "payload": None}
+            values = {"released": version, **ERASED}
             if kept_for > 0.0:
                 values = {"released": version, "expires": now + kept_for}
         taken = 0

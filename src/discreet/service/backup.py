@@ -28,7 +28,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from discreet.durable import draft_name, sync_folder
-from discreet.service.database import Database, private_file
+from discreet.service.database import Database, Unavailable, private_file
 from discreet.service.schema import metadata, server
 from discreet.service.upgrade import newest, upgrade, version_of
 from discreet.validation import InvalidInput
@@ -37,7 +37,7 @@ from discreet.validation import InvalidInput
 _APPLICATION = 0x44424B50
 _ROWS = 1_000  # that are copied at a time
 _SCRUB = (
-    "UPDATE decisions SET payload = NULL",
+    "UPDATE decisions SET payload = NULL, mark = NULL",
     "UPDATE snapshots SET learner = x'' WHERE study IN "
     "(SELECT name FROM studies WHERE trust_model = 'joint')",
 )
@@ -70,7 +70,7 @@ def back_up(database: Database, path: Path) -> Backup:
 
     Raises:
         InvalidInput: where the file is there, or the database was never served.
-        Unavailable: where the database cannot be read.
+        Unavailable: where the database cannot be read, or the backup not be written.
     """
     if path.exists():
         raise InvalidInput(f"{path} exists already; name another file for the backup.")
@@ -89,6 +89,8 @@ def back_up(database: Database, path: Path) -> Backup:
         os.link(draft, path)  # unlike a rename, it takes no other file's place
     except FileExistsError as error:
         raise InvalidInput(f"{path} exists already; name another file for the backup.") from error
+    except sqlite3.Error as error:
+        raise Unavailable(f"the backup cannot be written: {error}") from error
     finally:
         for name in (draft, *_beside(draft)):
             name.unlink(missing_ok=True)

@@ -31,6 +31,8 @@ _SQLITE_WAIT = 30.0  # seconds a writer waits for another process
 # By which a database knows its key again.
 _MARKED = b"the key of this database"
 _NO_KEY = b""
+# With which files of SQLite begin.
+_HEAD = b"SQLite format 3\0"
 
 
 class Unavailable(Exception):
@@ -65,9 +67,11 @@ class Database:
             single = {"discreet_single": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
             self._single = self.engine.execution_options(**single)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+            # Without what it was given: it may hold a password.
             raise InvalidInput(
-                f"the database was {url!r:.120}; give sqlite:///FILE, or "
-                "postgresql+psycopg://USER:PASSWORD@HOST/NAME with the package psycopg."
+                f"the database was an address of {url.partition(':')[0]!r:.40} that cannot be "
+                "used; give sqlite:///FILE, or postgresql+psycopg://USER:PASSWORD@HOST/NAME with "
+                "the package psycopg."
             ) from error
         self.seal = seal
         self._file = parsed.database if self.sqlite else None
@@ -118,7 +122,10 @@ class Database:
             return
         try:
             private_file(self._file)
-            held = open(f"{self._file}.lock", "a")  # noqa: SIM115 - open as long as it is served
+            _check_kind(self._file)
+            # By its own name, so that a link is no second file.
+            name = f"{os.path.realpath(self._file)}.lock"
+            held = open(name, "a")  # noqa: SIM115 - open as long as it is served
         except OSError as error:
             raise InvalidInput(
                 f"the database was {self._file}, where no file can be made ({error.strerror}); "
@@ -169,6 +176,17 @@ class Database:
 def private_file(path: str | Path) -> None:
     """Make a file that its owner alone may read, if it is not there yet."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _check_kind(path: str) -> None:
+    """`InvalidInput` for a file that holds something else."""
+    with open(path, "rb") as file:
+        head = file.read(len(_HEAD))
+    if head not in (b"", _HEAD):
+        raise InvalidInput(
+            f"the database was {path}, which is a file of another kind; name one that discreet "
+            "made, or one that is not there yet."
+        )
 
 
 def _prepare(raw: sqlite3.Connection, _: object) -> None:

@@ -19,9 +19,9 @@ from discreet.codec import decode, encode
 from discreet.learners.messages import Actions, Policy
 from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import Unprotected
-from discreet.service.deployment import closed, opened
+from discreet.service.deployment import closed, longest_decision, opened
 from discreet.service.errors import Conflict, Gone, NotFound
-from discreet.service.schema import decisions
+from discreet.service.schema import ERASED, decisions
 from discreet.service.seal import needed
 from discreet.service.store import Store
 from discreet.validation import InvalidInput
@@ -93,6 +93,7 @@ class Decisions:
             True,
             name,
             f"decision {identity}",
+            longest_decision(policy.domain, policy.space),
         )
         with self.store.database.writing() as connection:
             self.store.check_running(connection, name)
@@ -123,7 +124,8 @@ class Decisions:
         """What followed from a decision; once.
 
         Returns:
-            Whether it is new; False where the same reward had come before.
+            Whether it is new; False where the same reward had come before, or any, once what it
+            was has been erased.
 
         Raises:
             NotFound: for a decision that this study did not make.
@@ -142,7 +144,9 @@ class Decisions:
             kept = json.loads(opened(seal, row.payload, True, name, place))
             report = self._observed(name, row.version, kept, reward)
             content = json.dumps({"report": report, "person": kept["person"]}).encode()
-            values = {"mark": mark, "payload": closed(seal, content, True, name, place)}
+            learner = self.store.study(name).learner
+            longest = longest_decision(learner.domain, learner.space)
+            values = {"mark": mark, "payload": closed(seal, content, True, name, place, longest)}
         with self.store.database.writing() as connection:
             if not values:
                 return self._again(self._row(connection, name, identity), mark)
@@ -167,12 +171,13 @@ class Decisions:
 
     @staticmethod
     def _again(row: Row[Any], mark: bytes) -> bool:
-        """The answer to a reward of a decision that waits for none; `False` if it is the same."""
+        """The answer to a reward of a decision that waits for none; `False` if it is the same, or
+        nobody can say any more."""
         if row.state == "expired":
             raise Gone(f"the decision {row.id} expired without a reward; nothing is learnt.")
         if row.state == "waiting":
             raise Gone(f"the study {row.study!r} is finished; it takes nothing more.")
-        if row.mark != mark:
+        if row.mark not in (None, mark):
             raise Conflict(
                 f"the decision {row.id} has another reward already; a reward is sent once, and "
                 "cannot be changed."
@@ -200,7 +205,7 @@ class Decisions:
             expired = connection.execute(
                 update(decisions)
                 .where(decisions.c.state == "waiting", late)
-                .values(state="expired", payload=None)
+                .values(state="expired", **ERASED)
             )
             kept = connection.execute(
                 update(decisions)
@@ -210,6 +215,6 @@ class Decisions:
                     decisions.c.payload.is_not(None),
                     late,
                 )
-                .values(payload=None)
+                .values(ERASED)
             )
         return int(expired.rowcount + kept.rowcount)

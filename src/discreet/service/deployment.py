@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from discreet.action_space import ActionSpace, DecisionSets
 from discreet.codec import Coded, Range, decode
+from discreet.domain import Box
 from discreet.learners.base import Learner
 from discreet.learners.saving import learner_content, learner_of
 from discreet.learners.sources import SourceLearner
@@ -30,6 +32,9 @@ _DAY = 86_400.0
 _LONGEST_NAME = 100
 # Bytes of what is sealed: of its length, and at least.
 _FRAME, _LEAST = 8, 2048
+# Characters of JSON: of a number with what divides it from the next, and of what is sealed beside
+# what a person brings: the names of its fields, the action, and who it is.
+_NUMBER, _BESIDE = 26, 1600
 
 
 @dataclass(frozen=True)
@@ -135,14 +140,51 @@ def noise_for(learner_secret: bool) -> NoiseSource | None:
     return SecureNoise() if learner_secret else None
 
 
-def closed(seal: Seal | None, content: bytes, secret: bool, study: str, place: str) -> bytes:
-    """What a column holds: sealed where it is secret, at a size that many contents have."""
+def closed(
+    seal: Seal | None, content: bytes, secret: bool, study: str, place: str, longest: int = 0
+) -> bytes:
+    """What a column holds: sealed where it is secret, at a size that many contents have.
+
+    Args:
+        seal: the database's key.
+        content: what is kept.
+        secret: whether it is sealed.
+        study, place: where it belongs.
+        longest: bytes that no content of this place exceeds, whoever it is of.
+    """
     if not secret:
         return content
     # How long the numbers of an observation are written would tell something about it.
     framed = len(content).to_bytes(_FRAME) + content
-    size = max(_LEAST, 1 << (len(framed) - 1).bit_length())
+    size = max(_LEAST, 1 << (max(len(framed), longest + _FRAME) - 1).bit_length())
     return needed(seal, study).close(framed.ljust(size, b"\0"), f"{place} of {study}")
+
+
+def longest_kept(kept: bytes) -> int:
+    """Bytes that `without_policies` does not exceed for learners that hold as many numbers as
+    this one, whatever they are."""
+    return _longest(json.loads(zlib.decompress(kept)))
+
+
+def longest_decision(domain: Box, space: ActionSpace) -> int:
+    """Bytes of what people bring to a decision, at most, whether in order or by column."""
+    names = (2 * len(json.dumps(name)) for name in domain.names)
+    labels = (max((len(json.dumps(each)) for each in some), default=0) for some in _labels(domain))
+    columns = sum(name + max(label, _NUMBER) for name, label in zip(names, labels, strict=True))
+    return _BESIDE + columns * (space.most + 1 if isinstance(space, DecisionSets) else 2)
+
+
+def _labels(domain: Box) -> Sequence[Sequence[Any]]:
+    return domain.categories or [()] * domain.dimension
+
+
+def _longest(value: Any) -> int:
+    """Characters of JSON values, all numbers as long as numbers get."""
+    if isinstance(value, dict):
+        return 2 + sum(len(json.dumps(name)) + 4 + _longest(each) for name, each in value.items())
+    if isinstance(value, list):
+        return 2 + sum(2 + _longest(each) for each in value)
+    return len(json.dumps(value)) if isinstance(value, str) else _NUMBER
 
 
 def opened(seal: Seal | None, kept: bytes, secret: bool, study: str, place: str) -> bytes:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 from typing import IO
 
+_TRACEBACK = "Traceback (most recent call last)"
+_RAISED = re.compile(r"^([\w.]*(?:Error|Exception|Exit|Interrupt))(?::|$)", re.MULTILINE)
 _LOGGERS = ("discreet", "uvicorn", "asyncio", "alembic")
 
 
@@ -23,13 +26,22 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _without_traceback(record.getMessage()),
             **getattr(record, "facts", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = record.exc_info[0].__name__
             line["at"] = place_of(record.exc_info[1])
         return json.dumps(line, default=str)
+
+
+def _without_traceback(message: str) -> str:
+    """A message, or of one that is a traceback, as a server that is stopped twice writes it, the
+    kind of the last exception."""
+    if _TRACEBACK not in message:
+        return message
+    kinds = _RAISED.findall(message)
+    return f"stopped by {kinds[-1]}" if kinds else "stopped"
 
 
 def place_of(error: BaseException | None) -> str:

@@ -58,6 +58,7 @@ from discreet.service.service import Service
 _STUDY, _ADDRESS = "s", "http://127.0.0.1:8000"
 _PEOPLE, _PLACE, _LOOKS = 24, 7, 12
 _NOW = 1.8e9
+_MOST = 120  # points of one person
 # Metrics that are of the machine, not of people.
 _CLOCKS = ("seconds", "process_", "python_")
 _PUBLIC = ("", "/s", "/s/terms", "/s/policy", "/s/policies/0", "/s/policies/1")
@@ -173,7 +174,7 @@ def _same_luck() -> Iterator[None]:
 def _gp_ucb() -> AnyLearner:
     return GPUCB(
         Box((0.0,), (1.0,)),
-        DecisionSets(most=3),
+        DecisionSets(most=_MOST),
         Joint(1.0, 1e-6),
         kernel="RBF(length_scale=[.3])",
         noise=SecureNoise(),
@@ -196,8 +197,7 @@ def _sets() -> ServedRun:
         people=[
             Value("one candidate", ([[0.25]], 0.0, None)),
             Value(
-                "three candidates of many digits",
-                ([[0.123456789012345], [0.987654321098765], [0.5]], 1.0, None),
+                "as many candidates as there may be", (rng.random((_MOST, 1)).tolist(), 1.0, None)
             ),
             Value("two at the ends", ([[1e-300], [1.0]], 0.3333333333333333, None)),
         ],

@@ -56,6 +56,7 @@ from discreet.service.deployment import (
 from discreet.service.former import lay_by, paid_before
 from discreet.service.operations import note
 from discreet.service.schema import (
+    ERASED,
     batches,
     decisions,
     keys,
@@ -171,9 +172,9 @@ def _forget(connection: Connection, study: str) -> int:
         update(decisions)
         .where(decisions.c.study == study, decisions.c.released.is_(None))
         .where(decisions.c.state.in_(("waiting", "rewarded")))
-        .values(state="expired", payload=None)
+        .values(state="expired")
     )
-    connection.execute(update(decisions).where(decisions.c.study == study).values(payload=None))
+    connection.execute(update(decisions).where(decisions.c.study == study).values(ERASED))
     connection.execute(update(snapshots).where(snapshots.c.study == study).values(learner=b""))
     return int(waiting.rowcount)
 

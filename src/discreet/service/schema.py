@@ -140,7 +140,8 @@ decisions = Table(
     Column("version", Integer, nullable=False),
     Column("state", String(20), nullable=False),
     Column("payload", LargeBinary),
-    # By which the same reward is known again without being kept.
+    # By which the same reward is known again. It goes with the payload: whoever has the key could
+    # try out which of a few rewards it is of.
     Column("mark", LargeBinary),
     Column("decided", Float, nullable=False),
     Column("expires", Float, nullable=False),
@@ -148,6 +149,9 @@ decisions = Table(
     Index("ix_decisions_waiting", "study", "state", "released", "id"),
     Index("ix_decisions_expires", "state", "expires"),
 )
+
+# What is left of an observation that shall be kept no longer.
+ERASED = {"payload": None, "mark": None}
 
 ledger = Table(
     "ledger",

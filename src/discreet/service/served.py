@@ -8,7 +8,13 @@ from discreet.problems.toml_words import Place
 from discreet.service.deployment import AnyLearner, Deployment, noise_for
 from discreet.service.ledger import millionths
 from discreet.studies import Study
-from discreet.studies.serving import ServeTable, check_serving, served_learner, served_setting
+from discreet.studies.serving import (
+    ServeTable,
+    check_served_name,
+    check_serving,
+    served_learner,
+    served_setting,
+)
 from discreet.validation import InvalidInput
 
 # As many people show what the first releases of a learner hold.
@@ -30,6 +36,7 @@ def deployment_of(study: Study, identity: str | None = None) -> tuple[Deployment
             whose epsilon protects nobody; for a learner whose releases hold less than they were
             asked to.
     """
+    check_served_name(study.name)
     table = study.serve or ServeTable()
     check_serving(table, study.settings, study.problem, Place(f"the study {study.name!r}"))
     setting = served_setting(study.settings, table)

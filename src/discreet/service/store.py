@@ -35,6 +35,7 @@ from discreet.service.deployment import (
     AnyLearner,
     Deployment,
     closed,
+    longest_kept,
     noise_for,
     opened,
     packed,
@@ -50,6 +51,7 @@ from discreet.service.former import Paid, former_streams, paid_before
 from discreet.service.ledger import ledger_row
 from discreet.service.operations import note
 from discreet.service.schema import (
+    ERASED,
     decisions,
     leases,
     ledger,
@@ -57,6 +59,7 @@ from discreet.service.schema import (
     server,
     snapshots,
     studies,
+    tables,
 )
 from discreet.showing import logger
 from discreet.validation import InvalidInput
@@ -70,6 +73,9 @@ _STATE_HELD = (
     select(studies.c.state)
     .where(studies.c.name == bindparam("name"))
     .with_for_update(read=True, key_share=True)
+)
+_SNAPSHOT_HELD = (
+    select(snapshots.c.number).where(snapshots.c.study == bindparam("name")).with_for_update()
 )
 
 
@@ -208,6 +214,12 @@ class Store:
                         "took part does not change."
                     )
                 return False
+            # A key for one study or table is for that name.
+            if connection.scalar(select(tables.c.name).where(tables.c.name == name)) is not None:
+                raise InvalidInput(
+                    f"a table was published as {name!r}, whose keys would open this study as well; "
+                    "give the study another name."
+                )
             connection.execute(
                 insert(studies).values(
                     name=name,
@@ -255,7 +267,9 @@ class Store:
                 }
             )
         content = without_policies(learner)
-        kept = closed(self.database.seal, content, learner.secret, name, "snapshot")
+        secret = learner.secret
+        longest = longest_kept(content) if secret else 0
+        kept = closed(self.database.seal, content, secret, name, "snapshot", longest)
         return Prepared(published, rows, kept)
 
     @staticmethod
@@ -271,10 +285,13 @@ class Store:
             .values(number=number, learner=made.learner)
         )
 
-    def names(self) -> list[str]:
-        """The studies of this database."""
+    def names(self, running: bool = False) -> list[str]:
+        """The studies of this database, all or those alone that run."""
+        wanted = select(studies.c.name).order_by(studies.c.name)
+        if running:
+            wanted = wanted.where(studies.c.state == "running")
         with self.database.reading() as connection:
-            return list(connection.scalars(select(studies.c.name).order_by(studies.c.name)))
+            return list(connection.scalars(wanted))
 
     def row(self, name: str) -> Row[Any]:
         """The row of a study; `NotFound` where there is none."""
@@ -287,7 +304,8 @@ class Store:
     def set_state(self, name: str, state: State, by: str = "") -> None:
         """Pause a study, go on with it, or finish it, which cannot be undone.
 
-        What a finished study has not released of people who trusted it is erased.
+        What a finished study has not released of people who trusted it is erased, and so are its
+        sums before noise.
 
         Args:
             name: of the study.
@@ -295,8 +313,12 @@ class Store:
             by: the id of the key that asked for it; empty for the server itself.
         """
         with self.database.writing() as connection:
+            # In the order of a release (aggregator.py), so that neither waits for the other.
+            connection.execute(_SNAPSHOT_HELD, {"name": name})
             row = connection.execute(
-                select(studies.c.state).where(studies.c.name == name).with_for_update()
+                select(studies.c.state, studies.c.trust_model)
+                .where(studies.c.name == name)
+                .with_for_update()
             ).one_or_none()
             if row is None:
                 raise NotFound(f"there is no study {name!r:.80} here.")
@@ -304,11 +326,14 @@ class Store:
                 raise Conflict(f"the study {name!r} is finished, which cannot be undone.")
             connection.execute(update(studies).where(studies.c.name == name).values(state=state))
             note(connection, by, f"set the state {state}", name)
-            if state == "finished":
+            if state == "finished" and row.trust_model == "joint":
                 connection.execute(
                     update(decisions)
                     .where(decisions.c.study == name, decisions.c.released.is_(None))
-                    .values(payload=None)
+                    .values(ERASED)
+                )
+                connection.execute(
+                    update(snapshots).where(snapshots.c.study == name).values(learner=b"")
                 )
 
     def study(self, name: str, fresh: bool = False) -> Study:

@@ -20,7 +20,7 @@ from discreet.outsourcing.exchange import format_of, sha256_of
 from discreet.privacy import SecureNoise
 from discreet.service.database import Database
 from discreet.service.errors import Conflict, NotFound
-from discreet.service.schema import questions, tables
+from discreet.service.schema import questions, server, studies, tables
 from discreet.validation import InvalidInput
 
 _LONGEST_NAME = 100
@@ -61,7 +61,7 @@ class Tables:
         Raises:
             InvalidInput: for a certificate that claims too much, rows that are not its own, or
                 simulated noise, which protects nobody.
-            Conflict: where another release has the name.
+            Conflict: where another release, or a study, has the name.
         """
         if not 1 <= len(name) <= _LONGEST_NAME:
             raise InvalidInput(
@@ -79,6 +79,13 @@ class Tables:
                         "give this one another name."
                     )
                 return False
+            # A key for one study or table is for that name.
+            connection.execute(select(server.c.id).with_for_update())
+            if connection.scalar(select(studies.c.name).where(studies.c.name == name)) is not None:
+                raise Conflict(
+                    f"a study is served as {name!r}, whose keys would open this table as well; "
+                    "give the table another name."
+                )
             connection.execute(
                 insert(tables).values(
                     name=name,

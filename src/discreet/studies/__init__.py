@@ -46,7 +46,7 @@ from discreet.problems.toml_words import Place, checked, read_toml
 from discreet.studies.frames import FRAME, learner_entries, table_of_frame, unstated
 from discreet.studies.mappings import toml_text, toml_values
 from discreet.studies.problem import MakeProblem, people_of, problem_of
-from discreet.studies.serving import ServeTable, check_serving
+from discreet.studies.serving import ServeTable, check_served_name, check_serving
 from discreet.studies.settings import (
     LearnerEntry,
     Strict,
@@ -392,6 +392,9 @@ def _study(
     for setting, where in settings if people else ():
         with refusals.collected(), where.at():
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
+    if file.serve is not None:
+        with refusals.collected(), place.at("name"):
+            check_served_name(file.name)
     if file.serve is not None and settings:
         with refusals.collected():
             lines = [setting for setting, _ in settings]

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 # Longer is not a deployment, but an archive.
 _MOST_DAYS = 3650.0
-# Of the name of a source, as it stands in addresses and in the database.
-_LONGEST_SOURCE = 100
+# Of the name of a study or a source, as it stands in addresses and in the database.
+LONGEST_NAME = 100
 
 
 class ServeTable(Strict):
@@ -143,6 +143,21 @@ def served_setting(settings: Sequence[Setting], table: ServeTable) -> Setting:
     return setting
 
 
+def check_served_name(name: str) -> None:
+    """Refuse a study's name that cannot stand in an address."""
+    if not _fits_address(name):
+        raise InvalidInput(
+            f"name was {toml_value(name):.120}; under it the study is served, so use at most "
+            f"{LONGEST_NAME} printable characters, none of them a slash."
+        )
+
+
+def _fits_address(name: str) -> bool:
+    """Whether a server takes a path with this part, which can be read in one way only."""
+    whole = name not in (".", "..") and not set(name) & {"/", "\\", "\ufffd"}
+    return whole and len(name) <= LONGEST_NAME and name.isprintable()
+
+
 def check_serving(
     table: ServeTable, settings: Sequence[Setting], problem: Problem, place: Place
 ) -> None:
@@ -178,10 +193,10 @@ def _check_default(arm: str | None, problem: Problem) -> None:
 
 def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
     check_source_name(name)
-    if len(name) > _LONGEST_SOURCE or "/" in name:
+    if not _fits_address(name):
         raise InvalidInput(
             f"sources had the name {name!r:.120}; it stands in addresses: use at most "
-            f"{_LONGEST_SOURCE} characters, none of them a slash."
+            f"{LONGEST_NAME} printable characters, none of them a slash."
         )
     if check_source_epsilon(epsilon) > PROTECTS_NOBODY:
         raise InvalidInput(

@@ -121,7 +121,8 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
         key = service.keys.check(token)
         if key.role not in _ROLES:
             raise Forbidden(
-                f"the key is one for a {key.role}; the dashboard is for operators and auditors."
+                f"the key is one for the role {key.role}; the dashboard is for operators and "
+                "auditors."
             )
         response = RedirectResponse("/", 303)
         response.set_cookie(
