@@ -199,8 +199,8 @@ def _telling() -> Iterator[None]:
         said = getattr(getattr(error.orig, "diag", None), "message_primary", None) or ""
         if isinstance(error.orig, sqlite3.Error):
             said = str(error.orig)
-        raise Unavailable(
-            f"the database answered {type(error.orig).__name__}: {said:.200}"
-        ) from None
+        # What has no such line comes from the connection, of which psycopg names the address.
+        told = f"answered {type(error.orig).__name__}: {said:.200}" if said else "cannot be reached"
+        raise Unavailable(f"the database {told}") from None
     except SQLAlchemyError as error:
         raise Unavailable(f"the database answered {type(error).__name__}") from None
