@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
+from typer.testing import CliRunner
 
 from discreet import DecisionSets, PublicBox
+from discreet.cli import app as cli
 from discreet.learners.values import Value
 from discreet.service.dashboard import sessions as sessions_module
 from discreet.service.dashboard.views import verdict
@@ -418,3 +420,14 @@ def test_who_may_see_one_study_alone_is_shown_it(service: Service) -> None:
         client = visitor(service, "")
         answer = sign_in(client, service.keys.make("auditor", study))
         assert (answer.status_code, answer.headers["location"]) == (303, place)
+
+
+def test_the_command_for_a_key_makes_one(tmp_path: Path) -> None:
+    with opened(tmp_path) as service:
+        page = visitor(service, "").get("/login").text
+        (command,) = re.findall(r"<code>discreet ([^<]+)</code>", page)
+    made = CliRunner().invoke(
+        cli, [*command.split(), "--database", f"sqlite:///{tmp_path}/test.db"]
+    )
+    assert made.exit_code == 0, made.output
+    assert "dk_" in made.stdout
