@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,43 @@ def test_the_exit_code_is_1_where_something_is_wrong(
     found, shown, _ = invoke("broken", "--jobs", 1)
     assert found == code
     assert said in shown
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "code", "said"),
+    [
+        (1.0, 0, "1 of 1 promises withstood their attack."),
+        (1.1, 1, "service, one: BROKEN. Replayed: all outcomes."),
+    ],
+)
+def test_the_service_is_audited_by_its_name(
+    epsilon: float, code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observers = importlib.import_module("discreet.service.observers")
+    checks = [check("service, one", "learner", epsilon)]
+    monkeypatch.setattr(observers, "service_checks", lambda: checks)
+    found, shown, _ = invoke("service", "--jobs", 1, "--json", "service.jsonl")
+    assert found == code
+    assert said in shown
+    (record,) = map(json.loads, Path("service.jsonl").read_text().splitlines())
+    assert (record["name"], record["verdict"]) == ("service, one", "BROKEN" if code else "holds")
+
+
+def test_the_service_is_not_audited_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "discreet.service.database", None)
+    code, _, errors = invoke("service", "--jobs", 1)
+    assert code == 2
+    assert 'pip install "discreet[service]"' in errors
+
+
+@pytest.mark.slow
+@pytest.mark.chance(0)  # what is drawn is compared by its loss, whatever it is
+def test_what_others_see_of_the_service() -> None:
+    code, shown, _ = invoke("service", "--jobs", 1)
+    assert code == 0
+    assert "service, gp_ucb" in shown
+    assert "service, capri by name" in shown
+    assert "2 of 2 promises withstood their attack." in shown
 
 
 def test_the_figure_has_a_bar_and_a_dot_for_each_check() -> None:

@@ -18,8 +18,7 @@ import pytest
 
 import discreet
 from discreet.cli import serve as serving
-from discreet.cli.serve import listen
-from discreet.validation import InvalidInput
+from discreet.service.listening import listen
 from tests.cli.cases import STUDY, invoke, write_study
 
 SERVED = STUDY.replace("[1.0, 2.0]", "1.0")
@@ -192,13 +191,6 @@ def test_where_others_can_reach_it_there_is_a_warning(
     with listen("127.0.0.1", 0) as listening:
         serving._warn(listening, [])
     assert capsys.readouterr().err == ""
-
-
-def test_a_taken_port_is_named() -> None:
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(InvalidInput, match=f"port {port} is taken"):
-            listen("127.0.0.1", port)
 
 
 @pytest.mark.parametrize("words", [["keys", "list"], ["keys", "revoke", "x"], ["backup", "b.db"]])

@@ -111,6 +111,34 @@ def test_a_source_does_not_choose_and_a_study_does(running: Running, tmp_path: P
             assert refusal.value.status == 404
 
 
+@pytest.mark.parametrize(
+    ("source", "other"), [(None, "clinic"), ("clinic", "target")], ids=["study", "source"]
+)
+def test_a_policy_of_the_wrong_kind_is_not_kept(
+    running: Running,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str | None,
+    other: str,
+) -> None:
+    """One that chooses, for a person of a source; one that does not, for a person of the study."""
+    running.open_local()
+    store, wrong = running.service.store, running.service.store.policy("study", other)
+    with device_of(running, tmp_path, source=source) as device:
+        device.agree(device.terms().digest)
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "policy", lambda *_: wrong)
+            with pytest.raises(InvalidInput, match=r"sent a .*policy for source = .*not kept"):
+                device.refresh()
+            with pytest.raises(InvalidInput, match="not kept"):
+                device.observe(PERSON, "call") if source else device.act(PERSON)
+        assert device.ledger() == []
+        assert device.refresh()
+        identity = device.observe(PERSON, "call") if source else device.act(PERSON).id
+        assert device.report(identity, 1.0)
+        assert [row.state for row in device.ledger()] == ["accepted"]
+
+
 def test_it_observes_with_the_policy_at_hand_and_reports_later(
     running: Running, tmp_path: Path
 ) -> None:

@@ -12,9 +12,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
+from typer.testing import CliRunner
 
 from discreet import DecisionSets, PublicBox
+from discreet.cli import app as cli
+from discreet.learners.values import Value
 from discreet.service.dashboard import sessions as sessions_module
+from discreet.service.dashboard.views import verdict
+from discreet.service.findings import Finding
 from discreet.service.service import Service
 
 from .dashes import (
@@ -392,5 +397,37 @@ def test_of_points_that_people_bring_nothing_is_said(tmp_path: Path) -> None:
         points_study(service, "sets", DecisionSets(most=2))
         page = visitor(service).get("/studies/sets").text
         assert "What the policy earns is not said" in page
+        assert 'id="reward"' not in page
         assert 'class="chart"' in page  # of counts
         assert "Who is given what, by" not in page
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.1, 0.3, "Choosing for each person earns 0.20 (95%: 0.10 to 0.30) more per person than"),
+        (-0.3, 0.1, "is not known yet: by \N{MINUS SIGN}0.10 (95%: \N{MINUS SIGN}0.30 to 0.10)"),
+        (0.0, 0.0, "So far the learner recommends “call” for everyone;"),
+    ],
+)
+def test_how_a_study_stands_is_a_sentence(low: float, high: float, said: str) -> None:
+    gain = Value(0.5 * (low + high), low, high, 0.95, "")
+    assert said in verdict(Finding(3, 100, reward=gain, gain=gain, choice="call"))
+
+
+def test_who_may_see_one_study_alone_is_shown_it(service: Service) -> None:
+    for study, place in ((None, "/"), ("local", "/studies/local")):
+        client = visitor(service, "")
+        answer = sign_in(client, service.keys.make("auditor", study))
+        assert (answer.status_code, answer.headers["location"]) == (303, place)
+
+
+def test_the_command_for_a_key_makes_one(tmp_path: Path) -> None:
+    with opened(tmp_path) as service:
+        page = visitor(service, "").get("/login").text
+        (command,) = re.findall(r"<code>discreet ([^<]+)</code>", page)
+    made = CliRunner().invoke(
+        cli, [*command.split(), "--database", f"sqlite:///{tmp_path}/test.db"]
+    )
+    assert made.exit_code == 0, made.output
+    assert "dk_" in made.stdout

@@ -53,7 +53,7 @@ def tab(
     with browser(tmp_path_factory.mktemp("chromium")) as page:
         page.screen(1200)
         page.visit(served[2])
-        assert page.ask("location.pathname") == "/"
+        assert page.ask("location.pathname") == "/studies/local"  # the only one
         yield page
 
 
@@ -215,7 +215,7 @@ def test_forms_are_sent_from_their_pages(served: tuple[Service, str, str], tab: 
     key = service.keys.make("auditor")
     tab.ask(f"document.querySelector('#key').value = '{key}'")
     click(tab, "document.querySelector('main form button')")
-    assert tab.ask("location.pathname") == "/"
+    assert tab.ask("location.pathname") == "/studies/local"
     assert "read-only" in tab.ask("document.querySelector('header').textContent")
 
 

@@ -54,6 +54,13 @@ def test_a_band_is_where_the_numbers_are() -> None:
     assert line[1] == pytest.approx((last, 0.5 * (last_top + last_low)), abs=0.1)
 
 
+def test_ticks_have_as_many_decimals_as_each_other_and_a_minus_sign() -> None:
+    marks = [Mark(0.0, 0.0, -0.5, 1.0), Mark(2000.0, 0.5, 0.0, 1.0)]
+    ticks = [text.text for text in pictures(line_chart(marks, "N", "W", "x"))[0].findall("text")]
+    assert ticks[:4] == ["\N{MINUS SIGN}0.5", "0.0", "0.5", "1.0"]
+    assert "2,000" in ticks
+
+
 def test_a_chart_is_said_in_words_and_escaped() -> None:
     markup = line_chart([Mark(1.0, 0.0, 0.0, 0.0)], 'A "name" & <more>', "What is seen.", "x")
     for picture in pictures(markup):

@@ -56,7 +56,7 @@ def test_devices_report_until_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_port_that_is_taken_is_said() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(InvalidInput, match="give --port another one"),
+        pytest.raises(InvalidInput, match="is taken"),
     ):
         run_demo(port=taken.getsockname()[1], browser=False)
 

@@ -1,8 +1,10 @@
 """A disk that is full, a database that is gone, a clock that is set back: a clear answer, and
-nothing lost."""
+nothing lost. PostgreSQL on a full disk is in test_small_disks.py."""
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,19 +12,30 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 from sqlalchemy import event
 
 from discreet import LocalKernel
+from discreet.client import Device, Patience, Unreachable
 from discreet.privacy import Local
 from discreet.service.app import create_app
-from discreet.service.database import Database, Unavailable
+from discreet.service.database import _NOTICE, Database, Unavailable
 from discreet.service.deployment import Deployment
 from discreet.service.schema import ledger, tickets
 from discreet.service.service import Service
 from tests.service.conftest import Databases
 from tests.service.scene import check_told_the_same, count
-from tests.service.web import ADDRESS, DOMAIN, ENVIRONMENT, TestClient, Web, opened, serving
+from tests.service.web import (
+    ADDRESS,
+    DOMAIN,
+    ENVIRONMENT,
+    TestClient,
+    Web,
+    listening,
+    opened,
+    serving,
+)
 
 pytestmark = pytest.mark.chance(0)
 REPORTS = "/v1/studies/other/reports"
@@ -148,3 +161,92 @@ def test_a_database_that_is_gone_for_a_while(postgresql: Any, tmp_path: Path) ->
         released(web, 1)
         assert web.ask("GET", "/ready").status_code == 200
     check_told_the_same(service.store, "other")
+
+
+def gone_for_a_minute(server: Any, url: str) -> None:
+    """Stop PostgreSQL for a minute, in which a service asked at `url` says that it is gone."""
+    server._stop()
+    try:
+        back = time.monotonic() + 60.0
+        while time.monotonic() < back:
+            started = time.monotonic()
+            ready = httpx2.get(f"{url}/ready")
+            assert ready.status_code == 503
+            assert ready.json()["status"] == "the database cannot be reached"
+            assert httpx2.get(f"{url}/health").status_code == 200
+            assert time.monotonic() - started < 5.0
+            time.sleep(1.0)
+    finally:
+        server.ensure_postgres_running()
+
+
+@pytest.mark.slow
+def test_devices_report_through_a_minute_without_a_database(
+    postgresql: Any, tmp_path: Path
+) -> None:
+    """Each of them begins before, during or after, and goes on until its report is accepted."""
+    devices = 60
+    database = Databases("postgresql", tmp_path, postgresql).new()
+    service = Service.open(database, ENVIRONMENT)
+    learner = LocalKernel(DOMAIN, ["leaflet", "call"], budget=Local(1.0), horizon=20_000)
+    service.store.register(Deployment("other", "", "leaflet", 30.0, 0.0, (), ""), learner)
+    key, agreed = service.keys.make("device"), learner.terms().digest
+    rows: list[Any] = []
+    complaints: set[str] = set()
+
+    def take_part(url: str, place: int) -> None:
+        time.sleep(1.2 * place)
+        store = tmp_path / f"{place}.db"
+        patience = Patience(attempts=2, first=0.2)
+        with Device(url, "other", key=key, store=store, agreed=agreed, patience=patience) as device:
+            choice = None
+            while choice is None or choice.id is None:  # there is no policy yet: the default arm
+                with suppress(Unreachable):
+                    choice = device.act({"age": 40, "smoker": "no"})
+                time.sleep(0.2)
+            assert device.report(choice.id, 1.0)
+            while device.ledger()[0].state != "accepted":
+                try:
+                    device.send()
+                except Unreachable as error:
+                    complaints.add(str(error))
+                    time.sleep(1.0)
+            rows.extend(device.ledger())
+
+    with listening(create_app(service)) as port:
+        url = f"http://127.0.0.1:{port}"
+        people = [threading.Thread(target=take_part, args=(url, each)) for each in range(devices)]
+        for each in people:
+            each.start()
+        time.sleep(5.0)
+        gone_for_a_minute(postgresql, url)
+        for each in people:
+            each.join(60.0)
+            assert not each.is_alive()
+        assert [row.state for row in rows] == ["accepted"] * devices
+        assert complaints
+        assert all("the database cannot be reached" in each for each in complaints)
+        assert count(service.database, tickets) == devices
+        end = time.monotonic() + 60.0
+        while (
+            service.aggregator.waiting("other") >= service.store.study("other").learner.batch_size
+        ):
+            assert time.monotonic() < end, "nobody releases what is due"
+            time.sleep(0.05)
+        assert httpx2.get(f"{url}/ready").status_code == 200
+    check_told_the_same(service.store, "other")
+
+
+def test_a_database_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What listens and never answers, as a machine does that is gone, keeps nobody waiting long."""
+    monkeypatch.setitem(_NOTICE, "connect_timeout", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        database = Database(f"postgresql+psycopg://discreet:secret@127.0.0.1:{port}/discreet")
+        started = time.monotonic()
+        with (
+            pytest.raises(Unavailable, match=r"^the database cannot be reached$"),
+            database.reading(),
+        ):
+            pass
+        assert time.monotonic() - started < 10.0

@@ -6,8 +6,6 @@ standard error as JSON; a key is shown on a terminal, once, and never written to
 
 from __future__ import annotations
 
-import errno
-import socket
 import sys
 from contextlib import suppress
 from ipaddress import ip_address
@@ -22,10 +20,11 @@ from discreet.cli.database import DATABASE, DatabaseOption, refusing_service
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
+    import socket
+
     from discreet.service.deployment import AnyLearner, Deployment
     from discreet.service.service import Service
 
-_ANY = ("", "0.0.0.0", "::")
 _JOIN_SECONDS = 1.0
 
 
@@ -67,6 +66,8 @@ def serve(
 
             run_demo(host, port, browser, say=_say_line)
             return
+        from discreet.service.listening import listen
+
         listening = None if only_aggregator else listen(host, port)
         try:
             _serve(studies or [], database, listening, aggregator, allow_host or [], proxy, data)
@@ -92,27 +93,6 @@ def _check_options(
             "--demo was given with a study or the aggregator's options; it serves a study of its "
             "own, so leave those out."
         )
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
-
-    Raises:
-        InvalidInput: for a port that is taken, or where nothing can listen.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise InvalidInput(
-                f"port {port} is taken: something listens on {host} there already; stop that, or "
-                f"choose another with --port {port + 1 if port < 65535 else 8000}."
-            ) from error
-        raise InvalidInput(
-            f"nothing can listen on host {host!r} and port {port} ({error.strerror or error}); "
-            "name an address of this machine, and a port above 1023."
-        ) from error
 
 
 def _serve(
@@ -230,10 +210,11 @@ def _warn(listening: socket.socket, names: list[str]) -> None:
 def _run(service: Service, listening: socket.socket, names: list[str], proxy: str | None) -> None:
     """Answer requests until told to stop, then end those that were begun."""
     from discreet.service.app import create_app
+    from discreet.service.listening import ANY
     from discreet.service.server import server_of
 
     host, port = listening.getsockname()[:2]
-    hosts = names if host in _ANY else [*names, host]
+    hosts = names if host in ANY else [*names, host]
     server = server_of(create_app(service, hosts), host, port, proxy)
     with suppress(*STOPPED):
         server.run(sockets=[listening])

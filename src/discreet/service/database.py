@@ -28,6 +28,15 @@ from discreet.service.seal import KEY_VARIABLE, Seal
 from discreet.validation import InvalidInput
 
 _SQLITE_WAIT = 30.0  # seconds a writer waits for another process
+# Of libpq, unless the address says otherwise: a PostgreSQL whose machine is gone without a word is
+# noticed within so many seconds, in which else every request would wait.
+_NOTICE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
 # By which a database knows its key again.
 _MARKED = b"the key of this database"
 _NO_KEY = b""
@@ -59,6 +68,9 @@ class Database:
             self.sqlite = kind == "sqlite"
             # Unread rows of SQLite's threads are cheap; PostgreSQL has one connection a thread.
             options: dict[str, Any] = {} if self.sqlite else {"pool_size": 20, "max_overflow": 20}
+            if not self.sqlite:
+                noticing = {name: it for name, it in _NOTICE.items() if name not in parsed.query}
+                options["connect_args"] = noticing
             self.engine = create_engine(parsed, pool_pre_ping=not self.sqlite, **options)
             # What is read together is of one moment; SQLite has it so anyway.
             whole = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
@@ -217,8 +229,8 @@ def _telling() -> Iterator[None]:
         said = getattr(getattr(error.orig, "diag", None), "message_primary", None) or ""
         if isinstance(error.orig, sqlite3.Error):
             said = str(error.orig)
-        raise Unavailable(
-            f"the database answered {type(error.orig).__name__}: {said:.200}"
-        ) from None
+        # What has no such line comes from the connection, of which psycopg names the address.
+        told = f"answered {type(error.orig).__name__}: {said:.200}" if said else "cannot be reached"
+        raise Unavailable(f"the database {told}") from None
     except SQLAlchemyError as error:
         raise Unavailable(f"the database answered {type(error).__name__}") from None

@@ -32,6 +32,7 @@ from discreet.problems.real_data import EARNINGS_COLUMNS
 from discreet.problems.stand_in import StandIn
 from discreet.service.app import create_app
 from discreet.service.deployment import Deployment
+from discreet.service.listening import address_of, listen
 from discreet.service.server import server_of
 from discreet.service.service import Service
 from discreet.validation import InvalidInput
@@ -171,14 +172,10 @@ def run_demo(
     Raises:
         InvalidInput: where something listens there already.
     """
-    try:
-        listening = socket.create_server((host, port))
-    except OSError as error:
-        raise InvalidInput(
-            f"host and port were {host!r:.80} and {port!r:.20}, where nothing can listen "
-            f"({error.strerror}); give --port another one."
-        ) from error
-    with listening, tempfile.TemporaryDirectory(prefix="discreet-demo-") as folder:
+    with (
+        listen(host, port) as listening,
+        tempfile.TemporaryDirectory(prefix="discreet-demo-") as folder,
+    ):
         _serve(listening, Path(folder), browser, devices, seconds, say, stop)
 
 
@@ -195,10 +192,10 @@ def _serve(
     deployment, learner = demo_learner(problem, devices)
     service = Service.open(f"sqlite:///{folder / 'demo.db'}", {})
     service.store.register(deployment, learner)
-    app = create_app(service)
     host, port = listening.getsockname()[:2]
+    app = create_app(service, [host])
     server = server_of(app, host, port)
-    address = f"http://{host}:{port}"
+    address = address_of(listening)
     token = service.keys.make("operator", label="demo")
     people = problem.sample(devices, np.random.default_rng())
     playing = Devices(

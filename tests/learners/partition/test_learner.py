@@ -288,19 +288,16 @@ class TestPublished:
             sums = self.sums(100.0, [chosen, chosen], [0.0, 0.0])
             assert learner._known(np.array([0]), sums)[0] == known
 
-    def test_the_horizon_runs_out(self) -> None:
+    def test_beyond_its_horizon_n_is_the_people_so_far(self) -> None:
         learner = PublishedPartition(unit_cube(2), 2, Local(1.0), horizon=3)
         policy = learner.policy()
         contexts = np.full((2, 2), 0.5)
-        for stop in (False, True):
-            actions, _ = policy.act(contexts, np.random.default_rng(1))
-            report = policy.report(contexts, actions, np.ones(2), SimulatedNoise(2))
-            if stop:
-                with pytest.raises(InvalidInput, match="horizon ran out"):
-                    learner.update(report)
-            else:
-                learner.update(report)
-        assert learner.people == 2
+        actions, _ = policy.act(contexts, np.random.default_rng(1))
+        report = policy.report(contexts, actions, np.ones(2), SimulatedNoise(2))
+        for people, expected in [(2, 3), (4, 4), (6, 6)]:
+            learner.update(report)
+            assert learner.people == people
+            assert learner.log_people == math.log(expected)
 
     def test_one_report_cannot_undo_all_others(self) -> None:
         learner = self.learner()

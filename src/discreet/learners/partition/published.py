@@ -113,7 +113,8 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
     """Eliminate and split after every `batch_size` reports; subclasses give the rules.
 
     Args:
-        horizon: the number of people n, which the confidence bounds need.
+        horizon: the number of people n, which the confidence bounds need. Nobody is refused beyond
+            it, as each pays with their own report alone: n grows with them.
         batch_size: after how many people the rules are checked.
     """
 
@@ -139,7 +140,11 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
                 f"horizon was not given; {self.name} needs the number of people, because its "
                 "confidence bounds depend on it."
             )
-        self.expected = self.horizon
+
+    @property
+    def expected(self) -> int:
+        """n: the horizon, or the people so far where more have come."""
+        return max(self.horizon or 0, self.people)
 
     def _check_sums(self, statistics: CellSums) -> None:
         nodes, arms = statistics.chosen.shape
@@ -147,11 +152,6 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
             raise InvalidInput(
                 f"statistics had {nodes} nodes and {arms} arms, or negative times; {self.name} has "
                 f"{len(self._bins.tree)} nodes and {self.arms} arms."
-            )
-        if self.people + statistics.reports > self.expected:
-            raise InvalidInput(
-                f"the horizon ran out: {self.people + statistics.reports} reports came for a "
-                f"horizon of {self.expected}; make the learner with a larger horizon."
             )
 
     def _empty(self) -> CellSums:

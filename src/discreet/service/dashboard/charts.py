@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from discreet.reporting.numbers import thousands
+from discreet.reporting.numbers import aligned_texts, thousands
 
+MINUS = "\u2212"
 WIDE, NARROW = 680, 340
 _HEIGHT = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 22, 12, 38
@@ -139,10 +140,10 @@ def _axes(
     across: str,
 ) -> list[str]:
     parts = []
-    for step in steps:
+    for step, tick in zip(steps, aligned_texts(steps, 12), strict=True):
         y = up(step)
         parts.append(f'<path class="rule" d="M{_LEFT} {y:.1f}H{width - _RIGHT}"/>')
-        parts.append(_text(_LEFT - 6, y + 4, thousands(step), "end"))
+        parts.append(_text(_LEFT - 6, y + 4, tick.replace("-", MINUS), "end"))
     for place in places:
         parts.append(_text(along(place), _HEIGHT - _BOTTOM + 15, thousands(place), "middle"))
     parts.append(_text(0.5 * (width + _LEFT - _RIGHT), _HEIGHT - 5, across, "middle"))

@@ -117,14 +117,15 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
     views, guesses = Views(service, watch), Buckets(Limits().failures)
 
     def opened(request: Request, token: str) -> Response:
-        """Begin a session of a key, and go to the studies."""
+        """Begin a session of a key, and go to its studies, or to the only one."""
         key = service.keys.check(token)
         if key.role not in _ROLES:
             raise Forbidden(
                 f"the key is one for the role {key.role}; the dashboard is for operators and "
                 "auditors."
             )
-        response = RedirectResponse("/", 303)
+        own = [each["name"] for each in views.studies(key.study)]
+        response = RedirectResponse(_page_of(own[0]) if len(own) == 1 else "/", 303)
         response.set_cookie(
             COOKIE,
             sessions.open(token),
@@ -233,9 +234,14 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
         _check_form(who, form)
         state: Any = one_of(form.get("state", ""), "state", _STATES)
         service.store.set_state(study, state, who.key.id)
-        return RedirectResponse(f"/studies/{quote(study, safe='')}", 303)
+        return RedirectResponse(_page_of(study), 303)
 
     return routes
+
+
+def _page_of(study: str) -> str:
+    """Where the page of a study is."""
+    return f"/studies/{quote(study, safe='')}"
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -34,7 +34,7 @@ from discreet.learners.values import Value
 from discreet.privacy import Guarantee
 from discreet.reporting.numbers import counted, decimals, listed, number_text, share_text, upward
 from discreet.service.control import certificate_of
-from discreet.service.dashboard.charts import Bar, Mark, bar_chart, line_chart, share_bar
+from discreet.service.dashboard.charts import MINUS, Bar, Mark, bar_chart, line_chart, share_bar
 from discreet.service.dashboard.watch import Seen, Watch
 from discreet.service.findings import Finding, Part, arm_names
 from discreet.service.ledger import MILLION
@@ -261,6 +261,8 @@ def verdict(last: Finding) -> str:
     if gain is None:
         return f"What the learner recommends earns {interval(reward)} per person."
     rival = f"“{last.choice}” for everyone"
+    if gain.lower == gain.upper == 0.0:
+        return f"So far the learner recommends {rival}; choosing for each person gains nothing yet."
     if gain.lower > 0.0:
         return f"Choosing for each person earns {interval(gain)} more per person than {rival}."
     return (
@@ -274,8 +276,9 @@ def interval(value: Value, signed: bool = False) -> str:
     digits = decimals(value.half_width, 2)
     sign = "+" if signed else ""
     mean = f"{value.mean:{sign},.{digits}f}"
-    low, high = (f"{x:,.{digits}f}".replace("-", "−") for x in (value.lower, value.upper))  # noqa: RUF001
-    return f"{mean} ({100.0 * value.confidence:g}%: {low} to {high})"
+    low, high = (f"{x:,.{digits}f}" for x in (value.lower, value.upper))
+    text = f"{mean} ({100.0 * value.confidence:g}%: {low} to {high})"
+    return text.replace("-", MINUS)
 
 
 def reward_chart(seen: Seen) -> Markup | None:
