@@ -63,6 +63,7 @@ from discreet.service.database import Database
 from discreet.service.deployment import Deployment
 from discreet.service.keys import Keys
 from discreet.service.limits import Limits, Rate
+from discreet.service.listening import listen
 from discreet.service.seal import KEY_VARIABLE, Seal
 from discreet.service.server import server_of
 from discreet.service.service import Service
@@ -90,7 +91,7 @@ def serve(url: str, port: int) -> None:
     # What is measured is taking reports in; releases are measured with their learners.
     service.aggregator.step = lambda: 0  # type: ignore[method-assign]
     many = Rate(1e6, 1e6)
-    server_of(create_app(service, limits=Limits(requests=many)), port=port).run()
+    _run(create_app(service, limits=Limits(requests=many)), port)
 
 
 def serve_bare(url: str, port: int) -> None:
@@ -119,7 +120,12 @@ def serve_bare(url: str, port: int) -> None:
         await run_in_threadpool(keep, rows)
         return {"stored": len(rows)}
 
-    server_of(app, port=port).run()
+    _run(app, port)
+
+
+def _run(app: FastAPI, port: int) -> None:
+    """As `discreet serve` does."""
+    server_of(app, port=port).run(sockets=[listen("127.0.0.1", port)])
 
 
 def _pin(core: int) -> None:
