@@ -13,15 +13,18 @@ worker died: its tasks are run again, up to three times more, and nothing else i
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
 from itertools import chain
+from queue import Empty, SimpleQueue
 from typing import Any, Literal, TypeVar, get_args
 
 from joblib.executor import get_memmapping_executor
@@ -253,6 +256,13 @@ def _ray(workers: int, address: str | None) -> Iterator[Submit]:
         ray.shutdown()
 
 
+_SPARK = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+# A Java machine of our own only hands on what Python works out: it needs no optimizing compiler.
+_HERE = {
+    "spark.driver.extraJavaOptions": "-Xms64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
+
+
 @contextmanager
 def _spark(workers: int, address: str | None) -> Iterator[Submit]:
     from pyspark import cloudpickle
@@ -260,29 +270,66 @@ def _spark(workers: int, address: str | None) -> Iterator[Submit]:
 
     master = f"local[{workers}]" if address is None else address
     builder = SparkSession.builder.appName("discreet").master(master)
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    session = builder.config(map=quiet).getOrCreate()
+    session = builder.config(map=_SPARK if address is not None else _SPARK | _HERE).getOrCreate()
     context = session.sparkContext
     context.setLogLevel("OFF")
 
-    def job(packed: bytes) -> Any:
-        """One job of one task: whatever calls it waits for its result."""
-        return context.parallelize([packed], 1).map(_unpacked).collect()[0]
+    waiting: SimpleQueue[tuple[Future[Any], bytes]] = SimpleQueue()
 
-    # A job is waited for by a thread; as many as may be under way.
-    with ThreadPoolExecutor(2 * workers) as threads:
+    def job() -> None:
+        """One job of what waits, a task for each worker at most."""
+        taken = _taken(waiting, workers)
+        wave = [each for each in taken if each[0].set_running_or_notify_cancel()]
+        if not wave:
+            return
         try:
-            yield lambda function, *task: threads.submit(
-                job, bytes(cloudpickle.dumps((function, task)))
-            )
+            packed = context.parallelize([task for _, task in wave], len(wave))
+            results = packed.map(_unpacked).collect()
+        except Exception as error:
+            for future, _ in wave:
+                future.set_exception(error)
+        else:
+            for (future, _), result in zip(wave, results, strict=True):
+                future.set_result(result)
+
+    # Two jobs, so that no worker is idle while the last of one finishes.
+    with ThreadPoolExecutor(2) as threads:
+
+        def submit(_: Callable[..., Any], *task: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            waiting.put((future, bytes(cloudpickle.dumps(task))))
+            threads.submit(job)
+            return future
+
+        try:
+            yield submit
         finally:
             threads.shutdown(cancel_futures=True, wait=False)
             session.stop()
 
 
+def _taken(queue: SimpleQueue[Any], most: int) -> list[Any]:
+    """What waits in a queue, so much at most."""
+    taken: list[Any] = []
+    with suppress(Empty):
+        while len(taken) < most:
+            taken.append(queue.get_nowait())
+    return taken
+
+
 def _unpacked(packed: bytes) -> Any:
-    function, task = pickle.loads(packed)
-    return function(*task)
+    task = pickle.loads(packed)
+    try:
+        return _carried_out(*task)
+    finally:
+        _settle()
+
+
+@cache
+def _settle() -> None:
+    """Spark looks for garbage after every task: never again in what was imported for the first."""
+    gc.collect()
+    gc.freeze()
 
 
 _STARTED: dict[str, Callable[[int, str | None], AbstractContextManager[Submit]]] = {
