@@ -38,7 +38,7 @@ from discreet.learners.base import Learner
 from discreet.validation import InvalidInput, Refusals, whole_number
 
 # Rows of one task that scatters.
-_ROWS = 250_000
+_ROWS = 400_000
 Progress = Callable[[str, int, int], None]
 
 
