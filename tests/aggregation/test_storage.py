@@ -72,8 +72,9 @@ def test_a_frame_of_spark_gives_what_files_give(
     (tmp_path / "b").mkdir()
     files = write_frame(frame, (tmp_path / "b").as_uri(), made(other, 1, 2))
     assert len(files) == 3
-    assert aggregate(other, files).added == PEOPLE
+    assert aggregate(other, files, workers=2, engine="spark").added == PEOPLE
     assert sums(one) == sums(other)
+    assert frame.count() == PEOPLE, "the session of the caller is left running"
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Reports that Spark has already, in a table or in storage that only Spark can open.
 
     paths = write_frame(spark.table("reports"), "/shared/monday", example)
-    aggregate(learner, paths, engine="spark", address=..., folder="/shared")
+    aggregate(learner, paths, workers=16, engine="spark", folder="/shared")
 
 Spark's workers write the rows as files of reports, where they lie; what a table does not say of
 them, an example does. From there all is as with any files: each row is checked, counted once, and
