@@ -263,9 +263,7 @@ def _ray(workers: int, address: str | None) -> Iterator[Submit]:
 
 _SPARK = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 # A Java machine of our own only hands on what Python works out: it needs no optimizing compiler.
-_HERE = {
-    "spark.driver.extraJavaOptions": "-Xms64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-}
+_HERE = {"spark.driver.extraJavaOptions": "-Xms64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 
 
 @contextmanager
