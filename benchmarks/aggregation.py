@@ -34,6 +34,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,11 +134,10 @@ def measured(*arguments: Any) -> dict[str, Any]:
 def memory(process: psutil.Process) -> int:
     """Bytes of a process and all under it."""
     total = 0
-    try:
+    with suppress(psutil.Error):
         for each in (process, *process.children(recursive=True)):
-            total += each.memory_full_info().pss
-    except psutil.Error:  # it has ended
-        pass
+            with suppress(psutil.Error):  # it has ended
+                total += each.memory_full_info().pss
     return total
 
 

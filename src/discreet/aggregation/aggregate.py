@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import joblib
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from discreet.aggregation.tasks import (
     BUCKETS,
@@ -38,7 +40,7 @@ from discreet.learners.base import Learner
 from discreet.validation import InvalidInput, Refusals, whole_number
 
 # Rows of one task that scatters.
-_ROWS = 250_000
+_ROWS = 400_000
 Progress = Callable[[str, int, int], None]
 
 
@@ -94,7 +96,8 @@ def aggregate(
 
     Args:
         learner: with local privacy, whose policies made the reports.
-        paths: files, folders or patterns such as `reports/*.parquet`.
+        paths: files, folders or patterns such as `reports/*.parquet`; URIs of files and folders
+            that every worker can open (`s3://`, `gs://`, `hdfs://`).
         workers: of the engine.
         engine: which engine shares the work.
         address: of its cluster; None for one on this machine.
@@ -146,7 +149,7 @@ def aggregate(
 
 
 def files_of(paths: Iterable[str | Path]) -> list[str]:
-    """The files that paths, folders and patterns name, each once and in order.
+    """The files that paths, folders, patterns and URIs name, each once and in order.
 
     Raises:
         InvalidInput: for what names no file.
@@ -154,19 +157,44 @@ def files_of(paths: Iterable[str | Path]) -> list[str]:
     found: dict[str, None] = {}
     refusals = Refusals()
     for given in paths:
-        path = Path(given)
-        names = (
-            [str(each) for each in path.rglob("*.parquet")]
-            if path.is_dir()
-            else glob.glob(str(given), recursive=True)
-        )
+        try:
+            names = _stored(str(given)) if "://" in str(given) else _here(given)
+        except (pa.ArrowException, OSError, ImportError, ValueError) as error:
+            refusals.add(f"{given} cannot be opened ({error}); give a URI that pyarrow opens.")
+            continue
         if not names:
-            refusals.add(f"{given} names no file; give Parquet files, folders or patterns.")
-        found |= dict.fromkeys(str(Path(name).resolve()) for name in names)
+            refusals.add(
+                f"{given} names no file; give Parquet files, folders or patterns, or URIs of files "
+                "and folders."
+            )
+        found |= dict.fromkeys(names)
     refusals.raise_if_any()
     if not found:
         raise InvalidInput("no files were given; give Parquet files, folders or patterns.")
     return sorted(found)
+
+
+def _here(given: str | Path) -> list[str]:
+    """Files of this machine."""
+    path = Path(given)
+    names = path.rglob("*.parquet") if path.is_dir() else glob.glob(str(given), recursive=True)
+    return [str(Path(name).resolve()) for name in names]
+
+
+def _stored(uri: str) -> list[str]:
+    """URIs of the files under a URI, or of the one that it names."""
+    system, base = fs.FileSystem.from_uri(uri)
+    address, mark, options = uri.partition("?")
+    kind = system.get_file_info(base).type
+    if kind != fs.FileType.Directory:
+        return [uri] if kind == fs.FileType.File else []
+    base = base.rstrip("/")
+    inside = system.get_file_info(fs.FileSelector(base, recursive=True))
+    return [
+        f"{address.rstrip('/')}{quote(each.path[len(base) :])}{mark}{options}"
+        for each in inside
+        if each.type == fs.FileType.File and each.path.endswith(".parquet")
+    ]
 
 
 def _check_learner(learner: Learner[Any, Any, Any]) -> None:

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import pickle
 import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, reduce
 from itertools import pairwise
@@ -135,6 +137,18 @@ def buckets_of(versions: IntArray, tickets: IntArray) -> IntArray:
     return (mixed >> np.uint64(56)).astype(np.int64)
 
 
+@contextmanager
+def _given_back() -> Iterator[None]:
+    """Tables' memory goes back to the system at once: of workers there are many."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
+
+
+@_given_back()
 def scatter(folder: Folder, number: int, place: Place, thorough: bool = False) -> Scattered:
     """Sort some row groups by bucket, without those that are damaged.
 
@@ -146,15 +160,16 @@ def scatter(folder: Folder, number: int, place: Place, thorough: bool = False) -
     learner = _learner(str(folder.learner_file()))
     tables: list[pa.Table] = []
     damage = []
-    for group in place.groups:
-        try:
-            with pq.ParquetFile(place.path) as file:
-                header = Header.of(file.schema_arrow)
+    with ExitStack() as opened:
+        file: pq.ParquetFile | None = None
+        for group in place.groups:
+            try:
+                file = file or opened.enter_context(pq.ParquetFile(place.path))
                 table = file.read_row_group(group, use_threads=False)
-            _check(table, header, learner, thorough)
-            tables.append(table)
-        except (InvalidInput, pa.ArrowException, OSError, KeyError, ValueError) as error:
-            damage.append(f"row group {group} of {place.path}: {error}")
+                _check(table, Header.of(file.schema_arrow), learner, thorough)
+                tables.append(table)
+            except (InvalidInput, pa.ArrowException, OSError, KeyError, ValueError) as error:
+                damage.append(f"row group {group} of {place.path}: {error}")
     target = folder.scattered(number)
     target.unlink(missing_ok=True)
     if not any(map(len, tables)):
@@ -200,6 +215,7 @@ def _check(
             learner.statistics(reports.of(np.arange(len(rows))[part]))
 
 
+@_given_back()
 def gather(folder: Folder, count: int, group: int) -> Gathered:
     """Sum one group of buckets of `count` scattered files."""
     learner = _learner(str(folder.learner_file()))

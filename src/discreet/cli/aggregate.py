@@ -29,7 +29,7 @@ def aggregate(
     study: Annotated[Path, typer.Argument(help="A study file (TOML).")],
     reports: Annotated[
         list[str] | None,
-        typer.Argument(help="Parquet files, folders or patterns; none to begin."),
+        typer.Argument(help="Parquet files, folders, patterns or URIs; none to begin."),
     ] = None,
     learner: Annotated[
         Path | None, typer.Option(help="File of the learner; STUDY.learner.json if left out.")

@@ -13,15 +13,20 @@ worker died: its tasks are run again, up to three times more, and nothing else i
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from functools import cache
 from itertools import chain
+from queue import Empty, SimpleQueue
+from threading import BoundedSemaphore
 from typing import Any, Literal, TypeVar, get_args
 
 from joblib.executor import get_memmapping_executor
@@ -38,6 +43,8 @@ Submit = Callable[..., "Future[Any]"]
 Engine = Literal["processes", "dask", "ray", "spark"]
 RETRIES = 3
 """How often a task is run again whose worker died."""
+# Spark's tasks share jobs while a job takes less, in seconds.
+_SHORT = 2.0
 # Workers die together: what else is lost with one of them is known within so many seconds.
 _SETTLING = 0.5
 
@@ -185,6 +192,7 @@ def running_on(
         engine: processes of this machine; Dask, Ray or Spark, whose packages must be installed.
         workers: how many there are, where the engine is started here.
         address: of a cluster that runs already, as the engine writes it; None to start one here.
+            A Spark session that the caller has is used as it is, and left running.
         say: called when a worker died, with what is run again; the log if left out.
 
     Raises:
@@ -253,36 +261,88 @@ def _ray(workers: int, address: str | None) -> Iterator[Submit]:
         ray.shutdown()
 
 
+_SPARK = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+# A Java machine of our own only hands on what Python works out: it needs no optimizing compiler.
+_HERE = {"spark.driver.extraJavaOptions": "-Xms64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+
+
 @contextmanager
 def _spark(workers: int, address: str | None) -> Iterator[Submit]:
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    master = f"local[{workers}]" if address is None else address
-    builder = SparkSession.builder.appName("discreet").master(master)
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    session = builder.config(map=quiet).getOrCreate()
+    session = running = SparkSession.getActiveSession()
+    if session is None:
+        master = f"local[{workers}]" if address is None else address
+        options = _SPARK | _HERE if address is None else _SPARK
+        builder = SparkSession.builder.appName("discreet").master(master)
+        session = builder.config(map=options).getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
     context = session.sparkContext
-    context.setLogLevel("OFF")
+    waiting: SimpleQueue[tuple[Future[Any], bytes]] = SimpleQueue()
+    turns, short = BoundedSemaphore(2), False
 
-    def job(packed: bytes) -> Any:
-        """One job of one task: whatever calls it waits for its result."""
-        return context.parallelize([packed], 1).map(_unpacked).collect()[0]
+    def job() -> None:
+        """One job, of one task: of several that wait where tasks are short, as a job costs more
+        than they do, and gives nothing until all of it is done."""
+        nonlocal short
+        # Two jobs, so that no worker is idle while the last task of one finishes.
+        with turns if short else nullcontext():
+            taken = _taken(waiting, workers if short else 1)
+            wave = [each for each in taken if each[0].set_running_or_notify_cancel()]
+            if not wave:
+                return
+            started = time.monotonic()
+            try:
+                packed = context.parallelize([task for _, task in wave], len(wave))
+                results = packed.map(_unpacked).collect()
+            except Exception as error:
+                for future, _ in wave:
+                    future.set_exception(error)
+            else:
+                for (future, _), result in zip(wave, results, strict=True):
+                    future.set_result(result)
+            short = time.monotonic() - started < _SHORT
 
     # A job is waited for by a thread; as many as may be under way.
     with ThreadPoolExecutor(2 * workers) as threads:
+
+        def submit(_: Callable[..., Any], *task: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            waiting.put((future, bytes(cloudpickle.dumps(task))))
+            threads.submit(job)
+            return future
+
         try:
-            yield lambda function, *task: threads.submit(
-                job, bytes(cloudpickle.dumps((function, task)))
-            )
+            yield submit
         finally:
             threads.shutdown(cancel_futures=True, wait=False)
-            session.stop()
+            if running is None:  # else it is the caller's
+                session.stop()
+
+
+def _taken(queue: SimpleQueue[Any], most: int) -> list[Any]:
+    """What waits in a queue, so much at most."""
+    taken: list[Any] = []
+    with suppress(Empty):
+        while len(taken) < most:
+            taken.append(queue.get_nowait())
+    return taken
 
 
 def _unpacked(packed: bytes) -> Any:
-    function, task = pickle.loads(packed)
-    return function(*task)
+    task = pickle.loads(packed)
+    try:
+        return _carried_out(*task)
+    finally:
+        _settle()
+
+
+@cache
+def _settle() -> None:
+    """Spark looks for garbage after every task: never again in what was imported for the first."""
+    gc.collect()
+    gc.freeze()
 
 
 _STARTED: dict[str, Callable[[int, str | None], AbstractContextManager[Submit]]] = {

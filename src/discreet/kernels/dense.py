@@ -114,7 +114,9 @@ class Elsewhere(Host):
         from array_api_compat import is_cupy_array, is_torch_array, to_device
 
         on_device = is_torch_array(array) or is_cupy_array(array)
-        return np.array(to_device(array, "cpu") if on_device else array, dtype=np.float64)
+        here = to_device(array, "cpu") if on_device else array
+        # PyTorch's own conversion does not know all that NumPy asks of it.
+        return np.array(np.from_dlpack(here), dtype=np.float64)
 
     def submatrix(self, matrix: FloatArray, at: IntArray) -> Any:
         if self._last is None or self._last[0] is not matrix:
