@@ -31,7 +31,7 @@ PEOPLE = 600
 KINDS = (LocalKernel, Partition, PrivateLinear)
 
 
-def begun(kind: type[Any] = LocalKernel, versions: int = 1) -> Any:
+def begun(kind: type[Any] = Partition, versions: int = 1) -> Any:
     """A learner with so many policies; two of them are the same learner."""
     learner = kind(DOMAIN, ARMS, Local(1.0), horizon=5000, identity="a study")
     for version in range(versions - 1):
@@ -177,7 +177,7 @@ def test_a_learner_that_was_not_saved_adds_them_again(tmp_path: Path) -> None:
 def damaged(tmp_path: Path) -> tuple[Any, list[str]]:
     learner = begun(versions=2)
     good = written(tmp_path / "a", [made(learner, 100, 1)])
-    stranger = LocalKernel(DOMAIN, ARMS, Local(1.0), horizon=5000, identity="another")
+    stranger = Partition(DOMAIN, ARMS, Local(1.0), horizon=5000, identity="another")
     written(tmp_path / "a", [made(stranger, 10, 1)], "stranger")
     written(tmp_path / "a", [replace(made(learner, 10, 2), policy_version=7)], "future")
     (tmp_path / "a" / "text.parquet").write_text("no reports")

@@ -74,7 +74,7 @@ def trusted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 # The same as the library.
 
 
-@pytest.mark.parametrize("make", [local_kernel, partition, private_glm])
+@pytest.mark.parametrize("make", [pytest.param(local_kernel, marks=pytest.mark.slow), partition, private_glm])
 def test_reports_make_the_policies_of_the_library(
     connect: Callable[..., Database], make: Callable[[], Any]
 ) -> None:
@@ -109,7 +109,7 @@ def test_reports_make_the_policies_of_the_library(
         check_told_the_same(store, "s")
 
 
-@pytest.mark.parametrize("make", [gp_ucb, capri])
+@pytest.mark.parametrize("make", [gp_ucb, pytest.param(capri, marks=pytest.mark.slow)])
 def test_rewards_make_the_policies_of_the_library(
     connect: Callable[..., Database],
     make: Callable[..., Any],

