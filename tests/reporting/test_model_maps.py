@@ -228,7 +228,10 @@ def _at(kidney: FloatArray, dose: FloatArray) -> FloatArray:
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize(
     ("problem", "offered"),
-    [("bumps", "up to 25 points of their own"), pytest.param("camelback", "any point of a box", marks=pytest.mark.slow)],
+    [
+        ("bumps", "up to 25 points of their own"),
+        pytest.param("camelback", "any point of a box", marks=pytest.mark.slow),
+    ],
 )
 def test_reports_of_points(problem: str, offered: str, tmp_path: Path) -> None:
     path = tmp_path / "study.toml"

@@ -74,7 +74,9 @@ def trusted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 # The same as the library.
 
 
-@pytest.mark.parametrize("make", [pytest.param(local_kernel, marks=pytest.mark.slow), partition, private_glm])
+@pytest.mark.parametrize(
+    "make", [pytest.param(local_kernel, marks=pytest.mark.slow), partition, private_glm]
+)
 def test_reports_make_the_policies_of_the_library(
     connect: Callable[..., Database], make: Callable[[], Any]
 ) -> None:

@@ -193,9 +193,7 @@ def bumps(contexts: FloatArray, arms: int) -> FloatArray:
         pytest.param(
             Box((0.0,) * 2, (1.0,) * 2, levels=(2, 2)), 2, Local(8.0), 25, marks=pytest.mark.slow
         ),
-        pytest.param(
-            Box((0.0,), (1.0,), levels=(40,)), 2, Local(4.0), 25, marks=pytest.mark.slow
-        ),
+        pytest.param(Box((0.0,), (1.0,), levels=(40,)), 2, Local(4.0), 25, marks=pytest.mark.slow),
         (unit_cube(6), 3, Local(2.0), 3),
         pytest.param(unit_cube(20), 2, Local(4.0), 3, marks=pytest.mark.slow),
         pytest.param(unit_cube(2), 20, Local(4.0), 7, marks=pytest.mark.slow),
@@ -392,6 +390,7 @@ class TestSaving:
     def half_taught(self) -> LocalKernel:
         return taught(exponential(), 760, 6, Local(4.0), batch=40)[0]
 
+    @pytest.mark.slow
     def test_it_goes_on_bit_for_bit(self, tmp_path: Path) -> None:
         """Past new length scales, new cells and a new number of them."""
         learner = self.half_taught()
