@@ -18,6 +18,7 @@ from discreet.studies import load_study
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
+@pytest.mark.slow
 def test_device_and_server(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("opendp")
     runpy.run_path(str(EXAMPLES / "device_and_server.py"), run_name="__main__")

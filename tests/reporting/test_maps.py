@@ -260,7 +260,7 @@ def test_a_map_is_what_the_policy_expects_in_declared_units() -> None:
 def test_arms_in_any_order_and_contexts_of_any_value() -> None:
     problem = Clinic()
     contexts = np.random.default_rng(1).uniform(0.0, 10.0, (30, 3)) * [0.0, 1.0, 0.0]
-    policy = policy_of(problem, contexts=contexts)
+    policy = policy_of(problem, contexts=contexts, kernel="RBF(length_scale=10.0)")
     assert on_a_line(problem)
     panels = line_cuts(problem, axes=["age"], at={"sex": 1.0})
     assert [panel.title for panel in panels] == ["sex = 1, smoker = 0", "sex = 1, smoker = 1"]

@@ -179,7 +179,7 @@ def test_a_notebook_shows_a_figure(result: StudyResult) -> None:
     [
         ("pdf", b"%PDF-", b"/FontFile2"),  # TrueType, so that texts can be searched and edited
         ("svg", b"<?xml", b"<dc:title>discreet"),
-        ("png", b"\x89PNG", b"Software\0discreet "),
+        pytest.param("png", b"\x89PNG", b"Software\0discreet ", marks=pytest.mark.slow),
     ],
 )
 def test_figures_are_saved(

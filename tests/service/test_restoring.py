@@ -241,6 +241,7 @@ def test_joint_a_chain_of_restores_adds(
 
 
 @pytest.mark.chance(0)
+@on_each
 def test_local_what_was_learnt_stays_and_each_report_counts_once(
     original: Server, restored: Server, tmp_path: Path
 ) -> None:
@@ -362,6 +363,7 @@ def test_restore_needs_the_key(
         database.close()
 
 
+@on_each
 def test_only_an_empty_database_is_restored_into(
     original: Server, restored: Server, tmp_path: Path
 ) -> None:
@@ -433,6 +435,7 @@ def test_a_backup_moves_between_kinds_of_databases(
 
 @pytest.mark.chance(0)
 @pytest.mark.parametrize("version", [1, 2])
+@on_each
 def test_a_backup_of_an_older_version_is_restored(
     tmp_path: Path, restored: Server, version: int
 ) -> None:

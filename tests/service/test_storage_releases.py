@@ -323,6 +323,16 @@ def dying(database: Database, after: int) -> Iterator[list[str]]:
         event.remove(database.engine, "commit", committing)
 
 
+@pytest.mark.parametrize(
+    ("databases", "trusted"),
+    [
+        ("sqlite", "local"),
+        ("postgresql", "trusted"),
+        pytest.param("sqlite", "trusted", marks=pytest.mark.slow),
+        pytest.param("postgresql", "local", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
 def test_an_aggregator_may_die_at_any_point(database: Database, trusted: bool) -> None:
     store = Store(database)
     ready(store, trusted)
