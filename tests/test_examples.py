@@ -18,6 +18,7 @@ from discreet.studies import load_study
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
+@pytest.mark.slow
 def test_device_and_server(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("opendp")
     runpy.run_path(str(EXAMPLES / "device_and_server.py"), run_name="__main__")
@@ -47,6 +48,7 @@ def test_service_device(
         assert running.service.aggregator.waiting("study") == 1
 
 
+@pytest.mark.slow
 def test_continuous_contexts(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "continuous_contexts.py"), run_name="__main__")
     out = capsys.readouterr().out
@@ -58,7 +60,7 @@ def test_continuous_contexts(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["kernel_grid", pytest.param("loan_quotes", marks=pytest.mark.slow)]
+    "name", [pytest.param(name, marks=pytest.mark.slow) for name in ("kernel_grid", "loan_quotes")]
 )
 def test_a_study_of_epoch_learners(name: str) -> None:
     if name == "loan_quotes":

@@ -273,7 +273,11 @@ class TestCommandLine:
         if arguments != ["--help"]:
             assert "rich.console" not in loaded
 
-    @pytest.mark.parametrize("command", ["init", "check", "run", "audit", "model", "data"])
+    @pytest.mark.parametrize(
+        "command",
+        ["run", "audit", "model"]
+        + [pytest.param(name, marks=pytest.mark.slow) for name in ("init", "check", "data")],
+    )
     def test_the_help_of_a_command_loads_no_library_but_numpy(self, command: str) -> None:
         loaded = loaded_by_command(command, "--help")
         assert loaded & {"scipy", "sklearn", "pandas", "joblib", "matplotlib", "opendp"} == set()

@@ -82,6 +82,7 @@ def test_a_row_holds_a_plan_against_other_seeds(
     assert "asked: 10 of 12" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_regret_is_what_a_run_loses(bench: Any) -> None:
     case = bench.Case("exponential", epsilon=10.0)
     setting = Setting("partition", "x", Local(10.0))

@@ -35,13 +35,13 @@ def test_long_identities_are_cut(given: str, shown: str) -> None:
 
 LEARN = """
 import numpy as np
-from discreet import Box, Local, LocalKernel, SimulatedNoise
+from discreet import Box, Local, Partition, SimulatedNoise
 {first}
-learner = LocalKernel(Box((0.0,), (1.0,)), 2, Local(1.0))
+learner = Partition(Box((0.0,), (1.0,)), 2, Local(1.0))
 policy = learner.policy()
-people = [[0.5]] * 30
+people = [[0.5]] * 400
 actions, _ = policy.act(people, np.random.default_rng(1))
-learner.update(policy.report(people, actions, [1.0] * 30, SimulatedNoise(1)))
+learner.update(policy.report(people, actions, [1.0] * 400, SimulatedNoise(1)))
 try:
     learner.update(3)
 except ValueError:
@@ -56,5 +56,5 @@ def test_the_log_is_silent_until_somebody_listens() -> None:
     assert python(code.format(first="")) == ""
     said = python(code.format(first=LISTENING))
     assert "WARNING:discreet.learners.stream:refused 0 reports to the target" in said
-    assert "INFO:discreet.learners.stream:published local-kernel-policy 1" in said
-    assert "DEBUG:discreet.learners.stream:reports under local-kernel-policy 1" in said
+    assert "INFO:discreet.learners.stream:published partition-policy 1" in said
+    assert "DEBUG:discreet.learners.stream:reports under partition-policy 1" in said

@@ -31,7 +31,7 @@ PEOPLE = 600
 KINDS = (LocalKernel, Partition, PrivateLinear)
 
 
-def begun(kind: type[Any] = LocalKernel, versions: int = 1) -> Any:
+def begun(kind: type[Any] = Partition, versions: int = 1) -> Any:
     """A learner with so many policies; two of them are the same learner."""
     learner = kind(DOMAIN, ARMS, Local(1.0), horizon=5000, identity="a study")
     for version in range(versions - 1):
@@ -68,7 +68,7 @@ def sums(learner: Any) -> str:
     return encode(learner._sums)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(KINDS[0], marks=pytest.mark.slow), *KINDS[1:]])
 def test_sums_do_not_depend_on_files_batches_or_repeats(kind: type[Any], tmp_path: Path) -> None:
     one, other, both = begun(kind), begun(kind), begun(kind)
     reports = made(one, PEOPLE, 1)
@@ -177,7 +177,7 @@ def test_a_learner_that_was_not_saved_adds_them_again(tmp_path: Path) -> None:
 def damaged(tmp_path: Path) -> tuple[Any, list[str]]:
     learner = begun(versions=2)
     good = written(tmp_path / "a", [made(learner, 100, 1)])
-    stranger = LocalKernel(DOMAIN, ARMS, Local(1.0), horizon=5000, identity="another")
+    stranger = Partition(DOMAIN, ARMS, Local(1.0), horizon=5000, identity="another")
     written(tmp_path / "a", [made(stranger, 10, 1)], "stranger")
     written(tmp_path / "a", [replace(made(learner, 10, 2), policy_version=7)], "future")
     (tmp_path / "a" / "text.parquet").write_text("no reports")

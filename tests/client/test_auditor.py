@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,14 @@ from tests.client.conftest import QUICK, Running, served
 from tests.client.test_decisions import open_joint
 
 
-def released(running: Running) -> str:
-    """A study that released three times; a token for its auditor."""
-    running.open_local()
-    for _ in range(2):
-        running.people_report("study", 300)
-    return running.key("auditor", "study")
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
+    """A service whose study released three times, which auditors only read; a token for them."""
+    with served(tmp_path_factory.mktemp("released")) as running:
+        running.open_local()
+        for _ in range(2):
+            running.people_report("study", 300)
+        yield running, running.key("auditor", "study")
 
 
 def audited(running: Running, key: str, change: Any = None) -> Audit:
@@ -50,8 +53,8 @@ def audited(running: Running, key: str, change: Any = None) -> Audit:
             return auditor.check()
 
 
-def test_an_honest_service_holds(running: Running) -> None:
-    key = released(running)
+def test_an_honest_service_holds(released: tuple[Running, str]) -> None:
+    running, key = released
     with Auditor(running.url, "study", key=key) as auditor:
         audit = auditor.check()
         assert audit.holds, audit
@@ -67,8 +70,8 @@ def test_an_honest_service_holds(running: Running) -> None:
     assert audited(running, key) == audit
 
 
-def test_awaited(running: Running) -> None:
-    key = released(running)
+def test_awaited(released: tuple[Running, str]) -> None:
+    running, key = released
 
     async def check() -> Audit:
         async with AsyncAuditor(
@@ -94,9 +97,16 @@ def trusted(running: Running) -> str:
     return running.key("auditor", "study")
 
 
+@pytest.fixture(scope="module")
+def declaring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
+    """A service with such a study, which auditors only read; a token for them."""
+    with served(tmp_path_factory.mktemp("declaring")) as running:
+        yield running, trusted(running)
+
+
 @pytest.mark.chance(0)
-def test_joint_privacy_follows_from_what_is_declared(running: Running) -> None:
-    audit = audited(running, trusted(running))
+def test_joint_privacy_follows_from_what_is_declared(declaring: tuple[Running, str]) -> None:
+    audit = audited(*declaring)
     assert audit.holds, audit
     assert audit.recomputed
     assert "mechanisms declared" in str(audit)
@@ -115,8 +125,8 @@ def declared(times: float, field: str) -> Any:
 
 
 @pytest.mark.chance(0)
-def test_what_is_declared_must_be_what_is_claimed(running: Running) -> None:
-    key = trusted(running)
+def test_what_is_declared_must_be_what_is_claimed(declaring: tuple[Running, str]) -> None:
+    running, key = declaring
     for change, said in (
         (declared(0.5, "noise_multiplier"), "but what it declares gives epsilon"),
         (declared(2.0, "noise_multiplier"), "declares a noise multiplier"),
@@ -133,8 +143,8 @@ def test_what_is_declared_must_be_what_is_claimed(running: Running) -> None:
 
 
 @pytest.mark.chance(0)
-def test_a_service_that_declares_nothing_is_not_worked_out(running: Running) -> None:
-    audit = audited(running, trusted(running), rows_changed(declared=lambda _: None))
+def test_a_service_that_declares_nothing_is_not_worked_out(declaring: tuple[Running, str]) -> None:
+    audit = audited(*declaring, rows_changed(declared=lambda _: None))
     assert not audit.recomputed
 
 
@@ -214,19 +224,21 @@ def trusting(path: str, content: bytes) -> bytes:
         (rows_changed(digest=lambda digest: digest[::-1]), "the policy has the SHA-256"),
     ],
 )
-def test_a_ledger_that_was_changed_is_found_out(change: Any, said: str, running: Running) -> None:
-    audit = audited(running, released(running), change)
+def test_a_ledger_that_was_changed_is_found_out(
+    change: Any, said: str, released: tuple[Running, str]
+) -> None:
+    audit = audited(*released, change)
     assert not audit.holds
     assert said in str(audit)
 
 
-def test_a_version_that_was_never_published_is_found_out(running: Running) -> None:
+def test_a_version_that_was_never_published_is_found_out(released: tuple[Running, str]) -> None:
     with pytest.raises(Refused, match="has published no policy"):
-        audited(running, released(running), rows_changed(version=lambda version: version + 1))
+        audited(*released, rows_changed(version=lambda version: version + 1))
 
 
-def test_a_row_that_is_missing_is_found_out(running: Running) -> None:
-    key = released(running)
+def test_a_row_that_is_missing_is_found_out(released: tuple[Running, str]) -> None:
+    running, key = released
 
     def without(path: str, content: bytes) -> bytes:
         if not path.endswith("/ledger"):
@@ -238,8 +250,8 @@ def test_a_row_that_is_missing_is_found_out(running: Running) -> None:
     assert any("the ledger does not know it" in problem for problem in audit.problems)
 
 
-def test_a_certificate_that_says_more_is_found_out(running: Running) -> None:
-    key = released(running)
+def test_a_certificate_that_says_more_is_found_out(released: tuple[Running, str]) -> None:
+    running, key = released
 
     def change(path: str, content: bytes) -> bytes:
         if not path.endswith("/certificate"):
@@ -253,8 +265,8 @@ def test_a_certificate_that_says_more_is_found_out(running: Running) -> None:
     assert "something else than in numbers" in str(audit)
 
 
-def test_a_policy_that_was_changed_is_found_out(running: Running) -> None:
-    key = released(running)
+def test_a_policy_that_was_changed_is_found_out(released: tuple[Running, str]) -> None:
+    running, key = released
 
     def change(path: str, content: bytes) -> bytes:
         if not path.endswith("/policies/0") or "sources" in path:
@@ -266,8 +278,8 @@ def test_a_policy_that_was_changed_is_found_out(running: Running) -> None:
     assert "target, version 0: the policy has the SHA-256" in problem
 
 
-def test_a_study_that_publishes_meanwhile_is_read_again(running: Running) -> None:
-    key = released(running)
+def test_a_study_that_publishes_meanwhile_is_read_again(released: tuple[Running, str]) -> None:
+    running, key = released
     left = 2
 
     def change(path: str, content: bytes) -> bytes:
@@ -283,8 +295,8 @@ def test_a_study_that_publishes_meanwhile_is_read_again(running: Running) -> Non
         audited(running, key, change)
 
 
-def test_a_device_may_not_audit(running: Running, tmp_path: Path) -> None:
-    running.open_local()
+def test_a_device_may_not_audit(released: tuple[Running, str]) -> None:
+    running, _ = released
     with (
         Auditor(running.url, "study", key=running.key("device")) as auditor,
         pytest.raises(Refused, match="403"),

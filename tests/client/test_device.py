@@ -551,7 +551,10 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, place: int) -> Iterator[Callable[
         yield lambda: count
 
 
-def test_stopped_at_every_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 3])
+def test_stopped_at_every_statement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
     """One report at most, drawn once at most, in the ledger before it is sent; and it is lost only
     to whoever is stopped between the mark and the report."""
     draws = 0
@@ -614,7 +617,7 @@ def test_stopped_at_every_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert not rows
         if done:
             break
-        place += 1
+        place += every
     assert statements() > 60
     assert outcomes["accepted"] > outcomes["lost"] > 0
     assert set(outcomes) == {"accepted", "lost", "none shown"}

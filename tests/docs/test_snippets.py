@@ -60,7 +60,18 @@ def with_blocks(language: str) -> list[str]:
     return [name for name in NAMES if f"```{language}\n" in text_of(name)]
 
 
-@pytest.mark.parametrize("name", with_blocks("python"))
+# They run whole studies, for seconds.
+LONG = ("docs/people.md", "docs/planning.md", "docs/python.md", "docs/studies.md")
+
+
+def each_page(language: str) -> list[Any]:
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+        for name in with_blocks(language)
+    ]
+
+
+@pytest.mark.parametrize("name", each_page("python"))
 @pytest.mark.chance(0)
 def test_python_runs(
     name: str, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
@@ -77,7 +88,7 @@ def test_python_runs(
         assert sentence in printed
 
 
-@pytest.mark.parametrize("name", with_blocks("toml"))
+@pytest.mark.parametrize("name", each_page("toml"))
 def test_toml_loads(name: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     for kind, text in pieces(name, "toml"):

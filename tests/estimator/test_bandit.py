@@ -77,7 +77,11 @@ class TestDecisionsOfOthers:
         ("options", "count"),
         [
             ({"learner": "partition"}, 4000),
-            ({"learner": "local_kernel", "epsilon": 8.0, "options": {"growth": 0.1}}, 1500),
+            pytest.param(
+                {"learner": "local_kernel", "epsilon": 8.0, "options": {"growth": 0.1}},
+                1500,
+                marks=pytest.mark.slow,
+            ),
             ({"least_propensity": 0.2, **JOINT}, 4000),
             ({"trust_model": "none"}, 1000),
         ],

@@ -34,7 +34,13 @@ def test_kernels_without_a_length_scale() -> None:
     assert stretched(kernel_from_text("DotProduct(1.0) ** 2"), 3.0) is None
 
 
-@pytest.mark.parametrize("usual", ["RBF(length_scale=0.8)", "RBF(length_scale=[0.8, 1.2])"])
+@pytest.mark.parametrize(
+    "usual",
+    [
+        pytest.param("RBF(length_scale=0.8)", marks=pytest.mark.slow),
+        "RBF(length_scale=[0.8, 1.2])",
+    ],
+)
 def test_roots_are_those_of_the_stretched_kernels(usual: str) -> None:
     features = feature_map(kernel_from_text("RBF(length_scale=0.2)"), unit_cube(2), error=1e-4)
     grid = domain_grid(features, 1.0, PublicBox(), usual)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import marshal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -254,9 +255,13 @@ def arrays(value: object) -> Iterator[np.ndarray]:
             yield from arrays(inner)
 
 
-def state(learner: Learner) -> str:
-    """Everything a learner knows."""
-    return json.dumps(learner.secret_fields())
+def state(learner: Learner) -> bytes:
+    """Everything a learner knows, as it is now; equal bytes for equal knowledge.
+
+    The second version of the format writes every value out, and knows JSON values alone, in a
+    fraction of the time that JSON text takes.
+    """
+    return marshal.dumps(learner.secret_fields(), 2)
 
 
 def taught(row: Row, batches: int = 6) -> Learner:

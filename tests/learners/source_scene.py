@@ -5,7 +5,6 @@ Here the arms are drawn by a rule that the learner does not know.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from discreet.problems.auxiliary import AuxiliaryData
 from discreet.problems.synthetic import CornerContexts, exponential
 from discreet.validation import FloatArray
 
-from .contract import ARMS, ArmScene, Row, state, visit
+from .contract import ARMS, ArmScene, Row, visit
 
 SCENE = ArmScene()
 
@@ -60,7 +59,7 @@ def told(policy: SourcePolicy, count: int, seed: int, arm: int | None = None) ->
     return policy.report(*people_of(count, seed, arm), SimulatedNoise(seed))
 
 
-def teach(learner: Any, name: str, batches: int = 4) -> None:
+def teach(learner: Any, name: str, batches: int = 2) -> None:
     """Let a source report under a few policies."""
     for seed in range(batches):
         policy = learner.source_policy(name)
@@ -159,7 +158,7 @@ def numbers(value: object) -> list[float]:
 
 def known(learner: Any) -> list[float]:
     """What a learner knows, as numbers."""
-    return numbers(json.loads(state(learner)))
+    return numbers(learner.secret_fields())
 
 
 def tables(value: object) -> Iterator[dict[str, Any]]:

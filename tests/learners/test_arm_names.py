@@ -79,7 +79,10 @@ def test_they_change_nothing_else(kind: Any) -> None:
 
 def test_points_may_have_names() -> None:
     doses = ArmPoints.of([25, 50, 100], ["low", "middle", "high"])
-    learner = make_learner("released_thompson", DOMAIN, doses, Joint(1.0, 1e-6), noise=NOISE)
+    smooth = {"kernel": "RBF(length_scale=100.0)", "error": 0.1}
+    learner = make_learner(
+        "released_thompson", DOMAIN, doses, Joint(1.0, 1e-6), noise=NOISE, options=smooth
+    )
     assert set(acted(learner.policy()).names) <= {"low", "middle", "high"}
     assert from_json(to_json(doses), ArmPoints) == doses
     assert "names" not in to_json(ArmPoints.of([1, 2]))

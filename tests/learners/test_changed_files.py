@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from discreet.validation import InvalidInput
 
 from .contract import DOMAIN, state
 from .source_scene import SourceRow, serve, teach
-from .test_source_contract import ROWS
+from .test_source_contract import PARAMETERS, ROWS
 
 Edit = Callable[[dict[str, Any]], object]
 OTHER = Box(DOMAIN.lower, tuple(2.0 * upper + 1.0 for upper in DOMAIN.upper))
@@ -74,16 +75,28 @@ SOURCES: dict[str, tuple[Edit, str]] = {
 }
 
 
-@pytest.fixture(params=ROWS.values(), ids=ROWS.keys())
-def learner(request: pytest.FixtureRequest) -> Any:
-    return copy.deepcopy(heard(request.param))
+@pytest.fixture(params=PARAMETERS)
+def row(request: pytest.FixtureRequest) -> SourceRow:
+    return request.param
+
+
+@pytest.fixture
+def fields(row: SourceRow) -> dict[str, Any]:
+    """Of the file of a learner that heard from a source and its target."""
+    return copy.deepcopy(fields_of(row))
+
+
+@cache
+def fields_of(row: SourceRow) -> dict[str, Any]:
+    with TemporaryDirectory() as folder:
+        return content(heard(row), Path(folder) / "learner.json")
 
 
 @cache
 def heard(row: SourceRow) -> Any:
     """A learner with several policies of its own and of a source."""
     learner = row.fresh(bank=2.0)
-    teach(learner, "bank", 3)
+    teach(learner, "bank")
     serve(learner, 3)
     return learner
 
@@ -106,26 +119,28 @@ def refused(fields: dict[str, Any], path: Path, message: str) -> None:
         load(path, SimulatedNoise(1))
 
 
-def test_what_was_not_changed_is_loaded(learner: Any, tmp_path: Path) -> None:
+def test_what_was_not_changed_is_loaded(
+    row: SourceRow, fields: dict[str, Any], tmp_path: Path
+) -> None:
     path = tmp_path / "learner.json"
-    write(content(learner, path), path)
-    assert state(load(path)) == state(learner)
+    write(fields, path)
+    assert state(load(path)) == state(heard(row))
 
 
 @pytest.mark.parametrize(("edit", "message"), STREAMS.values(), ids=STREAMS.keys())
-def test_the_target(learner: Any, edit: Edit, message: str, tmp_path: Path) -> None:
-    fields = content(learner, tmp_path / "learner.json")
+def test_the_target(
+    row: SourceRow, fields: dict[str, Any], edit: Edit, message: str, tmp_path: Path
+) -> None:
     target = fields["state"]["target"]
     before = copy.deepcopy(target)
     edit(target)
-    plain = message == "noise" and not learner.budget.private  # which is the truth there
+    plain = message == "noise" and not heard(row).budget.private  # which is the truth there
     if before != target and not plain:  # a single policy is its own reverse
         refused(fields, tmp_path / "learner.json", message)
 
 
 @pytest.mark.parametrize(("edit", "message"), SOURCES.values(), ids=SOURCES.keys())
-def test_a_source(learner: Any, edit: Edit, message: str, tmp_path: Path) -> None:
-    fields = content(learner, tmp_path / "learner.json")
+def test_a_source(fields: dict[str, Any], edit: Edit, message: str, tmp_path: Path) -> None:
     edit(fields["state"]["sources"]["bank"])
     refused(fields, tmp_path / "learner.json", message)
 
@@ -196,12 +211,11 @@ def test_people_who_would_be_released_again(tmp_path: Path) -> None:
 
 
 def test_a_file_imports_nothing(
-    learner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "brought_along.py").write_text("raise SystemExit('it ran')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
-    fields = content(learner, tmp_path / "learner.json")
     refused({**fields, "learner": "brought_along:Any"}, tmp_path / "learner.json", "import brought")
 
 

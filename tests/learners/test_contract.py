@@ -198,13 +198,19 @@ def test_every_registered_learner_has_a_row() -> None:
 
 # Each takes seconds, and has the code of quicker rows beside it.
 _SLOW = (
+    "gp_ucb, confidence_width",
+    "gp_ucb, drift and local",
     "gp_ucb, drift without noise",
     "gp_ucb, joint box",
     "gp_ucb, local box",
+    "gp_ucb, local set, epsilon 4",
     "local_kernel, drift",
     "local_kernel, epsilon 6",
     "local_kernel, levels",
+    "partition, epsilon 6",
+    "released_thompson, drift",
     "released_thompson, joint doses",
+    "released_thompson, non-private arms",
 )
 
 

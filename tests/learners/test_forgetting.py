@@ -124,7 +124,9 @@ def test_sources_fade_with_the_targets_people(name: str) -> None:
     assert learner.source_people("past") == 300
 
 
-@pytest.mark.parametrize("name", FORGETFUL)
+@pytest.mark.parametrize(
+    "name", [pytest.param("local_kernel", marks=pytest.mark.slow), *FORGETFUL[1:]]
+)
 def test_a_learner_that_forgets_is_saved_and_goes_on(name: str, tmp_path: Any) -> None:
     learner = make(name, Local(2.0), 300.0)
     people = crowd(4)
@@ -166,7 +168,15 @@ def peak(points: Any, late: Any) -> Any:
     return 0.1 + 0.8 * np.exp(-0.5 * ((points[:, 0] - centre) / 0.1) ** 2)
 
 
-@pytest.mark.parametrize("budget", [Joint(4.0, 1e-5), Local(4.0), NonPrivate()], ids=str)
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Joint(4.0, 1e-5),
+        pytest.param(Local(4.0), marks=pytest.mark.slow),
+        pytest.param(NonPrivate(), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_a_peak_that_moves_is_found_again(budget: Budget) -> None:
     """At random the second half would lose about 1050."""
     people = 4000

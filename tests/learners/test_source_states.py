@@ -22,10 +22,10 @@ from discreet.validation import InvalidInput
 
 from .contract import ARMS, BOUNDS, DOMAIN, Row, state, visit
 from .source_scene import SourceRow, serve, teach, told
-from .test_source_contract import ROWS
+from .test_source_contract import PARAMETERS
 
 
-@pytest.fixture(params=ROWS.values(), ids=ROWS.keys())
+@pytest.fixture(params=PARAMETERS)
 def row(request: pytest.FixtureRequest) -> SourceRow:
     return request.param
 
@@ -39,7 +39,7 @@ def learner(row: SourceRow) -> Any:
 @cache
 def heard(row: SourceRow) -> Any:
     learner = row.fresh(bank=2.0, silent=3.0)
-    teach(learner, "bank", 3)
+    teach(learner, "bank")
     serve(learner, 1)
     learner.source_policy("silent")
     return learner
@@ -101,7 +101,7 @@ class TestEpsilons:
         self, row: SourceRow, epsilon: float, tmp_path: Path
     ) -> None:
         learner = row.fresh(bank=epsilon)
-        teach(learner, "bank", 3)
+        teach(learner, "bank")
         serve(learner, 1)
         chances = learner.policy().probabilities(np.array([DOMAIN.lower, DOMAIN.upper]))
         assert np.allclose(chances.sum(axis=1), 1.0)

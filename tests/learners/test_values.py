@@ -225,7 +225,7 @@ def test_more_confidence_is_wider(bins: Any) -> None:
     ("name", "budget", "people", "options", "seeds"),
     [
         ("partition", Local(1.0), 3000, {}, 8),
-        ("partition", NonPrivate(), 600, {}, 3),
+        pytest.param("partition", NonPrivate(), 600, {}, 3, marks=pytest.mark.slow),
         pytest.param(
             "released_thompson", Joint(1.0, 1e-6), 800, {"error": 0.2}, 4, marks=pytest.mark.slow
         ),

@@ -147,7 +147,7 @@ def test_a_release_that_is_written_out_again(tmp_path: Path, stopped: Stopped) -
         assert seen(folder) == {made.sha256}
 
 
-@pytest.mark.parametrize("protected", [True, False])
+@pytest.mark.parametrize("protected", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_answers(tmp_path: Path, stopped: Stopped, protected: bool) -> None:
     rules = AnswerRules(2, 1.0, 1e-6, (0.0, 10.0)) if protected else AnswerRules(2)
     (tmp_path / "first").mkdir()

@@ -68,7 +68,8 @@ def test_all_lines_meet_the_same_people(smooth: Forecast) -> None:
     assert np.isfinite(smooth.frame["gain"]).all()
 
 
-def test_a_learner_that_ignores_the_horizon_is_read_along_one_run(smooth: Forecast) -> None:
+def test_a_learner_that_ignores_the_horizon_is_read_along_one_run(tmp_path: Path) -> None:
+    smooth = planned(write_study(tmp_path, SMOOTH, 160), epsilons=(2.0, 4.0), replicates=2)
     assert all(line.traced for line in (*smooth.private, smooth.free))
     assert not smooth.left_out
     assert smooth.data[0].startswith("Planning used nobody's data")
@@ -121,9 +122,9 @@ def test_time_is_expected_from_what_was_measured() -> None:
 
 
 def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
-    path = write_study(tmp_path, SMOOTH, 300)
+    path = write_study(tmp_path, SMOOTH, 120)
     plan = planned(
-        path, epsilons=(4.0,), learners=("partition", "published_partition"), replicates=4
+        path, epsilons=(4.0,), learners=("partition", "published_partition"), replicates=3
     )
     raced = [each for each in plan.standings if each.epsilon == 4.0]
     assert {each.setting.learner for each in raced} == {"partition", "published_partition"}

@@ -85,7 +85,7 @@ def test_arms_that_are_given_up_are_marked() -> None:
         assert len(titled(figure, f"{kind}: arms at (1/3, 1/3)")[1].lines) == places
 
 
-@pytest.mark.parametrize("trials", [1, 2])
+@pytest.mark.parametrize("trials", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_nothing_overlaps_or_leaves_the_page(trials: int) -> None:
     assert overlapping(drawn(trials)) == []
 

@@ -74,7 +74,7 @@ class Nobody(Crowd):
     received = value = best_fixed = oracle = earned = None  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 3])
+@pytest.mark.parametrize("dimension", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_maps_of_synthetic_studies(tmp_path: Path, dimension: int) -> None:
     study, made = run_study(tmp_path, exponential(dimension), replicates=1)
     panels = cuts(study.problem.domain, study.report)
@@ -162,7 +162,7 @@ def test_very_many_arms_are_named_in_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unpainted")
-@pytest.mark.parametrize("width", [4.5, NARROW])
+@pytest.mark.parametrize("width", [pytest.param(4.5, marks=pytest.mark.slow), NARROW])
 def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float) -> None:
     report = "[report]\naxes = ['age']\n"
     problem = TABLE.replace("cost ($) now ($)", "monthly cost of living of the household ($)")
@@ -260,7 +260,7 @@ def test_a_map_is_what_the_policy_expects_in_declared_units() -> None:
 def test_arms_in_any_order_and_contexts_of_any_value() -> None:
     problem = Clinic()
     contexts = np.random.default_rng(1).uniform(0.0, 10.0, (30, 3)) * [0.0, 1.0, 0.0]
-    policy = policy_of(problem, contexts=contexts)
+    policy = policy_of(problem, contexts=contexts, kernel="RBF(length_scale=10.0)")
     assert on_a_line(problem)
     panels = line_cuts(problem, axes=["age"], at={"sex": 1.0})
     assert [panel.title for panel in panels] == ["sex = 1, smoker = 0", "sex = 1, smoker = 1"]

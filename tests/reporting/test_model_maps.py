@@ -161,7 +161,9 @@ def test_the_best_points_are_all_that_there_are() -> None:
 @pytest.mark.parametrize("additive", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_where_people_are_sent(additive: bool) -> None:
     problem = function(3)
-    policy = GPUCB(problem.domain, problem.space, NonPrivate(), error=0.1).policy()
+    policy = GPUCB(
+        problem.domain, problem.space, NonPrivate(), error=0.1, kernel="RBF(length_scale=8.0)"
+    ).policy()
     assert isinstance(policy, PublicPolicy)
     grids: tuple[FloatArray, ...] = (np.array([[5.0], [0.0]]), np.array([[1.0, 2.0], [9.0, 3.0]]))
     offers: tuple[FloatArray, ...] = (np.array([0.75, 0.25]), np.array([0.5, 0.5]))
@@ -228,7 +230,10 @@ def _at(kidney: FloatArray, dose: FloatArray) -> FloatArray:
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize(
     ("problem", "offered"),
-    [("bumps", "up to 25 points of their own"), ("camelback", "any point of a box")],
+    [
+        ("bumps", "up to 25 points of their own"),
+        pytest.param("camelback", "any point of a box", marks=pytest.mark.slow),
+    ],
 )
 def test_reports_of_points(problem: str, offered: str, tmp_path: Path) -> None:
     path = tmp_path / "study.toml"

@@ -56,7 +56,7 @@ def test_the_page_of_a_plan_without_a_gain() -> None:
     assert "it is not a recommendation" in words
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("width", [pytest.param(WIDE, marks=pytest.mark.slow), NARROW])
 def test_figures_have_room_for_their_texts(made: Plan, width: float) -> None:
     for figure in (
         made.plot.loss(width),

@@ -40,7 +40,13 @@ def sticks_out(figure: Figure) -> bool:
 
 @pytest.mark.parametrize(
     ("bounds", "scale", "rounds"),
-    [(PLAIN, 1e-7, 12), (PLAIN, 1.0, 12), (PLAIN, 1e6, 12), (ONE, 1.0, 12), (FOUR, 1.0, 20)],
+    [
+        (PLAIN, 1e-7, 12),
+        pytest.param(PLAIN, 1.0, 12, marks=pytest.mark.slow),
+        pytest.param(PLAIN, 1e6, 12, marks=pytest.mark.slow),
+        (ONE, 1.0, 12),
+        pytest.param(FOUR, 1.0, 20, marks=pytest.mark.slow),
+    ],
 )
 def test_nothing_leaves_the_paper(tmp_path: Path, bounds: str, scale: float, rounds: int) -> None:
     view = view_of(play(tmp_path / "search", bounds, scale=scale, rounds=rounds), 145.0 * scale)

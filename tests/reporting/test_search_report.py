@@ -198,7 +198,7 @@ def test_a_table_of_which_every_row_was_asked_for(tmp_path: Path, bounds: str, c
     assert "every row has been asked for" in words(report(played))
 
 
-@pytest.mark.parametrize("bounds", [ONE, PLAIN])
+@pytest.mark.parametrize("bounds", [ONE, pytest.param(PLAIN, marks=pytest.mark.slow)])
 def test_many_rows_make_no_large_file(tmp_path: Path, bounds: str) -> None:
     text = report(play(tmp_path / "search", bounds, 30_000))
     assert len(text) < 700_000

@@ -33,7 +33,7 @@ def outcomes(metric: Metric, replicates: int = 2) -> list[Outcome]:
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("metric", ["reward", "regret"])
-@pytest.mark.parametrize("replicates", [1, 3])
+@pytest.mark.parametrize("replicates", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_every_line_has_its_label_and_none_overlap(
     metric: Metric, replicates: int, width: float
 ) -> None:

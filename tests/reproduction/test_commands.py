@@ -142,7 +142,18 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Others that are quicker run the same code.
-_LONG = ("capri-regret", "dubey-table-1", "dubey-figure-2")
+_LONG = (
+    "capri-regret",
+    "dubey-table-1",
+    "dubey-figure-2",
+    "ldpmab-table-2",
+    "6",
+    "7",
+    "8",
+    "9a",
+    "9b",
+    "symmetric 7",
+)
 
 
 def reproduce(name: str, *arguments: object) -> tuple[int, str, str]:
@@ -217,7 +228,13 @@ IN_ENDS = {"case", "panel", "label", "half_width", "epsilon", "true_epsilon", *R
 IN_CURVES = {"case", "panel", "label", "method", "epsilon", "metric", "at", "mean", "half_width"}
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "dubey-figure-2" else [])
+        for name in QUICK
+    ],
+)
 def test_results_have_one_shape(name: str) -> None:
     plan = REPRODUCTIONS[name].plan(**QUICK[name])
     assert plan.total == len(plan.settings) * plan.trials

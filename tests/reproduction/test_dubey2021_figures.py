@@ -139,7 +139,13 @@ def test_a_case_that_cannot_work_is_refused_before_anything_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "log_scale"), [(FIGURE_1, False), (FIGURE_1, True), (FIGURE_2, True), (TABLE_1, False)]
+    ("what", "log_scale"),
+    [
+        pytest.param(FIGURE_1, False, marks=pytest.mark.slow),
+        (FIGURE_1, True),
+        pytest.param(FIGURE_2, True, marks=pytest.mark.slow),
+        (TABLE_1, False),
+    ],
 )
 def test_figures_have_a_panel_for_each_kind_and_labels_apart(
     what: RegretFigure, log_scale: bool, tmp_path: Path

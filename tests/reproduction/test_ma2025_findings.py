@@ -26,6 +26,7 @@ def test_weak_sources_do_no_harm_in_a_few_trials() -> None:
     assert given.mean() < 1.15 * without.mean()
 
 
+@pytest.mark.slow
 def test_order_matters_little_in_a_few_trials() -> None:
     wish = {"rounds": [2000], "epsilon": [2.0], "auxiliary": [1500]}
     high, low = regrets(FIGURE_9C, wish, 3)

@@ -79,7 +79,9 @@ def interrupted(study: Path, monkeypatch: pytest.MonkeyPatch, count: int = 3) ->
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "stop", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
 def test_a_stopped_run_is_resumed_to_the_same_records(
     study: Path, tmp_path: Path, stop: signal.Signals
 ) -> None:

@@ -45,6 +45,13 @@ def result() -> StudyResult:
     return run_study(FACTS, jobs=1, progress=False)
 
 
+@pytest.fixture(scope="module")
+def two_labels() -> StudyResult:
+    """Of learners whose labels would be one name of a file."""
+    learners = [{"name": "partition", "epsilon": 8, "label": name} for name in ("a/b c", "a b/c")]
+    return run_study(FACTS | {"learners": learners}, jobs=1, progress=False, replicates=1)
+
+
 def test_records_are_those_of_the_command(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     records = tmp_path / "r.jsonl"
@@ -172,13 +179,13 @@ def test_a_notebook_shows_a_figure(result: StudyResult) -> None:
     [
         ("pdf", b"%PDF-", b"/FontFile2"),  # TrueType, so that texts can be searched and edited
         ("svg", b"<?xml", b"<dc:title>discreet"),
-        ("png", b"\x89PNG", b"Software\0discreet "),
+        pytest.param("png", b"\x89PNG", b"Software\0discreet ", marks=pytest.mark.slow),
     ],
 )
-def test_figures_are_saved(tmp_path: Path, format: str, head: bytes, inside: bytes) -> None:
-    learners = [{"name": "partition", "epsilon": 8, "label": name} for name in ("a/b c", "a b/c")]
-    one = run_study(FACTS | {"learners": learners}, jobs=1, progress=False, replicates=1)
-    files = one.plot.save(tmp_path / "new" / "figures", format, width=5.0)
+def test_figures_are_saved(
+    two_labels: StudyResult, tmp_path: Path, format: str, head: bytes, inside: bytes
+) -> None:
+    files = two_labels.plot.save(tmp_path / "new" / "figures", format, width=5.0)
     maps = ("map-a-b-c-epsilon-8", "map-a-b-c-epsilon-8-2")
     assert [file.name for file in files] == [
         f"{name}.{format}" for name in ("progress", "epsilon", *maps)
@@ -186,7 +193,7 @@ def test_figures_are_saved(tmp_path: Path, format: str, head: bytes, inside: byt
     contents = [file.read_bytes() for file in files]
     assert all(content.startswith(head) for content in contents)
     assert inside in contents[1]
-    again = one.plot.epsilon(5.0)
+    again = two_labels.plot.epsilon(5.0)
     assert figure_bytes(again, format) == contents[1]  # no dates, no random names
 
 

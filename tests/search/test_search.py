@@ -48,7 +48,8 @@ def run(searched: Search, values: int, sign: float = 1.0) -> Search:
 
 
 @pytest.mark.parametrize(
-    ("budget", "values"), [(NonPrivate(), 150), (JOINT, 600), (Local(4.0), 1500)]
+    ("budget", "values"),
+    [(NonPrivate(), 150), (JOINT, 600), pytest.param(Local(4.0), 1500, marks=pytest.mark.slow)],
 )
 def test_the_best_setting_is_learnt(budget: Any, values: int) -> None:
     best = run(search(budget, trials=values), values).best()

@@ -78,7 +78,12 @@ def points_study(service: Service, name: str, offered: Any) -> None:
     """A study of points, under joint privacy, with a release."""
     domain = Box.of({"dose": (0.0, 10.0), "hour": (0.0, 24.0)})
     learner = GPUCB(
-        domain, offered, Joint(epsilon=4.0, delta=1e-6), noise=SecureNoise(), horizon=200
+        domain,
+        offered,
+        Joint(epsilon=4.0, delta=1e-6),
+        noise=SecureNoise(),
+        horizon=200,
+        error=0.1,
     )
     service.store.register(Deployment(name, "Which dose?", None, 30.0, 0.0, (), "x"), learner)
     people = [[2.0, 8.0], [5.0, 12.0]] if isinstance(offered, DecisionSets) else None
@@ -99,9 +104,26 @@ def opened(folder: Path) -> Iterator[Service]:
         service.stop()
 
 
-def visitor(service: Service, role: str = "operator", study: str | None = None) -> TestClient:
-    """A browser whose owner signed in, on an application that has looked at everything once."""
-    app = create_app(service)
+_APPLICATIONS: dict[int, tuple[Service, Any]] = {}
+
+
+def application(service: Service) -> Any:
+    """Of a service, made once: that is most of the time of a test on a page."""
+    if id(service) not in _APPLICATIONS:
+        _APPLICATIONS[id(service)] = service, create_app(service)
+    return _APPLICATIONS[id(service)][1]
+
+
+def visitor(
+    service: Service, role: str = "operator", study: str | None = None, app: Any = None
+) -> TestClient:
+    """A browser whose owner signed in, on an application that has looked at everything.
+
+    Args:
+        app: that of another process, or one that keeps more than a page in mind; without it all
+            browsers of a service use the same one.
+    """
+    app = app or application(service)
     app.state.watch.step()
     # As browsers do.
     headers = {"Origin": ADDRESS}

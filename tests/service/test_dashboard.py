@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from discreet import DecisionSets, PublicBox
 from discreet.cli import app as cli
 from discreet.learners.values import Value
+from discreet.service.app import create_app
 from discreet.service.dashboard import sessions as sessions_module
 from discreet.service.dashboard.views import verdict
 from discreet.service.findings import Finding
@@ -188,7 +189,9 @@ def test_the_figures_are_those_of_the_learner(service: Service) -> None:
 
 def test_every_process_shows_the_same_whenever_it_began(service: Service) -> None:
     """What was said after each release is in the database, so a new server shows all of it."""
-    pages = [visitor(service).get("/studies/local/live").text for _ in range(2)]
+    pages = [
+        visitor(service, app=create_app(service)).get("/studies/local/live").text for _ in range(2)
+    ]
     assert pages[0] == pages[1]
     seen = visitor(service).app.state.watch.seen("local")  # type: ignore[attr-defined]
     assert [each.people for each in seen.findings] == [0, 100, 200, 300]
@@ -237,7 +240,7 @@ def test_a_wrong_key_is_refused_and_not_repeated(service: Service) -> None:
 
 
 def test_keys_are_not_guessed(service: Service) -> None:
-    client = visitor(service, "")
+    client = visitor(service, "", app=create_app(service))  # which refuses this address later
     codes = [sign_in(client, f"dk_{number:016x}_{'a' * 43}").status_code for number in range(40)]
     assert codes[0] == 401
     assert codes[-1] == 429

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ DOMAIN = Box.of(
 )
 
 
+@cache
 def learnt() -> Partition:
     """A learner that has met 2,000 people, of whom smokers had better be called."""
     learner = Partition(DOMAIN, ["leaflet", "call"], budget=Local(8.0), horizon=2000)

@@ -110,6 +110,14 @@ class Server:
         return self.aggregator._learner(study)[1]
 
 
+# What is restored is the same rows in both; the quick tests of what differs are below.
+on_each = pytest.mark.parametrize(
+    "databases",
+    ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)],
+    indirect=True,
+)
+
+
 @pytest.fixture
 def original(databases: Databases) -> Iterator[Server]:
     made = Server(databases.new())
@@ -136,6 +144,7 @@ def carried(original: Server, restored: Server, path: Path) -> Any:
     return outcome
 
 
+@on_each
 def test_the_restored_server_is_another_one(
     original: Server, restored: Server, tmp_path: Path
 ) -> None:
@@ -150,6 +159,7 @@ def test_the_restored_server_is_another_one(
 
 
 @pytest.mark.chance(0)
+@on_each
 def test_joint_nobody_of_the_backup_is_released_again(
     original: Server, restored: Server, tmp_path: Path
 ) -> None:
@@ -185,6 +195,7 @@ def test_joint_nobody_of_the_backup_is_released_again(
 
 
 @pytest.mark.chance(0)
+@on_each
 def test_joint_the_ledger_and_certificate_cover_both(
     original: Server, restored: Server, tmp_path: Path
 ) -> None:
@@ -210,6 +221,7 @@ def test_joint_the_ledger_and_certificate_cover_both(
 
 
 @pytest.mark.chance(0)
+@on_each
 def test_joint_a_chain_of_restores_adds(
     original: Server,
     restored: Server,
@@ -230,6 +242,7 @@ def test_joint_a_chain_of_restores_adds(
 
 
 @pytest.mark.chance(0)
+@on_each
 def test_local_what_was_learnt_stays_and_each_report_counts_once(
     original: Server, restored: Server, tmp_path: Path
 ) -> None:
@@ -264,6 +277,7 @@ def test_local_what_was_learnt_stays_and_each_report_counts_once(
 
 
 @pytest.mark.chance(0)
+@on_each
 def test_local_a_report_that_claims_the_new_learner_is_known_by_its_ticket(
     original: Server, restored: Server, tmp_path: Path
 ) -> None:
@@ -276,6 +290,7 @@ def test_local_a_report_that_claims_the_new_learner_is_known_by_its_ticket(
 
 
 @pytest.mark.chance(0)
+@on_each
 def test_local_sources_go_on(original: Server, restored: Server, tmp_path: Path) -> None:
     policy: Any = decode(original.store.policy("calls", "clinic").text, Offer)
     terms = LocalKernel(Box.of({"age": (18, 90)}), ARMS, Local(2.0)).terms()
@@ -292,6 +307,7 @@ def test_local_sources_go_on(original: Server, restored: Server, tmp_path: Path)
     assert learner.source_people("clinic") == 2
 
 
+@on_each
 def test_a_finished_study_stays_as_it_was(
     original: Server, restored: Server, tmp_path: Path
 ) -> None:
@@ -309,6 +325,7 @@ def test_a_finished_study_stays_as_it_was(
 
 
 @pytest.mark.chance(0)
+@on_each
 def test_a_backup_holds_no_observation(original: Server, tmp_path: Path) -> None:
     """Neither such as wait, nor such as were kept for some days, nor sums before noise."""
     original.decide(original.learner("doses").batch_size)
@@ -329,6 +346,7 @@ def test_a_backup_holds_no_observation(original: Server, tmp_path: Path) -> None
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@on_each
 def test_restore_needs_the_key(
     original: Server,
     tmp_path: Path,
@@ -346,6 +364,7 @@ def test_restore_needs_the_key(
         database.close()
 
 
+@on_each
 def test_only_an_empty_database_is_restored_into(
     original: Server, restored: Server, tmp_path: Path
 ) -> None:
@@ -356,6 +375,7 @@ def test_only_an_empty_database_is_restored_into(
     assert restored.rows(policies, "calls") == before
 
 
+@on_each
 def test_a_damaged_backup_is_refused(original: Server, restored: Server, tmp_path: Path) -> None:
     path = tmp_path / "b.db"
     back_up(original.database, path)
@@ -428,6 +448,7 @@ def test_a_backup_moves_between_kinds_of_databases(
 
 @pytest.mark.chance(0)
 @pytest.mark.parametrize("version", [1, 2])
+@on_each
 def test_a_backup_of_an_older_version_is_restored(
     tmp_path: Path, restored: Server, version: int
 ) -> None:

@@ -76,7 +76,9 @@ def trusted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 # The same as the library.
 
 
-@pytest.mark.parametrize("make", [local_kernel, partition, private_glm])
+@pytest.mark.parametrize(
+    "make", [pytest.param(local_kernel, marks=pytest.mark.slow), partition, private_glm]
+)
 def test_reports_make_the_policies_of_the_library(
     connect: Callable[..., Database], make: Callable[[], Any]
 ) -> None:
@@ -111,7 +113,7 @@ def test_reports_make_the_policies_of_the_library(
         check_told_the_same(store, "s")
 
 
-@pytest.mark.parametrize("make", [gp_ucb, capri])
+@pytest.mark.parametrize("make", [gp_ucb, pytest.param(capri, marks=pytest.mark.slow)])
 def test_rewards_make_the_policies_of_the_library(
     connect: Callable[..., Database],
     make: Callable[..., Any],
@@ -323,6 +325,16 @@ def dying(database: Database, after: int) -> Iterator[list[str]]:
         event.remove(database.engine, "commit", committing)
 
 
+@pytest.mark.parametrize(
+    ("databases", "trusted"),
+    [
+        ("sqlite", "local"),
+        ("postgresql", "trusted"),
+        pytest.param("sqlite", "trusted", marks=pytest.mark.slow),
+        pytest.param("postgresql", "local", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
 def test_an_aggregator_may_die_at_any_point(database: Database, trusted: bool) -> None:
     store = Store(database)
     ready(store, trusted)

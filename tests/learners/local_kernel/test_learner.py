@@ -68,6 +68,7 @@ def test_waves_of_a_sixteenth_of_a_column_are_found() -> None:
     assert regret[-1000:].mean() < 0.1 * 0.372
 
 
+@pytest.mark.slow
 def test_open_reports_are_used_as_they_are() -> None:
     """Rewards without noise are known to have none."""
     rng = np.random.default_rng(3)
@@ -192,13 +193,13 @@ def bumps(contexts: FloatArray, arms: int) -> FloatArray:
         pytest.param(
             Box((0.0,) * 2, (1.0,) * 2, levels=(2, 2)), 2, Local(8.0), 25, marks=pytest.mark.slow
         ),
-        (Box((0.0,), (1.0,), levels=(40,)), 2, Local(4.0), 25),
+        pytest.param(Box((0.0,), (1.0,), levels=(40,)), 2, Local(4.0), 25, marks=pytest.mark.slow),
         (unit_cube(6), 3, Local(2.0), 3),
         pytest.param(unit_cube(20), 2, Local(4.0), 3, marks=pytest.mark.slow),
         pytest.param(unit_cube(2), 20, Local(4.0), 7, marks=pytest.mark.slow),
         (unit_cube(2), 3, NonPrivate(), 22),
         (unit_cube(1), 2, Local(0.01), 8),
-        (unit_cube(1), 2, Local(100.0), 8),
+        pytest.param(unit_cube(1), 2, Local(100.0), 8, marks=pytest.mark.slow),
     ],
     ids=[
         "1 column",
@@ -327,7 +328,7 @@ class TestPredict:
         """All arms always give 2 of [-2, 3]."""
         learner = self.learner()
         rng = np.random.default_rng(0)
-        for batch in range(40):
+        for batch in range(20):
             contexts = learner.domain.from_unit(rng.random((60, 2)))
             serve(learner, contexts, np.full((60, 3), 2.0), batch)
         mean, deviation = learner.predict(learner.domain.from_unit(midpoints(6, 2)))
@@ -389,6 +390,7 @@ class TestSaving:
     def half_taught(self) -> LocalKernel:
         return taught(exponential(), 760, 6, Local(4.0), batch=40)[0]
 
+    @pytest.mark.slow
     def test_it_goes_on_bit_for_bit(self, tmp_path: Path) -> None:
         """Past new length scales, new cells and a new number of them."""
         learner = self.half_taught()

@@ -107,7 +107,10 @@ def regret_of(problem: Problem, people: int, seed: int, budget: Local | NonPriva
     return float(run_learner(learner, problem.sample(people, rng), rng, SimulatedNoise(seed)).sum())
 
 
-@pytest.mark.parametrize(("budget", "share"), [(NonPrivate(), 0.4), (Local(4.0), 0.55)])
+@pytest.mark.parametrize(
+    ("budget", "share"),
+    [pytest.param(NonPrivate(), 0.4, marks=pytest.mark.slow), (Local(4.0), 0.55)],
+)
 def test_five_hundred_people_are_enough_where_bins_are_free(
     budget: Local | NonPrivate, share: float
 ) -> None:
@@ -116,6 +119,7 @@ def test_five_hundred_people_are_enough_where_bins_are_free(
     assert np.mean(lost) < share * 0.414 * 500
 
 
+@pytest.mark.slow
 def test_arms_that_were_found_bad_are_not_tried_again_when_bins_are_split() -> None:
     """Nearly all who were offered them came before; the last half of the people loses next to
     nothing."""
@@ -126,6 +130,7 @@ def test_arms_that_were_found_bad_are_not_tried_again_when_bins_are_split() -> N
     assert lost[3_000:].mean() < 0.25 * lost[:600].mean()
 
 
+@pytest.mark.slow
 def test_bounds_that_are_far_too_wide_cost_depth_and_not_learning() -> None:
     """All people are in a corner of side 0.05, and the best arm changes within it."""
 
@@ -139,6 +144,7 @@ def test_bounds_that_are_far_too_wide_cost_depth_and_not_learning() -> None:
     assert lost(means, corner, 12_000, Local(4.0)) < 0.5
 
 
+@pytest.mark.slow
 def test_structure_under_halves_that_look_alike_is_found() -> None:
     """The mean of every arm is the same in either half of the square, and in those of halves."""
 
@@ -231,7 +237,7 @@ def test_budgets_that_do_not_fit_are_refused() -> None:
         make_learner("linucb", unit_cube(1), 2, Local(1.0))
 
 
-@pytest.mark.parametrize("most", [7, 16])
+@pytest.mark.parametrize("most", [7, pytest.param(16, marks=pytest.mark.slow)])
 def test_the_number_of_bins_fills_up_to_its_limit(most: int) -> None:
     problem = exponential()
     learner = Partition(problem.domain, 3, NonPrivate(), rules=Rules(max_bins=most))

@@ -45,7 +45,7 @@ def regret(problem: Any, learner: Any, seed: int) -> float:
     ("budget", "options", "most"),
     [
         (NonPrivate(), {}, 0.25),
-        (Local(4.0), {}, 0.6),
+        pytest.param(Local(4.0), {}, 0.6, marks=pytest.mark.slow),
         (Local(4.0), {"mechanism": "privunit"}, 0.45),
     ],
     ids=["non-private", "epsilon 4", "epsilon 4, privunit"],
@@ -68,7 +68,9 @@ def test_only_the_network_learns_what_no_line_tells() -> None:
     assert found["private_neural"] < 0.5
 
 
-@pytest.mark.parametrize("name", ["private_linear", "private_neural"])
+@pytest.mark.parametrize(
+    "name", ["private_linear", pytest.param("private_neural", marks=pytest.mark.slow)]
+)
 def test_a_source_gives_a_start(name: str) -> None:
     with_source, without = [], []
     for seed in range(90, 93):
