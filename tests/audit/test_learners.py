@@ -64,13 +64,7 @@ def broken(name: str, kind: type[Any], space: ActionSpace = 3) -> Finding:
         ("usca", Refusing, 3, "refused depends on the data"),
         ("usca", SeedOfSums, 3, "a seed"),
         ("capri", PublicSums, 3, "progress of the learner shows"),
-        pytest.param(
-            "gp_ucb",
-            RewardInThePolicy,
-            DecisionSets(3),
-            "policy_header of the learner",
-            marks=pytest.mark.slow,
-        ),
+        ("gp_ucb", RewardInThePolicy, DecisionSets(3), "policy_header of the learner"),
     ],
 )
 def test_broken_learners_are_broken(
@@ -165,7 +159,7 @@ def test_every_registered_learner_is_audited_or_listed() -> None:
 
 _PROMISES = [check for check in learner_checks() if check.trust_model != "none"]
 _TIGHT = ("partition", "local_kernel", "published_partition", "capri", "released_thompson", "usca")
-_QUICK = ("partition, sources",)
+_QUICK = ("partition, local", "partition, sources")
 
 
 @pytest.mark.chance(0)  # what is measured does not depend on what OpenDP draws
@@ -199,7 +193,7 @@ def test_a_learner_that_promises_nothing_says_so() -> None:
     ("learner", "budget", "space"),
     [
         ("partition", Local(1.0), 3),
-        pytest.param("gp_ucb", Local(1.0), PublicBox(), marks=pytest.mark.slow),
+        ("gp_ucb", Local(1.0), PublicBox()),
         pytest.param("capri", Joint(4.0, 1e-5), ArmPoints.of([0.0, 1.0]), marks=pytest.mark.slow),
     ],
 )

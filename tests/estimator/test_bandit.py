@@ -77,20 +77,21 @@ class TestDecisionsOfOthers:
         ("options", "count"),
         [
             ({"learner": "partition"}, 4000),
-            pytest.param(
-                {"learner": "local_kernel", "epsilon": 8.0, "options": {"growth": 0.1}},
-                1500,
-                marks=pytest.mark.slow,
-            ),
             ({"least_propensity": 0.2, **JOINT}, 4000),
             ({"trust_model": "none"}, 1000),
         ],
-        ids=["partition", "local_kernel", "joint", "none"],
+        ids=["partition", "joint", "none"],
     )
     def test_what_is_best_is_learnt(
         self, options: dict[str, Any], count: int, uneven: bool
     ) -> None:
         learnt = bandit(**options).fit(*log(count, uneven))
+        assert right(learnt) > 0.85
+
+    @pytest.mark.parametrize("uneven", [False, pytest.param(True, marks=pytest.mark.slow)])
+    def test_with_the_usual_learner(self, uneven: bool) -> None:
+        learnt = bandit(learner="local_kernel", epsilon=8.0, options={"growth": 0.1})
+        learnt.fit(*log(1500, uneven))
         assert right(learnt) > 0.85
 
     def test_later_people_add(self, fitted: PrivateBandit) -> None:

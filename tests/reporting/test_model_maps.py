@@ -232,7 +232,7 @@ def _at(kidney: FloatArray, dose: FloatArray) -> FloatArray:
     ("problem", "offered"),
     [
         ("bumps", "up to 25 points of their own"),
-        pytest.param("camelback", "any point of a box", marks=pytest.mark.slow),
+        ("camelback", "any point of a box"),
     ],
 )
 def test_reports_of_points(problem: str, offered: str, tmp_path: Path) -> None:

@@ -71,6 +71,12 @@ def test_where_no_epsilon_keeps_enough_it_says_how_many_people_it_would_take() -
     assert "more than 16,000 people" in told.sentences[0]
 
 
+def test_what_beats_one_choice_from_the_first_people_on() -> None:
+    gain = {4.0: drawn(np.full(5, 0.1), 6, 0.001, 1)}
+    made: Plan = forecast(gain, drawn(np.full(5, 0.2), 6, 0.001, 2), Plan)
+    assert "It beats one choice for everyone with 250 people already" in made.recommendation.text
+
+
 def test_without_a_gain_nothing_is_recommended() -> None:
     told = flat().recommendation
     assert told.epsilon is None

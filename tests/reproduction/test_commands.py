@@ -146,7 +146,6 @@ _LONG = (
     "capri-regret",
     "dubey-table-1",
     "dubey-figure-2",
-    "ldpmab-table-2",
     "6",
     "7",
     "8",

@@ -159,7 +159,6 @@ def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict([[0.2, 0.3]])[0], before)
 
 
-@pytest.mark.slow
 def test_trust_is_a_ratio_of_evidence() -> None:
     learner = hear(made(3), truth, 400, 4.0, 74)
     regret(learner, 300, 75)

@@ -144,7 +144,6 @@ def test_bounds_that_are_far_too_wide_cost_depth_and_not_learning() -> None:
     assert lost(means, corner, 12_000, Local(4.0)) < 0.5
 
 
-@pytest.mark.slow
 def test_structure_under_halves_that_look_alike_is_found() -> None:
     """The mean of every arm is the same in either half of the square, and in those of halves."""
 
