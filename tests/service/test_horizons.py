@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 
 from discreet import Local, LocalKernel
 from discreet.learners.partition.published import PublishedPartition
@@ -15,7 +16,7 @@ from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database
 from discreet.service.errors import Gone
 from discreet.service.intake import Intake
-from discreet.service.schema import metadata
+from discreet.service.schema import ledger, metadata, snapshots
 from discreet.service.seal import Seal
 from discreet.service.store import Store
 from tests.service.scene import (
@@ -61,8 +62,9 @@ def test_a_study_that_is_trusted_is_finished(store: Store, monkeypatch: pytest.M
     rewarded(store, learner, 16, 0)
     while aggregator.step():
         pass
-    assert aggregator._learner("s")[1].people == 12
     assert store.row("s").state == "finished"
     with pytest.raises(Gone, match="is finished"):
         rewarded(store, learner, 1, 1)
-    check_told_the_same(store, "s")
+    with store.database.reading() as connection:
+        assert connection.scalar(select(func.max(ledger.c.reports))) == 12
+        assert connection.scalar(select(snapshots.c.learner)) == b""
