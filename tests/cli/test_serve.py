@@ -169,6 +169,8 @@ def test_the_first_key_is_shown_on_a_terminal_once(
         (["--no-aggregator", "--port", "0"], "share a PostgreSQL database"),
         (["--database", "mysql://x"], "give sqlite:///FILE"),
         (["--host", "192.0.2.1"], "nothing can listen on host '192.0.2.1'"),
+        (["--proxy", "127.0.0.1,proxy"], "--proxy had 'proxy'; give addresses"),
+        (["--proxy", "0.0.0.0/0"], "--proxy had '0.0.0.0/0'"),
     ],
 )
 def test_options_that_do_not_go_together(
@@ -184,12 +186,15 @@ def test_where_others_can_reach_it_there_is_a_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with listen("0.0.0.0", 0) as listening:
-        serving._warn(listening, [])
-    said = " ".join(capsys.readouterr().err.split())
+        serving._warn(listening, [], None)
+        said = " ".join(capsys.readouterr().err.split())
+        serving._warn(listening, [], "127.0.0.1")
+        assert "--proxy" not in capsys.readouterr().err
     assert "a proxy with TLS" in said
+    assert "name it with --proxy" in said
     assert "--allow-host" in said
     with listen("127.0.0.1", 0) as listening:
-        serving._warn(listening, [])
+        serving._warn(listening, [], None)
     assert capsys.readouterr().err == ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,6 +61,7 @@ def serve(
     """Serve studies to people over HTTP, or show how that looks with --demo."""
     with refusing_service():
         _check_options(studies or [], aggregator, only_aggregator, demo)
+        _check_proxies(proxy)
         if demo:
             from discreet.service.demo import run_demo
 
@@ -95,6 +96,19 @@ def _check_options(
         )
 
 
+def _check_proxies(proxies: str | None) -> None:
+    for given in [] if proxies is None else proxies.split(","):
+        try:
+            everybody = ip_network(given.strip()).prefixlen == 0
+        except ValueError:
+            everybody = True
+        if everybody:
+            raise InvalidInput(
+                f"--proxy had {given.strip()!r:.80}; give addresses or networks of proxies, as in "
+                "127.0.0.1 or 10.1.0.0/16: who comes from there is believed when they say who asks."
+            )
+
+
 def _serve(
     files: list[Path],
     database: str,
@@ -120,7 +134,7 @@ def _serve(
         _show_studies(service)
         if listening is not None:
             _show_key(service, database)
-            _warn(listening, names)
+            _warn(listening, names, proxy)
         log_as_json()
         if listening is None:
             _release(service)
@@ -188,7 +202,7 @@ def _without_password(database: str) -> str:
     return make_url(database).render_as_string(hide_password=True)
 
 
-def _warn(listening: socket.socket, names: list[str]) -> None:
+def _warn(listening: socket.socket, names: list[str], proxy: str | None) -> None:
     """Where it listens, and what to do where others can reach it."""
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
@@ -198,7 +212,7 @@ def _warn(listening: socket.socket, names: list[str]) -> None:
     err.say(
         f"Warning: {host} can be reached from other machines, and HTTP carries keys in the clear. "
         "Put a proxy with TLS in front (docs/service.md has the lines for nginx and Caddy), let it "
-        "alone reach this port, and name it with --proxy."
+        f"alone reach this port{'' if proxy else ', and name it with --proxy'}."
     )
     if not names:
         err.say(

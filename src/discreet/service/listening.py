@@ -25,8 +25,10 @@ def listen(host: str, port: int) -> socket.socket:
                 f"port {port} is taken: something listens on {host} there already; stop that, or "
                 f"choose another with --port {port + 1 if port < 65535 else 8000}."
             ) from error
+        # Python adds what it attempted.
+        reason = (error.strerror or str(error)).partition(" (while")[0]
         raise InvalidInput(
-            f"nothing can listen on host {host!r} and port {port} ({error.strerror or error}); "
+            f"nothing can listen on host {host!r} and port {port} ({reason}); "
             "name an address of this machine, and a port above 1023."
         ) from error
     # What is accepted here has it too; asyncio sets it only on sockets that it made. Without it the
