@@ -65,7 +65,7 @@ from discreet.service.keys import Keys
 from discreet.service.limits import Limits, Rate
 from discreet.service.listening import listen
 from discreet.service.seal import KEY_VARIABLE, Seal
-from discreet.service.server import server_of
+from discreet.service.server import run
 from discreet.service.service import Service
 from discreet.service.store import Store
 from discreet.service.upgrade import upgrade
@@ -91,7 +91,7 @@ def serve(url: str, port: int) -> None:
     # What is measured is taking reports in; releases are measured with their learners.
     service.aggregator.step = lambda: 0  # type: ignore[method-assign]
     many = Rate(1e6, 1e6)
-    _run(create_app(service, limits=Limits(requests=many)), port)
+    run(create_app(service, limits=Limits(requests=many)), listen("127.0.0.1", port))
 
 
 def serve_bare(url: str, port: int) -> None:
@@ -120,12 +120,7 @@ def serve_bare(url: str, port: int) -> None:
         await run_in_threadpool(keep, rows)
         return {"stored": len(rows)}
 
-    _run(app, port)
-
-
-def _run(app: FastAPI, port: int) -> None:
-    """As `discreet serve` does."""
-    server_of(app, port=port).run(sockets=[listen("127.0.0.1", port)])
+    run(app, listen("127.0.0.1", port))
 
 
 def _pin(core: int) -> None:

@@ -225,15 +225,13 @@ def _run(service: Service, listening: socket.socket, names: list[str], proxy: st
     """Answer requests until told to stop, then end those that were begun."""
     from discreet.service.app import create_app
     from discreet.service.listening import ANY
-    from discreet.service.server import server_of
+    from discreet.service.server import run
 
-    host, port = listening.getsockname()[:2]
+    host = listening.getsockname()[0]
     hosts = names if host in ANY else [*names, host]
-    server = server_of(create_app(service, hosts), host, port, proxy)
     with suppress(*STOPPED):
-        server.run(sockets=[listening])
-    if not server.started:
-        raise InvalidInput("the server could not start; its log says why.")
+        if not run(create_app(service, hosts), listening, proxy):
+            raise InvalidInput("the server could not start; its log says why.")
 
 
 def _release(service: Service) -> None:

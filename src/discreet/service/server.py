@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
 from typing import Any
 
 import h11
@@ -85,3 +87,24 @@ def server_of(
         h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
     )
     return uvicorn.Server(config)
+
+
+def run(app: Any, listening: socket.socket, proxies: str | None = None) -> bool:
+    """Serve an application in this process until it is told to stop.
+
+    Args:
+        app: what it serves.
+        listening: the socket at which it does.
+        proxies: see `server_of`.
+
+    Returns:
+        Whether it could start.
+    """
+    host, port = listening.getsockname()[:2]
+    server = server_of(app, host, port, proxies)
+    # What was made so far stays. To look for garbage among it takes a tenth of a second, now and
+    # then, in which nobody is answered.
+    gc.collect()
+    gc.freeze()
+    server.run(sockets=[listening])
+    return server.started
