@@ -134,33 +134,26 @@ class Intake:
         numbers: Sequence[list[int]],
     ) -> Receipt:
         request = {"study": name, "stream": stream, "digest": digest}
+        total = sum(map(len, numbers))
+        # Worked out before writers wait for this one: hardly ever was any of it here before.
+        body = packed(_body(made, numbers))
         with self.store.database.writing() as connection:
             known = connection.execute(_STANDING, request).one()
             if known.stored is not None:
                 return Receipt(known.stored, known.repeated, again=True)
             check_state(name, known.state)
             new = self._new_tickets(connection, name, stream, made, numbers)
-            kept, kept_numbers = [], []
-            for reports, tickets in zip(made, numbers, strict=True):
-                mine = new[reports.policy_version]
-                rows = []
-                for row, ticket in enumerate(tickets):
-                    if ticket in mine:
-                        mine.remove(ticket)  # another message may have it again
-                        rows.append(row)
-                if rows:
-                    some = len(rows) < len(tickets)
-                    kept.append(reports.of(np.array(rows)) if some else reports)
-                    kept_numbers.append([tickets[row] for row in rows])
-            stored = sum(map(len, kept_numbers))
-            receipt = Receipt(stored, sum(map(len, numbers)) - stored)
+            stored = sum(map(len, new.values()))
+            if stored < total:
+                body = packed(_body(*_kept(made, numbers, new)))
+            receipt = Receipt(stored, total - stored)
             added = connection.execute(
                 self._keeping,
                 request
                 | {
                     "stored": receipt.stored,
                     "repeated": receipt.repeated,
-                    "body": packed(_body(kept, kept_numbers)) if stored else None,
+                    "body": body if stored else None,
                     "received": time.time(),
                     "released": None if stored else _IN_NONE,
                 },
@@ -264,6 +257,25 @@ def _joined(
         places = [place for each in some for place in each.places]
         their.append([number for place in places for number in numbers[place]])
     return joined, their
+
+
+def _kept(
+    made: Sequence[Reports], numbers: Sequence[list[int]], new: dict[int, set[int]]
+) -> tuple[list[Reports], list[list[int]]]:
+    """The first report under each ticket that is new to its version."""
+    left = {version: set(tickets) for version, tickets in new.items()}
+    kept, their = [], []
+    for reports, tickets in zip(made, numbers, strict=True):
+        mine = left[reports.policy_version]
+        rows = []
+        for row, ticket in enumerate(tickets):
+            if ticket in mine:
+                mine.remove(ticket)  # another message may have it again
+                rows.append(row)
+        if rows:
+            kept.append(reports.of(np.array(rows)))
+            their.append([tickets[row] for row in rows])
+    return kept, their
 
 
 def _body(made: Sequence[Reports], numbers: Sequence[list[int]]) -> str:
