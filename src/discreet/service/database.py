@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Row, Select, Table, create_engine, event, sel
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
 
 from discreet.service.schema import server
 from discreet.service.seal import KEY_VARIABLE, Seal
@@ -40,6 +41,7 @@ _NOTICE = {
 # Pages of 4 kB that wait to be written where they belong. Tickets are random, so each request
 # writes as many pages as it has reports; together they take less.
 _WAL_PAGES = 4_000
+_CACHE_KILOBYTES = 16_000  # of a connection
 # By which a database knows its key again.
 _MARKED = b"the key of this database"
 _NO_KEY = b""
@@ -70,10 +72,11 @@ class Database:
                 raise ArgumentError("another database")
             self.sqlite = kind == "sqlite"
             # Unread rows of SQLite's threads are cheap; PostgreSQL has one connection a thread.
-            options: dict[str, Any] = {} if self.sqlite else {"pool_size": 20, "max_overflow": 20}
+            # Who writes next has the connection whose pages are those of the last writer.
+            options: dict[str, Any] = {"poolclass": QueuePool, "pool_use_lifo": True}
             if not self.sqlite:
                 noticing = {name: it for name, it in _NOTICE.items() if name not in parsed.query}
-                options["connect_args"] = noticing
+                options = {"pool_size": 20, "max_overflow": 20, "connect_args": noticing}
             self.engine = create_engine(parsed, pool_pre_ping=not self.sqlite, **options)
             # What is read together is of one moment; SQLite has it so anyway.
             whole = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
@@ -213,6 +216,7 @@ def _prepare(raw: sqlite3.Connection, _: object) -> None:
     raw.execute("PRAGMA synchronous = FULL")
     raw.execute("PRAGMA foreign_keys = ON")
     raw.execute("PRAGMA secure_delete = ON")
+    raw.execute(f"PRAGMA cache_size = {-_CACHE_KILOBYTES}")
 
 
 def _begin(connection: Connection) -> None:
