@@ -56,6 +56,16 @@ def test_only_what_a_death_took_is_run_again_and_it_is_said() -> None:
     assert said[-1] == "A worker died: what it did is run again (try 4 of 4)."
 
 
+def kind(array: Any) -> str:
+    return type(array).__name__
+
+
+def test_large_arrays_leave_no_files_behind() -> None:
+    """Files that processes read arrays from end a command with a warning that they are left."""
+    large = [joblib.delayed(kind)(np.zeros(2**18)) for _ in range(2)]
+    assert list(in_parallel(large, 2)) == ["ndarray", "ndarray"]
+
+
 def test_a_package_that_a_task_lacks_is_no_missing_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModuleNotFoundError, match="nowhere"), running_on("processes", 1):
         list(in_parallel([joblib.delayed(__import__)("nowhere")], 1))

@@ -75,7 +75,7 @@ def _by_processes(tasks: Iterable[Task[Result]], jobs: int) -> Iterator[Result]:
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         # After one of them died these are others.
-        future: Future[Any] = get_memmapping_executor(jobs).submit(function, *arguments)
+        future: Future[Any] = _processes(jobs).submit(function, *arguments)
         return future
 
     finished = False
@@ -84,7 +84,13 @@ def _by_processes(tasks: Iterable[Task[Result]], jobs: int) -> Iterator[Result]:
         finished = True
     finally:
         if not finished:
-            get_memmapping_executor(jobs).terminate(kill_workers=True)
+            _processes(jobs).terminate(kill_workers=True)
+
+
+def _processes(jobs: int) -> Any:
+    # Arrays travel with their tasks: files that joblib makes of large ones are only swept away by
+    # its own loop, and left behind they end a command with a warning.
+    return get_memmapping_executor(jobs, max_nbytes=None)
 
 
 def _shared(tasks: Iterable[Task[Result]], jobs: int, submit: Submit) -> Iterator[Result]:
