@@ -29,7 +29,7 @@ from queue import Empty, SimpleQueue
 from threading import BoundedSemaphore
 from typing import Any, Literal, TypeVar, get_args
 
-from joblib.executor import get_memmapping_executor
+from joblib.externals.loky import get_reusable_executor
 
 from discreet.showing import logger
 from discreet.validation import InvalidInput, one_of
@@ -45,6 +45,7 @@ RETRIES = 3
 """How often a task is run again whose worker died."""
 # Spark's tasks share jobs while a job takes less, in seconds.
 _SHORT = 2.0
+_IDLE = 300  # seconds after which processes without work end
 # Workers die together: what else is lost with one of them is known within so many seconds.
 _SETTLING = 0.5
 
@@ -84,13 +85,11 @@ def _by_processes(tasks: Iterable[Task[Result]], jobs: int) -> Iterator[Result]:
         finished = True
     finally:
         if not finished:
-            _processes(jobs).terminate(kill_workers=True)
+            _processes(jobs).shutdown(kill_workers=True)
 
 
 def _processes(jobs: int) -> Any:
-    # Arrays travel with their tasks: files that joblib makes of large ones are only swept away by
-    # its own loop, and left behind they end a command with a warning.
-    return get_memmapping_executor(jobs, max_nbytes=None)
+    return get_reusable_executor(jobs, timeout=_IDLE)
 
 
 def _shared(tasks: Iterable[Task[Result]], jobs: int, submit: Submit) -> Iterator[Result]:
