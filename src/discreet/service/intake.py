@@ -262,11 +262,10 @@ def _joined(
 def _kept(
     made: Sequence[Reports], numbers: Sequence[list[int]], new: dict[int, set[int]]
 ) -> tuple[list[Reports], list[list[int]]]:
-    """The first report under each ticket that is new to its version."""
-    left = {version: set(tickets) for version, tickets in new.items()}
+    """The first report under each ticket that is new to its version; `new` is used up."""
     kept, their = [], []
     for reports, tickets in zip(made, numbers, strict=True):
-        mine = left[reports.policy_version]
+        mine = new[reports.policy_version]
         rows = []
         for row, ticket in enumerate(tickets):
             if ticket in mine:
