@@ -50,8 +50,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    create_engine,
     insert,
     make_url,
+    text,
 )
 from starlette.concurrency import run_in_threadpool
 
@@ -334,7 +336,11 @@ def main() -> None:
             server = None
             if kind == "postgresql":
                 server, first = postgresql(f"{folder}/pg")
-                server.psql("CREATE DATABASE bare")
+                # Not by its psql(), whose shell splits paths at spaces.
+                engine = create_engine(first, isolation_level="AUTOCOMMIT")
+                with engine.connect() as connection:
+                    connection.execute(text("CREATE DATABASE bare"))
+                engine.dispose()
                 bare = make_url(first).set(database="bare")
                 urls = {"service": first, "bare": bare.render_as_string(hide_password=False)}
             _pin(1)

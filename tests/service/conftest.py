@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("sqlalchemy")
 pytest.importorskip("cryptography")
 
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import URL, create_engine, make_url, text
 
 from discreet.service.database import Database
 from discreet.service.schema import metadata
@@ -37,12 +37,25 @@ def postgresql() -> Iterator[Any]:
     server = pgserver.get_server(made, cleanup_mode="stop")
     try:
         # No machine loses power here.
-        server.psql("ALTER SYSTEM SET fsync = off")
-        server.psql("SELECT pg_reload_conf()")
+        execute(server, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         yield server
     finally:
         server.cleanup()
         shutil.rmtree(made, ignore_errors=True)
+
+
+def execute(server: Any, *statements: str) -> URL:
+    """Run SQL on a PostgreSQL server, and return its address.
+
+    The package's own `psql()` goes through a shell, which splits paths at spaces.
+    """
+    address = make_url(server.get_uri().replace("postgresql:", "postgresql+psycopg:", 1))
+    engine = create_engine(address, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    engine.dispose()
+    return address
 
 
 class Databases:
@@ -63,11 +76,7 @@ class Databases:
         if self.kind == "sqlite":
             self._folder.mkdir(exist_ok=True)
             return f"sqlite:///{self._folder}/{name}.db"
-        address = make_url(self._server.get_uri().replace("postgresql:", "postgresql+psycopg:", 1))
-        engine = create_engine(address, isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
-        engine.dispose()
+        address = execute(self._server, f"CREATE DATABASE {name}")
         return address.set(database=name).render_as_string(hide_password=False)
 
 
