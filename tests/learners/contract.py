@@ -759,13 +759,29 @@ class LearnerContract:
                     table[name] = kept
         return made
 
+    def test_merge_rejects_statistics_of_another_stream_or_epsilon(self, row: Row) -> None:
+        learner = row.make()
+        sums = learner.statistics(visit(row, learner.policy(), 4, 1))
+        before = state(learner)
+        for bad in (
+            replace(sums, source="another"),
+            replace(sums, source=""),
+            replace(sums, epsilon=8.0 * (sums.epsilon or 1.0)),
+        ):
+            with pytest.raises(InvalidInput, match="statistics of"):
+                learner.merge(decode(encode(bad), learner.statistics_type))
+            with pytest.raises(InvalidInput, match="statistics of"):
+                sums + bad
+        assert state(learner) == before
+        learner.merge(decode(encode(sums), learner.statistics_type))
+
     def test_statistics_name_the_noise_of_their_reports(self, row: Row) -> None:
         learner = row.make()
         reports = visit(row, learner.policy(), 4, 1)
         before = state(learner)
         for bad in (
             replace(learner.statistics(reports), noise=()),
-            replace(learner._empty(), noise=(reports.noise,)),
+            replace(learner._sums, noise=(reports.noise,)),
         ):
             with pytest.raises(InvalidInput, match="noise"):
                 learner.merge(bad)

@@ -341,10 +341,14 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     def _statistics_of(self, policy: P, reports: R, beyond: BoolArray | None = None) -> S:
         """The sums of one batch, in which visits that are `beyond` those covered add nothing."""
         heard = reports if beyond is None else reports.silencing(beyond)
-        return replace(self._statistics(policy, heard), noise=(reports.noise,))
+        return self._target.marked(self._statistics(policy, heard), noise=(reports.noise,))
 
     def merge(self, statistics: S) -> None:
-        """Add statistics that were summed elsewhere under this learner's policies."""
+        """Add statistics that `statistics` of this learner, or a copy of it, made elsewhere.
+
+        Raises:
+            InvalidInput: statistics of another learner or at another epsilon, or malformed ones.
+        """
         with self._target.refusing(statistics):
             self._merge(statistics)
 
@@ -357,6 +361,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                 f"{kind.__name__}."
             )
         check_fields(statistics)
+        self._target.check_stream(statistics)
         self._target.check_noise(statistics.noise)
         # Else the sums could be saved and never be read again.
         if (statistics.reports > 0) != bool(statistics.noise):

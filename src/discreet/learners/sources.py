@@ -264,7 +264,7 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
         source = self._source_of(reports)
         with source.refusing(reports):
             sums = self._source_statistics(source.policy_of(reports), reports)
-        return replace(sums, noise=(reports.noise,))
+        return source.marked(sums, noise=(reports.noise,))
 
     def check_source_reports(self, reports: R) -> None:
         """`InvalidInput` for reports that `source_statistics` refuses; changes nothing."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.codec import Range, Shape
+from discreet.codec import ADDED, Range, Shape
 from discreet.learners.schema import Message
 from discreet.learners.terms import NoiseName
 from discreet.validation import FloatArray, InvalidInput
@@ -22,16 +22,21 @@ class Statistics(Message):
     Attributes:
         reports: how many reports are in the sum.
         noise: the names of the noise sources that protect them.
+        source: the `stream_id` of the stream whose policies made the reports; "" for the neutral
+            element of the sum, which has no reports.
+        epsilon: of one report's budget in that stream; None without one.
         silences: whether visits can be left out of the rows in it, each where it stands in its
             batch: in another batch its row may be rounded otherwise, and would not be 0. What is
             public in the sums counts every visit, so that it does not show whose rows are 0.
             Learners that release sums take several visits of a person only where this is so.
     """
 
-    facts: ClassVar[tuple[str, ...]] = ("reports", "noise")
+    facts: ClassVar[tuple[str, ...]] = ("reports", "noise", "source", "epsilon")
 
     reports: Annotated[int, Range(0)]
     noise: tuple[NoiseName, ...] = ()
+    source: str = field(default="", metadata=ADDED)
+    epsilon: Annotated[float, Range(above=0.0)] | None = field(default=None, metadata=ADDED)
     silences: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -75,11 +80,30 @@ class Statistics(Message):
                 )
 
     def tally(self, other: Statistics) -> dict[str, Any]:
-        """`reports` and `noise` of a sum of two, as keyword arguments."""
+        """What every sum of two has in common with its parts, as keyword arguments.
+
+        Raises:
+            InvalidInput: where the parts come from different streams, or cost different epsilons.
+        """
+        owner = self if self.source or not other.source else other
+        for part in (self, other):
+            if part.reports or part.source:
+                owner.check_stream(part.source, part.epsilon)
         return {
             "reports": self.reports + other.reports,
             "noise": tuple(sorted({*self.noise, *other.noise})),
+            "source": owner.source,
+            "epsilon": owner.epsilon,
         }
+
+    def check_stream(self, source: str, epsilon: float | None) -> None:
+        """Reject statistics of another stream, or of reports at another epsilon."""
+        if (self.source, self.epsilon) != (source, epsilon):
+            raise InvalidInput(
+                f"statistics of {self.source!r:.80} at epsilon {self.epsilon} met {source!r:.80} "
+                f"at epsilon {epsilon}; add and merge only what statistics() made for one learner "
+                "at one epsilon."
+            )
 
 
 def _adds_up(value: Any) -> bool:

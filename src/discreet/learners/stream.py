@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -60,10 +60,28 @@ class Stream(Generic[P, S]):
     published_at: int = 0
     visitors: Visitors = field(default_factory=Visitors, repr=False)
 
+    def __post_init__(self) -> None:
+        self.sums = self.marked(self.sums)
+
     @property
     def people(self) -> int:
         """How many reports there were, one for each visit."""
         return self.sums.reports
+
+    @property
+    def epsilon(self) -> float | None:
+        """The epsilon of one report; None without a promise."""
+        return self.budget.visit_epsilon if self.budget.private else None
+
+    def marked(self, sums: S, **changes: Any) -> S:
+        """The sums as those of this stream, at the epsilon of its reports."""
+        return replace(sums, source=self.stream_id, epsilon=self.epsilon, **changes)
+
+    def check_stream(self, statistics: Statistics) -> None:
+        """Reject statistics of another stream, or of reports at another epsilon: its guarantee
+        follows from this stream's policies, not from those that made the reports."""
+        if statistics.reports or statistics.source:
+            statistics.check_stream(self.stream_id, self.epsilon)
 
     def due(self, batch: int) -> bool:
         """Whether the next policy is due, which is so after `batch` new reports."""
@@ -271,7 +289,9 @@ class Stream(Generic[P, S]):
                     f"{self.title} had {sums.reports} reports, of which it is known who made "
                     f"{visitors.came}. {_DAMAGED}"
                 )
-        self.policies, self.sums, self.published_at = list(policies), sums, published_at
+        # A server that is restored from a backup has a new identity, and the same sums.
+        self.policies, self.sums = list(policies), self.marked(sums)
+        self.published_at = published_at
         self.visitors = visitors
 
     def recall(self, policy: P, kind: Any, facts_of: Callable[[P], Mapping[str, Any]]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.learners.epochs.releases import EpochStatistics, EpochSum
+from discreet.learners.epochs.releases import EpochSum
 from discreet.learners.epochs.rows import RESOLUTION, RowMap, row_sensitivity, whole
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
@@ -176,7 +176,7 @@ class TestSums:
         size = made.policy().rows.size
         many = 2**30
         one = EpochSum(many, np.full(size, many * 2**20, dtype=np.int64))
-        made.merge(EpochStatistics(reports=many, epochs={0: one}, noise=(NO_NOISE,)))
+        made.merge(replace(made._sums, reports=many, epochs={0: one}, noise=(NO_NOISE,)))
         made.policy()
         (release,) = made.releases
         assert release.sensitivity == row_sensitivity(size, many) > row_sensitivity(size)
@@ -190,7 +190,7 @@ class TestSums:
 
         def merged(version: int, people: int, total: np.ndarray) -> None:
             sums = {version: EpochSum(people, total)}
-            made.merge(EpochStatistics(reports=people, epochs=sums, noise=(NO_NOISE,)))
+            made.merge(replace(made._sums, reports=people, epochs=sums, noise=(NO_NOISE,)))
 
         for version, people, total in [
             (0, 1, good.total * 100),

@@ -565,7 +565,7 @@ class TestWhatIsRefused:
 
     def test_more_people_than_add_up_exactly(self) -> None:
         made = learner(budget=NonPrivate())
-        huge = made._empty()
+        huge = made._sums
         with pytest.raises(InvalidInput, match="exactly"):
             made.merge(replace(huge, reports=2**25 + 1, noise=(NO_NOISE,)))
 

@@ -186,7 +186,7 @@ def test_sums_of_a_source_are_none_of_the_target() -> None:
     foreign, noise = NodeSums.zeros(1, ARMS, ARMS), (SimulatedNoise.name,)
     sums = PartitionStatistics((foreign,), reports=1, noise=noise)
     with pytest.raises(InvalidInput, match="masses a node"):
-        learner.merge(sums)
+        learner.merge(learner._target.marked(sums))
 
 
 def test_bins_are_made_anew_once_length_scales_are_known(tmp_path: Path) -> None:

@@ -361,7 +361,8 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
             last = self._policies[-1].posterior
             seen = np.column_stack([last.points, last.rewards])
             self._growing = self._room(last.prior, max(len(seen), 1))
-        known = ObservedRows(reports=len(seen), rows=seen) + self._new
+        rows = np.concatenate([seen, self._new.rows])
+        known = ObservedRows(reports=len(rows), rows=rows)
         if sum(self._blocks) != len(seen) or not np.array_equal(known.rows, self._sums.rows):
             raise InvalidInput(
                 "the saved observations do not add up; read them as save() wrote them."

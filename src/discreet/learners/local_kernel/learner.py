@@ -349,7 +349,7 @@ class LocalKernel(
         before, self._ranks = self._ranks, ranks
         if ranks.stage > before.stage:
             sums = self._target.sums
-            self._target.sums = replace(self._empty(), reports=sums.reports, noise=sums.noise)
+            self._target.sums = replace(self._empty(), **sums.tally(self._empty()))
             self._likely = Likely(Smooth.first(self.domain.dimension))
 
     def _publish(self) -> KernelPolicy | OpenKernelPolicy:

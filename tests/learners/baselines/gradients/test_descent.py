@@ -19,7 +19,7 @@ from discreet.learners.baselines.gradients.learner import (
     PrivateNeural,
 )
 from discreet.learners.baselines.gradients.models import LARGEST
-from discreet.learners.baselines.gradients.policy import GradientReports, GradientSums
+from discreet.learners.baselines.gradients.policy import GradientReports
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
@@ -220,11 +220,11 @@ class TestRefusals:
         most = max(learner._mechanism.lengths)
         far = np.zeros((3, 2))
         far[0, 0] = 10.0 * most
-        noise = (SimulatedNoise.name,)
-        learner.merge(GradientSums(gradients=0.999 * far, reports=10, noise=noise))
-        for sums in (1.01 * far, far * np.nan, np.zeros((3, 4)), np.zeros((2, 2))):
-            with pytest.raises(InvalidInput, match=r"statistics|finite"):
-                learner.merge(GradientSums(gradients=sums, reports=10, noise=noise))
+        sums = replace(learner._target.sums, reports=10, noise=(SimulatedNoise.name,))
+        learner.merge(replace(sums, gradients=0.999 * far))
+        for gradients in (1.01 * far, far * np.nan, np.zeros((3, 4)), np.zeros((2, 2))):
+            with pytest.raises(InvalidInput, match=r"statistics had|finite|shape"):
+                learner.merge(replace(sums, gradients=gradients))
 
     @pytest.mark.parametrize(
         ("name", "value"),
