@@ -1,6 +1,7 @@
 """kill -9 under load: servers, aggregators and database connections die, and nothing is lost.
 
     python benchmarks/service_chaos.py [--kills 1000] [--database sqlite|postgresql|both]
+    python benchmarks/service_chaos.py --stops 200
 
 A server (uvicorn, with an aggregator in it) and a second aggregator run as processes of their own.
 Devices send reports of a locally private study, a client decides and rewards in a trusted one, and
@@ -18,6 +19,9 @@ After each kill, before anything else is sent, the database is read: every repor
 was accepted is there, each once; a ledger counts as many as its releases hold; nobody ever saw two
 policies of one version, nor one that the ledger does not know; and the learner that is put together
 promises what the certificate says.
+
+`--stops` instead starts `discreet serve` again and again on one file of SQLite and sends SIGTERM at
+a random moment of its first seconds; every one must end.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -550,13 +555,68 @@ def postgresql(folder: str) -> Any:
     return server, server.get_uri().replace("postgresql:", "postgresql+psycopg:", 1)
 
 
+def stops(count: int, seed: int) -> bool:
+    """Print how servers end that get SIGTERM while they start; whether all did."""
+    choice = random.Random(seed)
+    ended: list[float] = []
+    codes: Counter[int | str] = Counter()
+    words = [sys.executable, "-c", "from discreet.cli import main; main()", "serve"]
+    with tempfile.TemporaryDirectory(prefix="discreet-stops-", dir="/tmp") as folder:
+        port = free_port()
+        words += ["--database", f"sqlite:///{folder}/stops.db", "--port", str(port)]
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+
+        first, began = start(), time.monotonic()
+        wait_for_answer(f"http://127.0.0.1:{port}/ready")
+        until_ready = time.monotonic() - began
+        first.terminate()
+        first.wait()
+        for _ in range(count):
+            server = start()
+            time.sleep(choice.uniform(0.0, 1.25 * until_ready))
+            server.terminate()
+            began = time.monotonic()
+            try:
+                codes[server.wait(_PATIENCE)] += 1
+                ended.append(time.monotonic() - began)
+            except subprocess.TimeoutExpired:
+                codes["goes on"] += 1
+                server.kill()
+                server.wait()
+    print(
+        f"{len(ended)} of {count} servers ended after SIGTERM in their first "
+        f"{1.25 * until_ready:.1f} s, the slowest {max(ended, default=0.0):.1f} s later; "
+        f"exit codes {dict(codes)}"
+    )
+    return len(ended) == count
+
+
+def wait_for_answer(address: str) -> None:
+    """Until something answers there."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            httpx2.get(address, timeout=5.0)
+            return
+        except httpx2.TransportError:
+            time.sleep(0.02)
+    raise TimeoutError(f"nothing answers at {address}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--stops", type=int, default=0, help="SIGTERM at the start alone")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--database", choices=["sqlite", "postgresql", "both"], default="both")
     given = parser.parse_args()
+    if given.stops:
+        sys.exit(not stops(given.stops, given.seed))
     kinds = ["sqlite", "postgresql"] if given.database == "both" else [given.database]
     broken = False
     for kind in kinds:

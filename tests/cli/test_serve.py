@@ -28,10 +28,15 @@ TOKEN = r"dk_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"
 class Running:
     """`discreet serve` in a process of its own."""
 
-    def __init__(self, folder: Path, *arguments: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: object,
+        program: str = "from discreet.cli import main; main()",
+    ) -> None:
         self.port = free_port()
         self.errors = folder / "errors"
-        words = [sys.executable, "-c", "from discreet.cli import main; main()", "serve"]
+        words = [sys.executable, "-c", program, "serve"]
         words += [str(each) for each in arguments]
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
@@ -118,6 +123,48 @@ def test_a_day_of_a_server(running: Running, database: str, tmp_path: Path) -> N
     finally:
         if again.process.poll() is None:
             again.process.kill()
+
+
+# SIGTERM arrives in a destructor, where Python ignores exceptions, when a function is called.
+ARRIVES = """
+import {module} as module
+import os, signal
+
+class Dying:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+def arriving(*arguments, **options):
+    Dying()
+    return inner(*arguments, **options)
+
+inner = module.{name}
+module.{name} = arriving
+from discreet.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "code"),
+    [
+        ("discreet.cli", "_Deferred.imported", 143),
+        ("discreet.service.service", "upgrade", 143),
+        ("gc", "freeze", 0),
+    ],
+    ids=["before the command", "before the database is ready", "before the server listens"],
+)
+def test_sigterm_stops_a_server_that_starts(
+    module: str, name: str, code: int, database: str, tmp_path: Path
+) -> None:
+    program = ARRIVES.format(module=module, name=name)
+    starting = Running(tmp_path, "--database", database, program=program)
+    try:
+        starting.process.communicate(timeout=60)
+    finally:
+        starting.process.kill()
+    assert starting.process.returncode == code, starting.errors.read_text()
+    assert ("Stopped." in starting.errors.read_text()) == (code == 0)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ and `--version` load no learner, no table and no plot.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from dataclasses import dataclass
@@ -96,8 +97,23 @@ def stop_of(error: BaseException) -> Stop:
     return _TERMINATED if isinstance(error, Terminated) else _INTERRUPTED
 
 
+_terminations: list[int] = []
+
+
 def _terminate(number: int, frame: object) -> NoReturn:
+    _terminations.append(number)
     raise Terminated(_TERMINATED.code)
+
+
+def end_at_once(number: int = signal.SIGTERM, frame: object = None) -> NoReturn:
+    """A signal's handler, for work that may end anywhere: unlike an exception, no destructor or
+    library can swallow it."""
+    os._exit(128 + number)
+
+
+def was_terminated() -> bool:
+    """Whether SIGTERM has arrived, even if its exception was swallowed."""
+    return bool(_terminations)
 
 
 class _Deferred(TyperCommand):

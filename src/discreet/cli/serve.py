@@ -6,15 +6,17 @@ standard error as JSON; a key is shown on a terminal, once, and never written to
 
 from __future__ import annotations
 
+import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli import STOPPED
+from discreet.cli import end_at_once, was_terminated
 from discreet.cli.console import DataOption, err, out
 from discreet.cli.database import DATABASE, DatabaseOption, refusing_service
 from discreet.validation import InvalidInput
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from discreet.service.deployment import AnyLearner, Deployment
     from discreet.service.service import Service
 
-_JOIN_SECONDS = 1.0
+_JOIN_SECONDS = 0.2
 
 
 def serve(
@@ -69,12 +71,30 @@ def serve(
             return
         from discreet.service.listening import listen
 
-        listening = None if only_aggregator else listen(host, port)
-        try:
-            _serve(studies or [], database, listening, aggregator, allow_host or [], proxy, data)
-        finally:
-            if listening is not None:
-                listening.close()
+        with _ending_at_once():
+            listening = None if only_aggregator else listen(host, port)
+            try:
+                _serve(
+                    studies or [], database, listening, aggregator, allow_host or [], proxy, data
+                )
+            finally:
+                if listening is not None:
+                    listening.close()
+
+
+@contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """SIGTERM ends a server that starts at once: all it has written is in whole transactions.
+
+    What serves afterwards has a handler of its own.
+    """
+    before = signal.signal(signal.SIGTERM, end_at_once)
+    try:
+        if was_terminated():
+            end_at_once()
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _say_line(text: str) -> None:
@@ -229,7 +249,7 @@ def _run(service: Service, listening: socket.socket, names: list[str], proxy: st
 
     host = listening.getsockname()[0]
     hosts = names if host in ANY else [*names, host]
-    with suppress(*STOPPED):
+    with suppress(KeyboardInterrupt):  # uvicorn raises it once the server has stopped
         if not run(create_app(service, hosts), listening, proxy):
             raise InvalidInput("the server could not start; its log says why.")
 
@@ -237,6 +257,8 @@ def _run(service: Service, listening: socket.socket, names: list[str], proxy: st
 def _release(service: Service) -> None:
     """Release what is due until told to stop."""
     service.start()
-    with suppress(*STOPPED):
-        while service.releasing:
-            service.wait(_JOIN_SECONDS)
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: asked.append(number))
+    while service.releasing and not asked:
+        service.wait(_JOIN_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import socket
 from typing import Any
 
@@ -102,6 +103,8 @@ def run(app: Any, listening: socket.socket, proxies: str | None = None) -> bool:
     """
     host, port = listening.getsockname()[:2]
     server = server_of(app, host, port, proxies)
+    # From here on, not only once its loop runs, SIGTERM asks the server itself to stop.
+    signal.signal(signal.SIGTERM, server.handle_exit)
     # What was made so far stays. To look for garbage among it takes a tenth of a second, now and
     # then, in which nobody is answered.
     gc.collect()
