@@ -361,7 +361,6 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                 f"{kind.__name__}."
             )
         check_fields(statistics)
-        self._target.check_stream(statistics)
         self._target.check_noise(statistics.noise)
         # Else the sums could be saved and never be read again.
         if (statistics.reports > 0) != bool(statistics.noise):

@@ -86,24 +86,22 @@ class Statistics(Message):
             InvalidInput: where the parts come from different streams, or cost different epsilons.
         """
         owner = self if self.source or not other.source else other
+        mine = owner.source, owner.epsilon
         for part in (self, other):
-            if part.reports or part.source:
-                owner.check_stream(part.source, part.epsilon)
+            theirs = part.source, part.epsilon
+            if (part.reports or part.source) and theirs != mine:
+                # A guarantee follows from its own stream's policies, not from those of the reports.
+                raise InvalidInput(
+                    f"statistics of {theirs[0]!r:.80} at epsilon {theirs[1]} met {mine[0]!r:.80} "
+                    f"at epsilon {mine[1]}; add and merge only what statistics() made for one "
+                    "learner at one epsilon."
+                )
         return {
             "reports": self.reports + other.reports,
             "noise": tuple(sorted({*self.noise, *other.noise})),
             "source": owner.source,
             "epsilon": owner.epsilon,
         }
-
-    def check_stream(self, source: str, epsilon: float | None) -> None:
-        """Reject statistics of another stream, or of reports at another epsilon."""
-        if (self.source, self.epsilon) != (source, epsilon):
-            raise InvalidInput(
-                f"statistics of {self.source!r:.80} at epsilon {self.epsilon} met {source!r:.80} "
-                f"at epsilon {epsilon}; add and merge only what statistics() made for one learner "
-                "at one epsilon."
-            )
 
 
 def _adds_up(value: Any) -> bool:

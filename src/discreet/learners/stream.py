@@ -77,12 +77,6 @@ class Stream(Generic[P, S]):
         """The sums as those of this stream, at the epsilon of its reports."""
         return replace(sums, source=self.stream_id, epsilon=self.epsilon, **changes)
 
-    def check_stream(self, statistics: Statistics) -> None:
-        """Reject statistics of another stream, or of reports at another epsilon: its guarantee
-        follows from this stream's policies, not from those that made the reports."""
-        if statistics.reports or statistics.source:
-            statistics.check_stream(self.stream_id, self.epsilon)
-
     def due(self, batch: int) -> bool:
         """Whether the next policy is due, which is so after `batch` new reports."""
         return not self.policies or self.people - self.published_at >= batch
