@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jsonschema_rs
 import numpy as np
 import pytest
 
@@ -24,6 +25,7 @@ from discreet.action_space import (
     PublicBox,
     PublicSet,
 )
+from discreet.codec.schemas import Schemas
 from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
 from discreet.learners.baselines.uniform import Uniform
@@ -54,6 +56,14 @@ DOSES = ArmPoints.of([0.0, 0.4, 1.0])
 
 MOST = 6
 OFFERED = PublicSet.of(DOMAIN.from_unit(np.random.default_rng(15).random((15, 2))))
+
+
+@cache
+def described(kind: type) -> Any:
+    """What holds messages of a class against their JSON Schema."""
+    schemas = Schemas("#/$defs/")
+    wanted = schemas.of_message(kind)
+    return jsonschema_rs.validator_for({**wanted, "$defs": schemas.named_schemas})
 
 
 class Scene(ABC):
@@ -308,6 +318,7 @@ class LearnerContract:
         policy = taught(row).policy()
         copy = decode(encode(policy), type(policy))
         assert encode(copy) == encode(policy)
+        described(Policy).validate(json.loads(encode(policy)))
         contexts = row.scene.contexts(300, 5)
         mine, odds = policy.act(contexts, np.random.default_rng(1))
         theirs, same_odds = copy.act(contexts, np.random.default_rng(1))
@@ -364,6 +375,7 @@ class LearnerContract:
         copy = decode(encode(reports), Reports)
         assert type(copy) is type(reports)
         assert encode(copy) == encode(reports)
+        described(Reports).validate(json.loads(encode(reports)))
         assert same_sums(learner.statistics(copy), learner.statistics(reports), True)
 
     def test_a_batch_equals_single_reports(self, row: Row) -> None:

@@ -5,6 +5,7 @@ A new one is a row in test_source_contract.py. Who the people of a source are is
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
@@ -23,7 +24,7 @@ from discreet.learners.terms import Terms
 from discreet.privacy import SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 
-from .contract import ARMS, BOUNDS, DOMAIN, Row, arrays, state, visit
+from .contract import ARMS, BOUNDS, DOMAIN, Row, arrays, described, state, visit
 from .source_scene import (
     SCENE,
     SourceRow,
@@ -87,6 +88,7 @@ class SourceContract:
         teach(learner, "bank")
         policy = learner.source_policy("bank")
         copy = decode(encode(policy), SourcePolicy)
+        described(SourcePolicy).validate(json.loads(encode(policy)))
         assert type(copy) is type(policy)
         assert encode(copy) == encode(policy)
         assert encode(told(copy, 60, 9)) == encode(told(policy, 60, 9))

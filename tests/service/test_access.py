@@ -95,7 +95,7 @@ def test_a_route_without_roles_is_for_nobody() -> None:
     from discreet.service.access import KEY, router
     from discreet.service.answers import add_answers
 
-    app, routes = FastAPI(), router()
+    app, routes = FastAPI(), router("test")
 
     @routes.get("/open")
     def never() -> None:

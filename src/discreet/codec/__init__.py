@@ -46,6 +46,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -72,6 +73,9 @@ from discreet.codec.values import (
     Table,
 )
 from discreet.validation import InvalidInput, refused, with_article
+
+if TYPE_CHECKING:
+    from discreet.codec.schemas import Schemas
 
 __all__ = [
     "ADDED",
@@ -313,6 +317,13 @@ class _List(Form):
             raise refused(value, name, self.wanted)
         return [item.read(inner, inside, depth) for item, inner, inside in self._each(value, name)]
 
+    def schema(self, schemas: Schemas) -> dict[str, Any]:
+        items = [item.schema(schemas) for item in self._items]
+        if self._same:
+            return {"type": "array", "items": items[0]}
+        count = len(items)
+        return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
+
 
 class _Object(Form):
     """A dataclass; by its kind where it, or a class derived from it, has one.
@@ -334,6 +345,9 @@ class _Object(Form):
             fields = {key: inner for key, inner in value.items() if key != "kind"}
             kind = kind if self._tag else class_of(value.get("kind"), kind, name)
         return fields_from_json(fields, kind, name, depth)
+
+    def schema(self, schemas: Schemas) -> dict[str, Any]:
+        return schemas.of_class(self.kind, self._tag)
 
 
 class _Registered(Form):
@@ -390,6 +404,10 @@ class _Union(Form):
         if item is None:
             raise refused(value, name, f"one of {', '.join(self._items)}")
         return item.read(value, name, depth)
+
+    def schema(self, schemas: Schemas) -> dict[str, Any]:
+        items = [item.schema(schemas) for item in self._items.values()]
+        return {"anyOf": [*items, *([{"type": "null"}] if self._optional else [])]}
 
 
 _REGISTERED: dict[type, _Registered] = {}

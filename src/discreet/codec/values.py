@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import attrgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.validation import InvalidInput, refused
+
+if TYPE_CHECKING:
+    from discreet.codec.schemas import Schemas
 
 # Smaller arrays stay readable.
 MOST_LISTED = 5_000
@@ -57,6 +60,16 @@ class Range:
         if self.below is not None:
             most = math.nextafter(self.below, -math.inf)
         return least, most
+
+    def keywords(self) -> dict[str, float]:
+        """The bounds of a number as keywords of JSON Schema."""
+        bounds = {
+            "minimum": self.low,
+            "maximum": self.high,
+            "exclusiveMinimum": self.above,
+            "exclusiveMaximum": self.below,
+        }
+        return {word: bound for word, bound in bounds.items() if bound is not None}
 
     def __str__(self) -> str:
         bounds = [
@@ -147,6 +160,10 @@ class Form:
         """A value from JSON values, which `check` sees next."""
         return value
 
+    def schema(self, schemas: Schemas) -> dict[str, Any]:
+        """The JSON Schema of what `write` makes; `schemas` collects those of classes."""
+        return {"description": self.wanted}
+
 
 class Checked(Form):
     """Values that a check of one's own allows too."""
@@ -155,6 +172,7 @@ class Checked(Form):
         super().__init__(form.kinds, form.wanted)
         self._form, self._function = form, function
         self.matches, self.write, self.read = form.matches, form.write, form.read  # type: ignore[method-assign]
+        self.schema = form.schema  # type: ignore[method-assign]
 
     def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
         return self._function(self._form.check(value, name, owner, sizes))
@@ -170,6 +188,9 @@ class Choice(Form):
     def matches(self, value: Any) -> bool:
         return any(type(value) is type(word) and value == word for word in self._words)
 
+    def schema(self, schemas: Schemas) -> dict[str, Any]:
+        return {"enum": list(self._words)}
+
 
 _WHOLE = (int, np.integer)
 _PLAIN: dict[type, tuple[tuple[type, ...], str]] = {
@@ -180,12 +201,17 @@ _PLAIN: dict[type, tuple[tuple[type, ...], str]] = {
 }
 
 
+# By the letters of NumPy's kinds.
+_JSON_TYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "U": "string"}
+
+
 class Plain(Form):
     """bool, int, float or str."""
 
     def __init__(self, kind: type, bounds: Range) -> None:
         kinds, wanted = _PLAIN[kind]
         self._kind, self._infinite = kind, kind is float and bounds.infinite
+        self._bounds = bounds
         self._least, self._most = bounds.ends
         if kind is str:
             wanted = f"text of {bounds} characters" if str(bounds) else wanted
@@ -213,6 +239,13 @@ class Plain(Form):
 
     def read(self, value: Any, name: str, depth: int) -> Any:
         return math.inf if self._infinite and value is None else value
+
+    def schema(self, schemas: Schemas) -> dict[str, Any]:
+        kind: Any = _JSON_TYPES[np.dtype(self._kind).kind]
+        bounds = self._bounds.keywords()
+        if self._kind is str:
+            bounds = {f"{word[:3]}Length": bound for word, bound in bounds.items()}
+        return {"type": [kind, "null"] if self._infinite else kind, **bounds}
 
 
 class Array(Form):
@@ -311,6 +344,34 @@ class Array(Form):
                 "made."
             ) from error
 
+    def schema(self, schemas: Schemas) -> dict[str, Any]:
+        kind = "f" if "f" in self._dtypes else next(iter(self._dtypes))
+        nested: dict[str, Any] = {"type": _JSON_TYPES[kind], **self._bounds.keywords()}
+        for size in reversed(self._shape.sizes):
+            nested = _listed(nested, size if isinstance(size, int) else None)
+        nested["description"] = f"Shape {self._shape}."
+        return (
+            {"anyOf": [nested, schemas.named("Float64Array", _BASE64)]} if kind == "f" else nested
+        )
+
+
+def _listed(item: dict[str, Any], size: int | None) -> dict[str, Any]:
+    """The JSON Schema of a list; of that many items where their number is known."""
+    sizes = {} if size is None else {"minItems": size, "maxItems": size}
+    return {"type": "array", "items": item, **sizes}
+
+
+_BASE64 = {
+    "type": "object",
+    "description": "The same numbers as little-endian float64 in C order, in base64.",
+    "properties": {
+        "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+        "float64": {"type": "string", "contentEncoding": "base64"},
+    },
+    "required": ["shape", "float64"],
+    "additionalProperties": False,
+}
+
 
 def _holds_text(value: Any, depth: int) -> bool:
     """Whether there is text in nested lists; NumPy itself refuses deeper ones."""
@@ -360,3 +421,7 @@ class Table(Form):
                 raise InvalidInput(f"{name} had the key {key!r:.80} twice; send it as it was made.")
             table[key] = self._item.read(inner, f"{name}[{key!r:.80}]", depth)
         return table
+
+    def schema(self, schemas: Schemas) -> dict[str, Any]:
+        pair = [self._key.schema(schemas), self._item.schema(schemas)]
+        return _listed(_listed({}, 2) | {"prefixItems": pair, "items": False}, None)

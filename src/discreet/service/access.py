@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 
+from discreet.service.bodies import Refusal
 from discreet.service.errors import Forbidden, Unauthorized
 from discreet.service.keys import ROLES, Key, Role
 from discreet.service.strict import read_json
@@ -19,7 +19,8 @@ from discreet.validation import InvalidInput
 
 ALL: tuple[Role, ...] = ROLES
 _ROLES = "x-roles"
-_SCHEME = "key"
+# What the OpenAPI document calls the way in which keys are sent.
+SCHEME = "key"
 # Where the guard leaves a request's key (guard.py).
 KEY = "discreet.key"
 
@@ -81,36 +82,17 @@ def key_of(request: Request) -> Key:
     return key
 
 
-def router() -> APIRouter:
-    """A router of such routes."""
-    return APIRouter(route_class=Guarded, responses=REFUSALS)
+def router(tag: str) -> APIRouter:
+    """A router of such routes, under one tag of the OpenAPI document."""
+    return APIRouter(route_class=Guarded, responses=REFUSALS, tags=[tag])
 
 
 def only(*roles: Role) -> dict[str, Any]:
     """For `openapi_extra`: the roles that a route is for."""
-    return {_ROLES: roles, "security": [{_SCHEME: []}]}
-
-
-class Refusal(BaseModel):
-    """Why something was refused, for a person."""
-
-    error: str
+    return {_ROLES: roles, "security": [{SCHEME: []}]}
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Refusal, "description": "It was refused, and nothing has changed."},
     "503": {"model": Refusal, "description": "It cannot be done now; try again."},
 }
-
-
-def describe_keys(app: FastAPI) -> None:
-    """Say in an application's OpenAPI how keys are sent."""
-    described = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            schemes = described().setdefault("components", {}).setdefault("securitySchemes", {})
-            schemes[_SCHEME] = {"type": "http", "scheme": "bearer"}
-        return described()
-
-    app.openapi = openapi  # type: ignore[method-assign]

@@ -7,16 +7,17 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from anyio import to_thread
-from fastapi import FastAPI
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI, Response
 
-from discreet.service.access import REFUSALS, describe_keys
+from discreet.service.access import REFUSALS
 from discreet.service.answers import add_answers
+from discreet.service.bodies import Health
 from discreet.service.control import control_routes
 from discreet.service.dashboard.routes import add_dashboard
 from discreet.service.guard import Guard
 from discreet.service.limits import Limits
 from discreet.service.metrics import Metrics
+from discreet.service.openapi import describe
 from discreet.service.requests import LOOPBACK
 from discreet.service.routes import study_routes
 from discreet.service.routes_tables import table_routes
@@ -51,24 +52,27 @@ def create_app(
         redoc_url=None,
         openapi_url="/v1/openapi.json",
         redirect_slashes=False,
+        # Generated clients name their functions after the routes.
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
 
     @app.get("/health", responses=REFUSALS)
-    def health() -> dict[str, str]:
+    def health() -> Health:
         """Whether the process answers."""
-        return {"status": "ok"}
+        return Health(status="ok")
 
-    @app.get("/ready", responses={**REFUSALS, "503": {"description": "It cannot."}})
-    def ready() -> JSONResponse:
+    @app.get("/ready", responses={**REFUSALS, "503": {"model": Health}})
+    def ready(response: Response) -> Health:
         """Whether it can serve."""
         missing = service.missing()
-        return JSONResponse({"status": missing or "ok"}, 503 if missing else 200)
+        response.status_code = 503 if missing else 200
+        return Health(status=missing or "ok")
 
     app.include_router(study_routes(service, metrics))
     app.include_router(control_routes(service, metrics))
     app.include_router(table_routes(service))
-    describe_keys(app)
+    describe(app)
     add_dashboard(app, service)
     add_answers(app)
     app.add_middleware(

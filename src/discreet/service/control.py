@@ -14,7 +14,18 @@ from discreet.codec import decode
 from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import Guarantee
 from discreet.service.access import key_of, only, router
-from discreet.service.bodies import KeyBody, StateBody
+from discreet.service.bodies import (
+    Certificate,
+    Export,
+    KeyBody,
+    KeyRow,
+    LedgerRow,
+    Operation,
+    PolicyRow,
+    Revoked,
+    StateBody,
+    Token,
+)
 from discreet.service.deployment import unpacked
 from discreet.service.errors import Forbidden, NotFound
 from discreet.service.former import rows_of_former
@@ -25,43 +36,54 @@ from discreet.service.schema import batches, decisions, ledger, policies
 from discreet.service.service import Service
 
 KeyId = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
+_STUDY = "/v1/studies/{study}"
 _READERS = only("auditor", "operator")
+_TEXT = {"type": "string"}
 _METRICS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Prometheus's text.", "content": {"text/plain": {}}}
+    200: {
+        "description": "Prometheus's text.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
 }
 
 
 def control_routes(service: Service, metrics: Metrics) -> APIRouter:
     """The routes of operators and auditors."""
-    routes = router()
+    routes = router("control")
 
-    @routes.get("/v1/studies/{study}/ledger", openapi_extra=_READERS)
+    @routes.get(
+        "/v1/studies/{study}/ledger", response_model=list[LedgerRow], openapi_extra=_READERS
+    )
     def ledger_rows(study: Study) -> list[dict[str, Any]]:
         """What every release may cost a person, in millionths of epsilon, and what it does."""
         return rows_of_ledger(service, study)
 
-    @routes.get("/v1/studies/{study}/releases", openapi_extra=_READERS)
+    @routes.get(
+        "/v1/studies/{study}/releases", response_model=list[PolicyRow], openapi_extra=_READERS
+    )
     def releases(study: Study) -> list[dict[str, Any]]:
         """What was published, and when."""
         return rows_of_policies(service, study)
 
-    @routes.get("/v1/studies/{study}/certificate", openapi_extra=_READERS)
+    @routes.get(
+        "/v1/studies/{study}/certificate", response_model=Certificate, openapi_extra=_READERS
+    )
     def certificate(study: Study) -> dict[str, Any]:
         """What the study promises its people, from the last row of its ledger."""
         return certificate_of(service, study)
 
-    @routes.post("/v1/studies/{study}/state", openapi_extra=only("operator"))
-    def state(study: Study, body: StateBody, request: Request) -> dict[str, str]:
+    @routes.post(f"{_STUDY}/state", openapi_extra=only("operator"))
+    def state(study: Study, body: StateBody, request: Request) -> StateBody:
         """Pause a study, go on with it, or finish it."""
         service.store.set_state(study, body.state, key_of(request).id)
-        return {"state": body.state}
+        return body
 
-    @routes.get("/v1/studies/{study}/export", openapi_extra=only("operator"))
+    @routes.get(f"{_STUDY}/export", response_model=Export, openapi_extra=only("operator"))
     def export(study: Study) -> dict[str, Any]:
         """Everything that was released, and counts; nothing of a person."""
         return exported(service, study)
 
-    @routes.get("/v1/keys", openapi_extra=only("operator"))
+    @routes.get("/v1/keys", response_model=list[KeyRow], openapi_extra=only("operator"))
     def keys(request: Request) -> list[dict[str, Any]]:
         """The keys that this key may revoke."""
         key = key_of(request)
@@ -70,23 +92,23 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
         ]
 
     @routes.post("/v1/keys", status_code=201, openapi_extra=only("operator"))
-    def make_key(body: KeyBody, request: Request) -> dict[str, str]:
+    def make_key(body: KeyBody, request: Request) -> Token:
         """Make a key; its token is shown this once."""
         key = key_of(request)
         if key.study is not None and body.study != key.study:
             raise Forbidden(f"the key is one for {key.study!r} alone, and makes keys for it alone.")
-        return {"token": service.keys.make(body.role, body.study, body.label, key.id)}
+        return Token(token=service.keys.make(body.role, body.study, body.label, key.id))
 
     @routes.delete("/v1/keys/{identity}", openapi_extra=only("operator"))
-    def revoke(identity: KeyId, request: Request) -> dict[str, bool]:
+    def revoke(identity: KeyId, request: Request) -> Revoked:
         """A key opens nothing from now on."""
         key = key_of(request)
         known = {each["id"]: each["study"] for each in service.keys.list()}
         if identity not in known or not key.covers(known[identity] or ""):
             raise NotFound(f"there is no key {identity!r} here; list the keys for their ids.")
-        return {"revoked": service.keys.revoke(identity, key.id)}
+        return Revoked(revoked=service.keys.revoke(identity, key.id))
 
-    @routes.get("/v1/operations", openapi_extra=_READERS)
+    @routes.get("/v1/operations", response_model=list[Operation], openapi_extra=_READERS)
     def operations(
         request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0
     ) -> list[dict[str, Any]]:

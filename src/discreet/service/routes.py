@@ -11,7 +11,18 @@ from fastapi.responses import JSONResponse
 
 from discreet.learners.stream import TARGET_NAME
 from discreet.service.access import ALL, key_of, only, router
-from discreet.service.bodies import DecisionBody, ReportsBody, RewardBody
+from discreet.service.bodies import (
+    MESSAGE,
+    DecisionBody,
+    DecisionFields,
+    New,
+    ReportsBody,
+    ReportsReceipt,
+    RewardBody,
+    StudyFacts,
+    StudyRow,
+    TermsFields,
+)
 from discreet.service.metrics import Metrics
 from discreet.service.service import Service
 from discreet.service.store import StoredPolicy
@@ -25,7 +36,7 @@ DecisionId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 _POLICY: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "A policy as it was published, byte for byte.",
-        "content": {"application/json": {"schema": {"type": "object"}}},
+        "content": {"application/json": {"schema": {MESSAGE: "Policy"}}},
     },
     304: {"description": "It is the one in If-None-Match."},
 }
@@ -35,7 +46,7 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 
 def study_routes(service: Service, metrics: Metrics) -> APIRouter:
     """The routes of studies."""
-    routes = router()
+    routes = router("studies")
     store = service.store
 
     policies: dict[str, Any] = {
@@ -50,37 +61,39 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         return JSONResponse({"stored": receipt.stored, "repeated": receipt.repeated}, 202)
 
     @routes.get("/v1/studies", openapi_extra=only(*ALL))
-    def studies(request: Request) -> list[dict[str, Any]]:
+    def studies(request: Request) -> list[StudyRow]:
         """The studies of the key."""
         key = key_of(request)
         rows = [store.row(name) for name in store.names() if key.covers(name)]
-        shown = ("name", "title", "trust_model", "state")
-        return [{field: getattr(row, field) for field in shown} for row in rows]
+        return [
+            StudyRow(name=row.name, title=row.title, trust_model=row.trust_model, state=row.state)
+            for row in rows
+        ]
 
     @routes.get("/v1/studies/{study}", openapi_extra=only(*ALL))
-    def study(study: Study) -> dict[str, Any]:
+    def study(study: Study) -> StudyFacts:
         """What a study offers, and how it stands."""
         row, served = store.row(study), store.study(study)
         budget = served.learner.budget
-        return {
-            "name": row.name,
-            "title": row.title,
-            "trust_model": row.trust_model,
-            "state": row.state,
-            "learner": served.learner.name,
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "visits": budget.visits,
-            "version": store.policy(study).version,
-            "default_arm": served.deployment.default_arm,
-            "sources": dict(served.deployment.sources),
-            "terms_sha256": served.terms.digest,
-        }
+        return StudyFacts(
+            name=row.name,
+            title=row.title,
+            trust_model=row.trust_model,
+            state=row.state,
+            learner=served.learner.name,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            visits=budget.visits,
+            version=store.policy(study).version,
+            default_arm=served.deployment.default_arm,
+            sources=dict(served.deployment.sources),
+            terms_sha256=served.terms.digest,
+        )
 
     @routes.get("/v1/studies/{study}/terms", openapi_extra=only(*ALL))
-    def terms(study: Study) -> dict[str, Any]:
+    def terms(study: Study) -> TermsFields:
         """What people agree to."""
-        return store.study(study).terms.to_fields()
+        return TermsFields(**store.study(study).terms.to_fields())
 
     @routes.get("/v1/studies/{study}/policy", **policies)
     def policy(study: Study, request: Request) -> Response:
@@ -93,9 +106,9 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         return _sent(store.policy(study, version=int(version)), request, _FOR_EVER)
 
     @routes.get("/v1/studies/{study}/sources/{source}/terms", openapi_extra=only(*ALL))
-    def source_terms(study: Study, source: Source) -> dict[str, Any]:
+    def source_terms(study: Study, source: Source) -> TermsFields:
         """What people of an auxiliary source agree to."""
-        return store.study(study).terms_of(_source(source)).to_fields()
+        return TermsFields(**store.study(study).terms_of(_source(source)).to_fields())
 
     @routes.get("/v1/studies/{study}/sources/{source}/policy", **policies)
     def source_policy(study: Study, source: Source, request: Request) -> Response:
@@ -113,7 +126,7 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
     @routes.post(
         "/v1/studies/{study}/reports",
         status_code=202,
-        response_model=dict[str, int],
+        response_model=ReportsReceipt,
         openapi_extra=only("device"),
     )
     def reports(study: Study, body: ReportsBody) -> Response:
@@ -123,7 +136,7 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
     @routes.post(
         "/v1/studies/{study}/sources/{source}/reports",
         status_code=202,
-        response_model=dict[str, int],
+        response_model=ReportsReceipt,
         openapi_extra=only("device"),
     )
     def source_reports(study: Study, source: Source, body: ReportsBody) -> Response:
@@ -133,7 +146,7 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
     @routes.post(
         "/v1/studies/{study}/decisions",
         status_code=201,
-        response_model=dict[str, Any],
+        response_model=DecisionFields,
         openapi_extra=only("client"),
     )
     def decide(study: Study, body: DecisionBody) -> Response:
@@ -143,7 +156,7 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
     @routes.post(
         "/v1/studies/{study}/decisions/{decision}/reward",
         status_code=202,
-        response_model=dict[str, bool],
+        response_model=New,
         openapi_extra=only("client"),
     )
     def reward(study: Study, decision: DecisionId, body: RewardBody) -> Response:
