@@ -47,7 +47,7 @@ SQUARE = unit_cube(2)
 def makers(model: str) -> Iterator[Any]:
     for name in LEARNERS:
         kind = learner_class(name)
-        if not kind.takes_visits:
+        if not kind.acts_silently:
             continue
         for label, space in _spaces(kind.spaces) if model in kind.trust_models else ():
             yield pytest.param(_maker(name, model, space), id=f"{name} {label}")

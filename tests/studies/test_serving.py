@@ -88,6 +88,12 @@ def test_a_study_without_privacy_is_not_served(tmp_path: Path) -> None:
         load_study(write_study(tmp_path, text))
 
 
+def test_a_learner_whose_actions_send_bits_of_contexts_is_not_served(tmp_path: Path) -> None:
+    text = STUDY.replace('"partition"', '"noisy_context"').replace("[1.0, 2.0]", "2.0")
+    with pytest.raises(InvalidInput, match="send the server something whenever a person acts"):
+        load_study(write_study(tmp_path, text + "[serve]\n"))
+
+
 def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     text = STUDY + SERVE.replace('"b"', '"c"').replace("4.0", "40.0").replace("2.0", "9.0")
     with pytest.raises(InvalidInput) as refused:

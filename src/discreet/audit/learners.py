@@ -320,7 +320,7 @@ def _often(maker: Maker) -> tuple[Maker, ...]:
     budget = maker.budget
     if not isinstance(budget, Joint | Local) or budget != replace(budget, visits=1):
         return ()
-    if not learner_class(maker.learner).takes_visits:
+    if not learner_class(maker.learner).acts_silently:
         return ()
     return (replace(maker, budget=replace(budget, visits=_VISITS)),)
 

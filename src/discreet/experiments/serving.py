@@ -111,7 +111,7 @@ def check_visits(learner: Learner[Any, Any, Any], beyond: int) -> None:
         learner: which serves them.
         beyond: how many visits come after those that its budget promises a person.
     """
-    if beyond and not learner.takes_visits:
+    if beyond and not learner.acts_silently:
         raise InvalidInput(
             f"{beyond} visits come after the first one of their person, but {learner.name} shows "
             "something of a context whenever somebody acts, also without a report; take another "

@@ -115,8 +115,9 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     reports_type: type[R]
     statistics_type: type[S]
     saved: ClassVar[tuple[str, ...]] = ()
-    # Whether who has used up their visits can act without showing anything.
-    takes_visits: ClassVar[bool] = True
+    # Whether acting shows nothing of a person: only then can a device act for real people, and
+    # go on acting beyond the visits that its budget covers.
+    acts_silently: ClassVar[bool] = True
     # After how many people a report counts half; an option of those that forget.
     drift: float | None = None
 
@@ -142,7 +143,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                 f"{' or '.join(self.trust_models)}."
             )
         silences = self.statistics_type.silences or not budget.protects_releases
-        several = self.takes_visits and silences
+        several = self.acts_silently and silences
         if budget.visits > 1 and not several:
             raise InvalidInput(
                 f"visits was {budget.visits}; {self.name} learns from one visit of a person. Leave "

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from discreet.experiments import REFERENCES, Setting
+from discreet.experiments import Setting
 from discreet.learners.base import Learner
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.registry import learner_class, make_learner
@@ -101,8 +101,8 @@ def served_setting(settings: Sequence[Setting], table: ServeTable) -> Setting:
     private = [each for each in settings if _can_be_served(each)]
     if not private:
         raise InvalidInput(
-            "learners were all without privacy; a service has people, so give one an epsilon under "
-            "local or joint privacy."
+            "learners were all without privacy, or send the server something whenever a person "
+            "acts; give one that acts on the device an epsilon under local or joint privacy."
         )
     named = [each for each in settings if table.learner in (None, each.learner, _label(each))]
     if table.learner is not None and not named:
@@ -114,8 +114,9 @@ def served_setting(settings: Sequence[Setting], table: ServeTable) -> Setting:
     fitting = [each for each in named if _can_be_served(each)]
     if not fitting:
         raise InvalidInput(
-            f"learner was {toml_value(table.learner)}, which promises nothing here; a service has "
-            f"people, so name one of {', '.join(sorted({_label(each) for each in private}))}."
+            f"learner was {toml_value(table.learner)}, which promises nothing here, or sends the "
+            "server something whenever a person acts; name one of "
+            f"{', '.join(sorted({_label(each) for each in private}))}."
         )
     if table.epsilon is not None:
         able = fitting
@@ -211,7 +212,8 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
 
 
 def _can_be_served(setting: Setting) -> bool:
-    return setting.learner not in REFERENCES and setting.budget.trust_model in ("local", "joint")
+    private = setting.budget.trust_model in ("local", "joint")
+    return private and learner_class(setting.learner).acts_silently
 
 
 def _label(setting: Setting) -> str:

@@ -117,6 +117,15 @@ def test_what_the_server_was_shown_is_drawn_once_and_by_one_source() -> None:
     assert isinstance(actions[np.array([3, 4])], ShownActions)
 
 
+def test_noisy_context_never_draws_a_real_person_from_simulated_noise() -> None:
+    learner = NoisyContext(SQUARE, 2, Local(4.0))
+    policy, rng = learner.policy(), np.random.default_rng(0)
+    with pytest.raises(InvalidInput, match="pass the noise source that report"):
+        policy.act(contexts_of(3), rng, learner.terms())
+    actions, _ = policy.act(contexts_of(3), rng, learner.terms(), SecureNoise())
+    assert actions.noise == SecureNoise.name
+
+
 def test_reports_and_sums_that_nobody_makes_are_refused() -> None:
     contexts = contexts_of(5)
     for learner in (NoisyContext(SQUARE, 2, Local(4.0)), CellResponse(SQUARE, 2, Local(4.0))):

@@ -151,9 +151,14 @@ class NoisyContextPolicy(CellPolicy):
 
         Args:
             contexts, rng, terms: as there.
-            noise: draws what the server is shown; the same as in `report`. In simulations it may be
-                left out, and is then made from `rng`.
+            noise: draws what the server is shown; the same as in `report`. Without `terms`, in
+                simulations, it may be left out, and is then made from `rng`.
         """
+        if noise is None and terms is not None:
+            raise InvalidInput(
+                "noise was None beside terms, and acting sends bits of the context; pass the noise "
+                "source that report() gets."
+            )
         if noise is not None:
             check_reporting(self, noise, terms)
         plain, _ = super().act(contexts, rng, terms)
@@ -266,7 +271,7 @@ class NoisyContext(CellLearner[NoisyContextPolicy, ContextReports]):
 
     name: ClassVar[str] = "noisy_context"
     # Its server is shown something of a context whenever somebody acts, reported or not.
-    takes_visits: ClassVar[bool] = False
+    acts_silently: ClassVar[bool] = False
     reports_type = ContextReports
 
     def __init__(
