@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ from typer.testing import CliRunner
 
 from discreet.audit.exact import Claim, Exact
 from discreet.audit.games import Check
+from discreet.audit.mechanisms import mechanism_checks
 from discreet.cli import app
 from discreet.records import Finding
 from discreet.reporting.audit import audit_figure
 from tests.chance import RARE
 
 runner = CliRunner()
+(EXPONENTIAL,) = [one for one in mechanism_checks() if one.name == "exponential, trials"]
 
 STUDY = """
 name = "small"
@@ -136,6 +139,24 @@ def test_the_exit_code_is_1_where_something_is_wrong(
 
 
 @pytest.mark.parametrize(
+    ("one", "trials", "line"),
+    [
+        (replace(EXPONENTIAL, exact=None), 0, "trials: not audited. exact replay cannot tell here"),
+        (replace(EXPONENTIAL, exact=None), 3, "exponential, trials: too weak to tell."),
+        (Check("free", "learner", "none", promises_nothing=True), 0, "Nothing was audited; 1 prom"),
+    ],
+)
+def test_what_was_not_audited_is_named_with_exit_code_1(
+    one: Check, trials: int, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = importlib.import_module("discreet.audit.runner")
+    monkeypatch.setattr(runner, "checks_named", lambda name: [one])
+    code, shown, _ = invoke("one", "--trials", trials, "--jobs", 1)
+    assert code == 1
+    assert line in shown
+
+
+@pytest.mark.parametrize(
     ("epsilon", "code", "said"),
     [
         (1.0, 0, "1 of 1 promises withstood their attack."),
@@ -175,7 +196,7 @@ def test_what_others_see_of_the_service() -> None:
 def test_the_figure_has_a_bar_and_a_dot_for_each_check() -> None:
     findings = [
         Finding("honest", "learner", "local", "holds", 2.0, 0.0, 1.5, "exact"),
-        Finding("none", "learner", "none", "not audited"),
+        Finding("none", "learner", "none", "promises nothing"),
         Finding("broken", "specimen", "joint", "caught", 1.0, 0.0, float("inf"), "exact"),
     ]
     axes = audit_figure(findings).axes[0]

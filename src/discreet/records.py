@@ -105,15 +105,15 @@ class Finding:
         name: of the check.
         kind: `mechanism`, `learner` or `specimen`.
         trust_model: who sees what.
-        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `too weak to tell`
-            where trials alone prove little; `not audited` where nothing is promised; `FAILED` where
-            what is promised could not be audited.
+        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `promises nothing`;
+            `too weak to tell` where trials alone prove little; `not audited` where a promise, or a
+            state of the code, was left out; `FAILED` where auditing it ended in an error.
         epsilon: promised: the smaller of budget and certificate, or the claim of a specimen; NaN
             where nothing was audited.
         delta: the same.
         exact: epsilon at that delta of the worst neighbours, by exact replay; NaN without one.
         replayed: state and neighbours of exact replay in words.
-        fault: what breaks the promise for sure, or why nothing was audited.
+        fault: what breaks the promise for sure, or why it, or a state, was not audited.
         lower_bound: on epsilon at that delta, by trials; NaN without any.
         bound: how counts became it: `counts`, `gaussian` or `none`.
         attack: neighbours and score of the trials in words.
@@ -146,8 +146,8 @@ class Finding:
 
     @property
     def failed(self) -> bool:
-        """Whether an honest promise was broken or not audited, or a broken one not noticed."""
-        return self.verdict in ("BROKEN", "NOT CAUGHT", "FAILED")
+        """Whether a promise was not shown to hold, or a broken one not noticed."""
+        return self.verdict not in ("holds", "caught", "promises nothing")
 
     @property
     def weak(self) -> bool:

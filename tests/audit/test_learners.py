@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox
+from discreet.audit import exact, learners, runs
 from discreet.audit.exact import worst_neighbours
 from discreet.audit.games import Check
 from discreet.audit.learners import (
     JOINT_EPSILON,
     LOCAL_EPSILON,
     _maker,
+    checks_of,
     deployed_check,
     joint_states,
     learner_check,
@@ -26,8 +28,10 @@ from discreet.audit.people import Person, Population
 from discreet.audit.runs import JointRun
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments.simulation import Setting
+from discreet.learners import registry
 from discreet.learners.baselines.cells.context import NoisyContextPolicy
 from discreet.learners.messages import Actions
+from discreet.learners.partition.learner import Partition
 from discreet.learners.registry import LEARNERS
 from discreet.privacy import Joint, Local
 from discreet.privacy.accounting import PureEvent
@@ -103,14 +107,14 @@ def test_a_learner_with_randomness_of_its_own_fails() -> None:
 @pytest.mark.slow
 def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     maker = _maker("usca", "joint", 3)
-    exact = worst_neighbours(JointRun(state="a run", maker=maker, tried=_ENDS))
+    worst = worst_neighbours(JointRun(state="a run", maker=maker, tried=_ENDS))
     halved = JointRun(state="halved", maker=BrokenMaker(**vars(maker), kind=HalvedNoise))
     check = learner_check("usca", maker)
-    honest = finding(replace(check, exact=lambda: exact), 2000)
+    honest = finding(replace(check, exact=lambda: worst), 2000)
     assert honest.verdict == "holds"
     assert honest.trials == 40
     assert 0.0 < honest.lower_bound < 8.0
-    wrong = replace(check, exact=lambda: replace(exact, subject=halved))
+    wrong = replace(check, exact=lambda: replace(worst, subject=halved))
     assert finding(wrong, 2000).lower_bound > honest.lower_bound
     assert finding(wrong, 40_000).verdict == "BROKEN"
 
@@ -183,9 +187,45 @@ def test_every_promise_withstands_exact_replay(check: Check) -> None:
 def test_a_learner_that_promises_nothing_says_so() -> None:
     (check,) = [check for check in learner_checks() if check.name == "uniform"]
     found = finding(check, 10)
-    assert found.verdict == "not audited"
+    assert found.verdict == "promises nothing"
     assert not found.failed
-    assert "promises nothing" in found.fault
+
+
+def test_without_opendp_states_under_secure_noise_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exact, "SECURE", False)
+    monkeypatch.setattr(learners, "SECURE", False)
+    monkeypatch.setattr(runs, "SECURE", False)
+    (check,) = [check for check in learner_checks() if check.name == "partition, sources"]
+    found = finding(check)
+    assert (found.verdict, found.failed) == ("not audited", True)
+    assert found.exact == pytest.approx(LOCAL_EPSILON)
+    assert "not audited under SecureNoise" in found.fault
+    assert 'pip install "discreet[secure]"' in found.fault
+
+
+class Elsewhere(Partition):
+    """Chooses from spaces of which the audit has no example."""
+
+    spaces = (complex,)
+
+
+def test_a_learner_that_suits_no_design_is_not_audited() -> None:
+    checks = list(checks_of(f"{__name__}:Elsewhere"))
+    assert [finding(check).verdict for check in checks] == ["not audited"] * len(checks)
+    assert checks
+    assert "no design for the trust model local on complex" in finding(checks[0]).fault
+
+
+def test_announced_learners_are_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    homes = {"mine": f"{__name__}:Elsewhere", "gone": "no_such_module:Gone"}
+    monkeypatch.setattr(learners, "announced", lambda: homes)
+    monkeypatch.setattr(registry, "announced", lambda: homes)
+    found = {check.name.split(",")[0]: check for check in learner_checks()}
+    assert finding(found["mine"]).failed
+    assert finding(found["gone"]).verdict == "FAILED"
+    assert "cannot be imported" in finding(found["gone"]).fault
 
 
 @pytest.mark.chance(0)

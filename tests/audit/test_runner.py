@@ -60,7 +60,7 @@ def findings(checks: list[Check], trials: int = 4000, **options: float) -> list[
         (replace(WRONG, kind="specimen"), "caught", False, ""),
         (replace(HONEST, kind="specimen"), "NOT CAUGHT", True, ""),
         (failing(InvalidInput("it cannot.")), "FAILED", True, "it cannot."),
-        (failing(NotAudited("no such noise.")), "not audited", False, "no such noise."),
+        (failing(NotAudited("no such noise.")), "not audited", True, "no such noise."),
         (failing(ZeroDivisionError("by zero")), "FAILED", True, "ZeroDivisionError: by zero"),
         (exactly(1.0 + 1e-12), "holds", False, ""),
         (exactly(1.0 + 1e-6), "BROKEN", True, ""),
@@ -77,7 +77,7 @@ def test_trials_that_prove_little_are_too_weak_to_tell() -> None:
     (few,) = findings([HONEST], 5)
     assert few.verdict == "too weak to tell"
     assert few.weak
-    assert not few.failed
+    assert few.failed
     exact = replace(HONEST, exact=lambda: Exact(Claim(11.0, 1e-5), 10.97, "all"))
     (known,) = findings([exact], 5)
     assert known.verdict == "holds"
@@ -93,9 +93,26 @@ def test_trials_that_break_are_a_failure_of_their_check_alone() -> None:
     assert "trials failed" in one.fault
 
 
-def test_no_trials_are_exact_replay_alone() -> None:
-    (found,) = findings([HONEST, exactly(1.0)], 0)
-    assert (found.name, found.trials, found.verdict) == ("exact", 0, "holds")
+def test_without_trials_what_exact_replay_cannot_tell_is_not_audited() -> None:
+    alone, exact = findings([HONEST, exactly(1.0)], 0)
+    assert (alone.name, alone.verdict, alone.failed) == ("honest", "not audited", True)
+    assert "leave out --trials 0" in alone.fault
+    assert (exact.name, exact.trials, exact.verdict) == ("exact", 0, "holds")
+
+
+def test_a_check_without_a_promise_is_no_failure() -> None:
+    (found,) = findings([Check("free", "learner", "none", promises_nothing=True)], 0)
+    assert (found.verdict, found.failed) == ("promises nothing", False)
+
+
+def test_states_that_are_left_out_are_named_beside_what_was_measured() -> None:
+    left_out = "not audited under SecureNoise: OpenDP is not installed."
+    exact = Exact(Claim(1.0), 0.5, "all", unaudited=left_out)
+    (found,) = findings([replace(exactly(1.0), exact=lambda: exact)], 0)
+    assert (found.verdict, found.failed, found.fault) == ("not audited", True, left_out)
+    assert found.exact == 0.5
+    (found,) = findings([replace(exactly(1.0), exact=lambda: replace(exact, epsilon=2.0))], 0)
+    assert found.verdict == "BROKEN"
 
 
 def test_the_confidence_is_shared_among_the_checks_that_are_decided_by_trials() -> None:
@@ -135,7 +152,7 @@ def test_many_tight_promises_hold_together() -> None:
         for number in range(40)
     ]
     # Randomised response by the sign of a number that is 0.1 or 0: epsilon about 0.08 at most.
-    assert sum(one.failed for one in findings(checks, 500)) == 0
+    assert {one.verdict for one in findings(checks, 500)} == {"too weak to tell"}
 
 
 def test_the_same_seed_gives_the_same_findings_whatever_the_processes() -> None:

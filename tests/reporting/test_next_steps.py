@@ -99,7 +99,10 @@ def test_after_an_audit() -> None:
     assert after_audit("study.toml", [BROKEN, HONEST])[0].text.startswith("Stop whatever relies")
     weak = replace(HONEST, verdict="too weak to tell")
     commands = [step.command for step in after_audit("all", [weak])]
-    assert commands[0] == "discreet audit all --trials 2000"
+    assert commands == ["discreet audit all --trials 2000"]
+    missing = replace(HONEST, verdict="not audited", fault="OpenDP is not installed.")
+    (only,) = after_audit("all", [HONEST, missing])
+    assert only.text.startswith("Repeat the audit where what was left out can be audited")
     assert not any("Stop" in step.text for step in after_audit("all", [HONEST, weak]))
 
 

@@ -77,6 +77,7 @@ class Exact:
         subject: the code in the state in which it is worst; None where laws were enumerated.
         pair: the neighbours.
         loss: between them, where code was replayed.
+        unaudited: the states that could not be audited here, with the reason; empty for none.
     """
 
     claim: Claim
@@ -86,6 +87,7 @@ class Exact:
     subject: Any = None
     pair: tuple[Any, Any] = (None, None)
     loss: Loss | None = None
+    unaudited: str = ""
 
     @property
     def broken(self) -> bool:
@@ -100,7 +102,7 @@ class Exact:
 
 
 class NotAudited(InvalidInput):
-    """There is nothing to audit: no promise, or no such noise here. Anything else is a failure."""
+    """A promise that cannot be audited here; the message gives the reason."""
 
 
 def secure(seed: object = None) -> NoiseSource:
@@ -235,6 +237,7 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
     """
     first, *more = subjects
     worst = worst_neighbours(first)
+    missing: dict[str, list[str]] = {}
     for subject in more:
         if worst.broken:
             break
@@ -244,7 +247,10 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
             worst = max(worst, worst_neighbours(replace(subject, tried=tried)), key=Exact.order)
         except NothingToAttack:
             continue  # a person of the last batch enters no release
-    return worst
+        except NotAudited as error:
+            missing.setdefault(str(error), []).append(subject.state)
+    reasons = [f"not audited {'; '.join(states)}: {why}" for why, states in missing.items()]
+    return replace(worst, unaudited=" ".join(reasons))
 
 
 def worst_neighbours(subject: Subject) -> Exact:

@@ -110,6 +110,7 @@ class Check:
             its own; None for none.
         cost: how many trials of the usual kind one of these counts for; whole runs are dear.
         about: what is audited, in one line.
+        promises_nothing: whether there is no promise to break.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Check:
     game: Callable[[Any, Seed], Game] | None = field(default=None, repr=False)
     cost: int = 1
     about: str = ""
+    promises_nothing: bool = False
 
 
 # Likelihood ratios.

@@ -135,7 +135,7 @@ def _gaussian() -> Iterator[Design]:
         promise=lambda number, _: _of_event(
             GaussianEvent(secure().gaussian_multiplier(1.0, multiplier, 1)), math.inf
         ),
-        pair=[("0.5", 0.5), ("-0.5", -0.5)],
+        neighbours=[[("0.5", 0.5), ("-0.5", -0.5)]],
         score="the number",
         statistic=lambda number: number,
         bound="gaussian",
@@ -161,8 +161,6 @@ def _laplace() -> Iterator[Design]:
     yield replace(
         plain,
         name="laplace, secure",
-        neighbours=(),
-        pair=ends,
         score="the number",
         statistic=np.ravel,
         source=secure,
@@ -203,7 +201,8 @@ def _subset_checks() -> Iterator[Check]:
         yield _exactly(f"signed_subset_selection, {size} of {bins}", "local", exact, about)
     best = SignedSubsetSelection.best(16, EPSILON)
     yield subset_design(best, list(_subsets())).check
-    plain = subset_design(best, (), name="signed_subset_selection, secure", about="")
+    ends = [(f"bin {own}, sign {sign}", _held(best, own, sign)) for own, sign in ((0, 1), (1, -1))]
+    plain = subset_design(best, [ends], name="signed_subset_selection, secure", about="")
     yield replace(plain, source=secure).check
     for name, mechanism in (
         ("k_ary_response", k_ary_response(4, EPSILON)),
@@ -289,7 +288,7 @@ def _vector_reports() -> Iterator[Design]:
     ):
         yield _vector_report(name, make, epsilon)
     plain = _vector_report("privunit, secure", partial(PrivUnit, 2), 2.0)
-    yield replace(plain, neighbours=(), source=secure)
+    yield replace(plain, source=secure)
     yield _vector_report(
         "gaussian_vector",
         partial(GaussianVector, _DIMENSION, delta=DELTA),
@@ -368,7 +367,6 @@ def _selection_checks() -> Iterator[Check]:
     trials = replace(
         law,
         name="exponential, trials",
-        neighbours=(),
         pair=[(f"scores {scores[0]}", (EPSILON, scores)) for scores in _scores()[1]],
         score="which option was drawn",
         statistic=lambda chosen: (chosen == 0).astype(np.float64),

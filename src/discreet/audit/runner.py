@@ -57,12 +57,16 @@ def checks_named(name: str) -> list[Check]:
     """The checks that a name means.
 
     Args:
-        name: `all`; `mechanisms`, `learners` or `specimens`; a check's whole name; or what stands
-            before its first comma, as `gp_ucb`.
+        name: `all`; `mechanisms`, `learners` or `specimens`; a check's whole name; what stands
+            before its first comma, as `gp_ucb`; or the `module:Class` of a learner.
 
     Raises:
         InvalidInput: for a name that means none.
     """
+    if ":" in name:
+        from discreet.audit.learners import checks_of
+
+        return list(checks_of(name))
     known = all_checks()
     named = [
         check
@@ -73,7 +77,7 @@ def checks_named(name: str) -> list[Check]:
         groups = dict.fromkeys(check.name.split(",")[0] for check in known)
         raise InvalidInput(
             f"there is nothing called {name!r} to audit; name a study file (.toml), {ALL}, "
-            f"{', '.join(_KINDS)}, or one of {', '.join(groups)}."
+            f"{', '.join(_KINDS)}, the module:Class of a learner, or one of {', '.join(groups)}."
         )
     return named
 
@@ -85,13 +89,13 @@ class _Prepared(NamedTuple):
         exact: what exact replay says; None where there is none.
         game: of the trials; None for none.
         problem: why nothing was audited; empty if something was.
-        benign: whether that is as it should be.
+        verdict: of a check with such a problem.
     """
 
     exact: Exact | None = None
     game: Game | None = None
     problem: str = ""
-    benign: bool = False
+    verdict: str = "FAILED"
 
 
 class _Portion(NamedTuple):
@@ -119,7 +123,7 @@ def audit(
     Args:
         checks: to make.
         trials: on each data set, for checks of the usual cost; dear ones get fewer. 0 for exact
-            replay alone, without the checks that have none.
+            replay alone; checks without it are then not audited.
         confidence: that all verdicts hold together.
         seed: of everything that is drawn.
         jobs: processes.
@@ -134,8 +138,7 @@ def audit(
     total = whole_number(trials, "trials", minimum=0)
     chance = probability(confidence, "confidence")
     entropy = whole_number(seed, "seed")
-    chosen = [check for check in checks if total or check.exact is not None]
-    return _audit(chosen, total, chance, entropy, whole_number(jobs, "jobs", minimum=1))
+    return _audit(list(checks), total, chance, entropy, whole_number(jobs, "jobs", minimum=1))
 
 
 def steps(checks: Sequence[Check], trials: int = TRIALS) -> int:
@@ -174,7 +177,11 @@ def _audit(
 
 
 def _prepared(place: int, check: Check, trials: bool, seed: int) -> tuple[int, _Prepared]:
+    if check.promises_nothing:
+        return place, _Prepared(problem="it promises nothing.", verdict="promises nothing")
     try:
+        if check.exact is None and not trials:
+            raise NotAudited("exact replay cannot tell here; leave out --trials 0.")
         exact = None if check.exact is None else check.exact()
         # Learners that are broken for sure need no trials: their runs may have no likelihood.
         broken = exact is not None and bool(exact.fault) and check.kind != "specimen"
@@ -182,7 +189,7 @@ def _prepared(place: int, check: Check, trials: bool, seed: int) -> tuple[int, _
         if trials and check.game is not None and not broken:
             game = check.game(exact, _seed(seed, check.name))
     except NotAudited as error:
-        return place, _Prepared(problem=str(error), benign=True)
+        return place, _Prepared(problem=str(error), verdict="not audited")
     except InvalidInput as error:
         return place, _Prepared(problem=str(error))
     except Exception as error:
@@ -265,14 +272,15 @@ def _finding(
             fault=exact.fault,
         )
     if known.problem:
-        verdict = "not audited" if known.benign else "FAILED"
-        return replace(finding, verdict=verdict, fault=known.problem)
+        return replace(finding, verdict=known.verdict, fault=known.problem)
     broken = exact is not None and exact.broken
     broken = broken or (game is not None and game.claim.exceeded_by(finding.lower_bound))
     if check.kind == "specimen":
         return replace(finding, verdict="caught" if broken else "NOT CAUGHT")
     if broken:
         return replace(finding, verdict="BROKEN")
+    if exact is not None and exact.unaudited:
+        return replace(finding, verdict="not audited", fault=exact.unaudited)
     weak = exact is None and finding.weak
     return replace(finding, verdict="too weak to tell") if weak else finding
 

@@ -49,7 +49,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from discreet.audit.exact import SECURE, Claim, Facts, Promise, Subject, public_facts
+from discreet.audit.exact import SECURE, Claim, Facts, Promise, Subject, public_facts, secure
 from discreet.audit.people import Maker, Person, Point, Population
 from discreet.learners.base import Learner
 from discreet.learners.baselines.cells.context import NoisyContextPolicy
@@ -115,8 +115,7 @@ class JointRun(Subject):
         return self._people.near(person, rng)
 
     def run(self, person: Person, facts: Facts) -> Promise:
-        secure = self.variant == "secure"
-        fresh = self.maker.make(SecureNoise() if secure else SimulatedNoise(self.seed))
+        fresh = self.maker.make(secure() if self.variant == "secure" else SimulatedNoise(self.seed))
         if facts.wanted:
             facts.rule(same_identity(self.maker))
         learner = self._ran(fresh, person, facts)
@@ -247,7 +246,7 @@ class LocalReport(Subject):
         return self.people.near(person, rng)
 
     def run(self, person: Person, facts: Facts) -> Promise:
-        noise: NoiseSource = SecureNoise() if self.secure else SimulatedNoise(_LOCAL_SEED)
+        noise: NoiseSource = secure() if self.secure else SimulatedNoise(_LOCAL_SEED)
         facts.rule(self.broken)
         for visit in range(self.visits):
             try:

@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from discreet.audit.games import Check
 
 
-_SERVICE = "service"
+_SERVICE, _NO_PROMISE = "service", "promises nothing"
 
 
 def audit(
     name: Annotated[
         str,
         typer.Argument(
-            help="all; mechanisms, learners or specimens; a learner or mechanism; service, for "
-            "what others see of `discreet serve`; or a study file (.toml), for what that study "
-            "would deploy."
+            help="all; mechanisms, learners or specimens; a learner (module:Class for your own) or "
+            "mechanism; service, for what others see of `discreet serve`; or a study file (.toml), "
+            "for what that study would deploy."
         ),
     ],
     trials: Annotated[
@@ -69,8 +69,8 @@ def audit(
 ) -> None:
     """Try to break every promise: by exact replay on neighbours, and by trials.
 
-    Ends with exit code 1 if a promise is broken or cannot be audited, or if a design that is broken
-    on purpose is not caught.
+    Ends with exit code 1 if a promise is broken or was not audited in every state, if trials were
+    too weak to tell, if nothing was audited, or if a design broken on purpose is not caught.
     """
     with refusing():
         checks, inputs = _checks(name, data)
@@ -98,7 +98,7 @@ def audit(
         if report is not None:
             write_audit_report(name, findings, confidence, report)
             out.print(plain(f"Report:  {report}"))
-    if any(finding.failed for finding in findings):
+    if any(one.failed for one in findings) or {one.verdict for one in findings} <= {_NO_PROMISE}:
         raise typer.Exit(1)
 
 

@@ -73,17 +73,17 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
     instance_of(name, "the name of a learner", str, "a text")
     if name in _HOMES:
         return LEARNERS[name]
-    announced = _announced()
-    if name in announced or ":" in name:
-        return _imported(announced.get(name, name))
-    known = sorted({*LEARNERS, *announced, *others})
+    own = announced()
+    if name in own or ":" in name:
+        return _imported(own.get(name, name))
+    known = sorted({*LEARNERS, *own, *others})
     raise InvalidInput(
         f"the learner {name!r:.80} is unknown; known are {', '.join(known)}, and module:Class for "
         f"one of your own.{nearest(name, known)}"
     )
 
 
-def _announced() -> dict[str, str]:
+def announced() -> dict[str, str]:
     """The `module:Class` of every learner that an installed package announces, by its name."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
 
@@ -96,7 +96,7 @@ def class_in_file(name: str) -> type[Learner[Any, Any, Any]]:
         InvalidInput: where there is none of that name, or its module was not imported.
     """
     module = name.partition(":")[0]
-    if ":" in name and module not in sys.modules and name not in _announced().values():
+    if ":" in name and module not in sys.modules and name not in announced().values():
         raise InvalidInput(
             f"the file is of the learner {name!r:.80}, which is not part of discreet; import "
             f"{module:.80} yourself before you load it, if you trust where it comes from."

@@ -46,8 +46,9 @@ _COLORS = {
     "BROKEN": "bold red",
     "NOT CAUGHT": "bold red",
     "FAILED": "bold red",
-    "too weak to tell": "yellow",
-    "not audited": "dim",
+    "too weak to tell": "bold red",
+    "not audited": "bold red",
+    "promises nothing": "dim",
 }
 _HEADINGS = {
     "mechanism": "Mechanisms",
@@ -113,18 +114,17 @@ def audit_note(findings: Sequence[Finding], confidence: float) -> str:
 
 
 def audit_reasons(findings: Sequence[Finding]) -> list[str]:
-    """Why something was not audited, and how something was broken or missed; a line each."""
-    lines = []
+    """What was broken, missed or not audited, and why; a line for each reason."""
+    names: dict[str, list[str]] = {}
     for finding in findings:
-        if finding.failed or finding.verdict == "not audited":
-            ways = [
-                finding.fault,
-                finding.replayed and f"Replayed: {finding.replayed}",
-                finding.attack,
-            ]
-            reason = ". ".join(way.rstrip(".") for way in ways if way)
-            lines.append(f"{finding.name}: {finding.verdict}. {reason}.")
-    return lines
+        if not finding.failed:
+            continue
+        ways = [finding.fault]
+        if finding.verdict != "not audited":
+            ways += [finding.replayed and f"Replayed: {finding.replayed}", finding.attack]
+        reason = ". ".join(way.rstrip(".") for way in ways if way)
+        names.setdefault(f"{finding.verdict}. {reason}.", []).append(finding.name)
+    return [f"{'; '.join(named)}: {reason}" for reason, named in names.items()]
 
 
 def audit_verdict(findings: Sequence[Finding]) -> str:
@@ -141,9 +141,13 @@ def audit_verdict(findings: Sequence[Finding]) -> str:
             count["too weak to tell"],
             f"{count['too weak to tell']} had trials too weak to tell",
         ),
-        (count["not audited"], f"{count['not audited']} not audited"),
+        (count["not audited"], f"{count['not audited']} NOT AUDITED"),
+        (count["promises nothing"], f"{count['promises nothing']} promise nothing"),
     ]
-    return "; ".join(text for number, text in parts if number) + "."
+    words = [text for number, text in parts if number]
+    if all(finding.verdict == "promises nothing" for finding in findings):
+        words.insert(0, "Nothing was audited")
+    return "; ".join(words) + "."
 
 
 def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:

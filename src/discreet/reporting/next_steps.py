@@ -144,9 +144,9 @@ def after_audit(name: str, findings: Sequence[Finding]) -> list[Step]:
 
 
 def _after_audit(name: str, findings: Sequence[Finding]) -> Iterator[Step]:
-    failed = [finding.name for finding in findings if finding.failed]
     weak = [each for each in findings if each.verdict == "too weak to tell"]
-    if failed:
+    missing = [each for each in findings if each.verdict == "not audited"]
+    if any(each.failed for each in findings if each not in weak and each not in missing):
         yield Step(
             "Stop whatever relies on these promises, and publish nothing more under them, until "
             "the reason is known. What breaks each stands below, under “The worst neighbours”."
@@ -161,7 +161,12 @@ def _after_audit(name: str, findings: Sequence[Finding]) -> Iterator[Step]:
             "Try again, and harder, what trials were too weak to tell.",
             _command("audit", name, "--trials", str(10 * max(1, most))),
         )
-    if not failed:
+    if missing:
+        yield Step(
+            "Repeat the audit where what was left out can be audited: the reasons stand below.",
+            _command("audit", name, "--report", "audit.html"),
+        )
+    if not any(each.failed for each in findings):
         yield Step(
             "Read what could not be attacked: it has to be looked after in other ways, by whoever "
             "runs the study."
