@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 from typer.testing import CliRunner
 
 from discreet import DecisionSets, PublicBox
@@ -21,11 +22,14 @@ from discreet.service.app import create_app
 from discreet.service.dashboard import sessions as sessions_module
 from discreet.service.dashboard.views import verdict
 from discreet.service.findings import Finding
+from discreet.service.schema import decisions
 from discreet.service.service import Service
 
 from .dashes import (
+    ADDRESS,
     MARKED_CONTEXT,
     MARKED_REWARD,
+    application,
     csrf_of,
     joint_study,
     local_study,
@@ -267,6 +271,29 @@ def test_an_auditor_sees_the_same_and_cannot_act(service: Service) -> None:
     ):
         assert answer.status_code == 403
     assert service.store.row("local").state == "running"
+
+
+def test_rows_set_aside_are_shown_to_operators_alone(tmp_path: Path) -> None:
+    """On the page, in the export and in the metrics."""
+    with opened(tmp_path) as served:
+        ids = joint_study(served, people=5)
+        before = visitor(served, "auditor").get("/studies/joint/live").text
+        with served.database.writing() as connection:
+            connection.execute(
+                update(decisions).where(decisions.c.id == ids[0]).values(state="unreadable")
+            )
+        operator, auditor = visitor(served), visitor(served, "auditor")
+        assert "1 stored row could not be read" in operator.get("/studies/joint/live").text
+        assert auditor.get("/studies/joint/live").text == before
+        assert operator.get("/studies/joint/export").json()["counts"]["set_aside"] == 1
+        for role, line in (("operator", 'discreet_set_aside{study="joint"} 1.0'), ("auditor", "")):
+            headers = {"authorization": f"Bearer {served.keys.make(role)}"}
+            text = TestClient(application(served), base_url=ADDRESS).get(
+                "/metrics", headers=headers
+            )
+            assert text.status_code == 200
+            assert line in text.text
+            assert ("set_aside" in text.text) == (role == "operator")
 
 
 def test_a_key_of_one_study_shows_no_other(service: Service) -> None:

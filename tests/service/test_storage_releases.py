@@ -20,8 +20,9 @@ from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
+from discreet.service.deployment import packed
 from discreet.service.errors import Gone
-from discreet.service.intake import Intake
+from discreet.service.intake import Intake, Receipt
 from discreet.service.ledger import MILLION, millionths
 from discreet.service.schema import (
     batches,
@@ -142,9 +143,9 @@ def test_rewards_make_the_policies_of_the_library(
         gathered = Aggregator._rewarded
 
         def watched(
-            self: Aggregator, name: str, most: int, entered: Any = entered, real: Any = gathered
+            self: Aggregator, *given: Any, entered: Any = entered, real: Any = gathered
         ) -> Any:
-            entered.append(real(self, name, most))
+            entered.append(real(self, *given))
             return entered[-1]
 
         with monkeypatch.context() as patch:
@@ -469,6 +470,26 @@ def test_one_bad_study_does_not_stop_the_others(
     said = count(database, operations)
     assert Aggregator(store).step() == 0
     assert count(database, operations) == said, "it was paused once"
+
+
+@pytest.mark.parametrize("body", [b"damaged", packed('{"reports": []}'), None])
+def test_an_unreadable_batch_is_set_aside(database: Database, body: bytes | None) -> None:
+    """The others are released, and its people cannot report again."""
+    store, learner = Store(database), local_kernel()
+    store.register(deployment(), learner)
+    intake, aggregator = Intake(store), Aggregator(store)
+    lost = reported(store, learner, 20, 1)
+    lost.send(intake)
+    with database.writing() as connection:
+        connection.execute(update(batches).values(body=body))
+    aggregator.step()
+    assert (store.row("s").state, store.set_aside("s")) == ("running", 20)
+    assert (store.policy("s").version, aggregator.waiting("s")) == (0, 0)
+    assert lost.of(range(10)).send(intake) == Receipt(0, 10)
+    reported(store, learner, 20, 2).send(intake)
+    assert aggregator.step() == 1
+    assert aggregator._learner("s")[1].people == 20
+    check_told_the_same(store, "s")
 
 
 def test_a_fault_of_one_study_keeps_nothing_of_the_others(

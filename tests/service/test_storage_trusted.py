@@ -3,6 +3,7 @@ is released, and erased then."""
 
 from __future__ import annotations
 
+import json
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -13,13 +14,16 @@ import numpy as np
 import pytest
 from sqlalchemy import make_url, select, text, update
 
-from discreet import GPUCB, DecisionSets, Joint
+from discreet import GPUCB, DecisionSets, Joint, PublicBox
+from discreet.codec import decode
+from discreet.learners.messages import Reports
 from discreet.privacy import SimulatedNoise
 from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database
 from discreet.service.decisions import Decisions
+from discreet.service.deployment import closed, opened
 from discreet.service.errors import Conflict, Gone, NotFound
-from discreet.service.schema import decisions, ledger, policies, snapshots, studies
+from discreet.service.schema import decisions, ledger, snapshots, studies
 from discreet.service.seal import Seal
 from discreet.service.store import Store
 from discreet.validation import InvalidInput
@@ -27,6 +31,7 @@ from tests.service.scene import (
     LINE,
     at_once,
     capri,
+    contexts,
     count,
     deployment,
     gp_ucb,
@@ -238,6 +243,110 @@ def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) 
     assert again._target.visitors.visits == served._target.visitors.visits
 
 
+@pytest.mark.parametrize("blank", [" ", "\u2003", "\n\t"])
+def test_blank_ids_of_people_are_refused(
+    database: Database, monkeypatch: pytest.MonkeyPatch, blank: str
+) -> None:
+    simulated(monkeypatch)
+    store = Store(database)
+    store.register(deployment(), capri(SimulatedNoise(1), visits=2))
+    with pytest.raises(InvalidInput, match="id"):
+        Decisions(store).decide("s", [0.0], blank)
+    assert count(database, decisions) == 0
+
+
+@pytest.mark.parametrize("damage", ["blank id", "bytes", "another learner's report"])
+def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    damage: str,
+) -> None:
+    """What is public of the release is that of readable rows; sums are those of the others."""
+    noise = simulated(monkeypatch)
+    store, seal = Store(database), database.seal
+    assert seal is not None
+    learner = capri(noise(), visits=2)
+    store.register(deployment(), learner)
+    ids = sorted(rewarded(store, learner, learner.batch_size, 1, persons=learner.batch_size))
+    with database.reading() as connection:
+        sealed = dict(connection.execute(select(decisions.c.id, decisions.c.payload)).all())
+    kept = {
+        each: json.loads(opened(seal, sealed[each], True, "s", f"decision {each}")) for each in ids
+    }
+    if damage == "bytes":
+        payload = sealed[ids[1]]
+    else:
+        changed = {**kept[ids[0]], "person": " "}
+        if damage != "blank id":
+            report = json.loads(kept[ids[0]]["report"])
+            changed = {**kept[ids[0]], "report": json.dumps({**report, "source": "other"})}
+        content = json.dumps(changed).encode()
+        payload = closed(seal, content, True, "s", f"decision {ids[0]}")
+    with database.writing() as connection:
+        connection.execute(
+            update(decisions).where(decisions.c.id == ids[0]).values(payload=payload)
+        )
+    aggregator = Aggregator(store)
+    assert aggregator.step() == 1
+    assert aggregator.step() == 0
+    assert (store.row("s").state, store.set_aside("s")) == ("running", 1)
+    with database.reading() as connection:
+        rows = connection.execute(select(decisions).order_by(decisions.c.id)).all()
+        reports = connection.scalars(select(ledger.c.reports).order_by(ledger.c.version)).all()
+    assert reports == [0, len(ids)]
+    assert [row.state for row in rows] == ["unreadable", *["rewarded"] * (len(ids) - 1)]
+    assert {(row.released, row.payload, row.mark) for row in rows} == {(1, None, None)}
+    _, served = aggregator._learner("s")
+    others = capri(SimulatedNoise(1), visits=2)
+    others.policy()
+    others.update(
+        [decode(kept[each]["report"], Reports) for each in ids[1:]],
+        [[kept[each]["person"]] for each in ids[1:]],
+    )
+    assert np.array_equal(served._target.sums.epochs[0].total, others._target.sums.epochs[0].total)
+    assert served._target.visitors.came == len(ids)
+    assert "set aside 1 stored rows of s" in caplog.text
+    # The same reward is acknowledged as before, whatever became of it.
+    assert not Decisions(store).reward("s", ids[0], 0.25)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: capri(SimulatedNoise(1)),
+        lambda: gp_ucb(SimulatedNoise(1)),
+        lambda: GPUCB(
+            LINE,
+            PublicBox(),
+            Joint(1.0, 1e-6),
+            kernel="RBF(length_scale=[.3])",
+            noise=SimulatedNoise(1),
+            horizon=1000,
+            identity="box",
+        ),
+    ],
+    ids=["arms", "decision sets", "box"],
+)
+def test_a_release_of_unreadable_observations_alone(
+    database: Database, monkeypatch: pytest.MonkeyPatch, made: Callable[[], Any]
+) -> None:
+    """Whatever people bring, each visit counts; with all rows damaged nothing is learnt."""
+    simulated(monkeypatch)
+    store, learner = Store(database), made()
+    store.register(deployment(), learner)
+    taking, batch = Decisions(store), learner.batch_size
+    for context in contexts(learner, batch, 1):
+        box = isinstance(learner.space, PublicBox)
+        taking.reward("s", taking.decide("s", None if box else context).id, 1.0)
+    with database.writing() as connection:
+        connection.execute(update(decisions).values(payload=b"damaged"))
+    aggregator = Aggregator(store)
+    assert aggregator.step() == 1
+    assert store.set_aside("s") == batch
+    assert aggregator._learner("s")[1].people == batch
+
+
 # At rest.
 
 CONTEXT, REWARD, PERSON = 0.7071067811865475, 0.4142135623730951, "somebody with a name"
@@ -379,16 +488,15 @@ def test_the_size_of_what_is_sealed_tells_nothing(
 def test_sealed_rows_cannot_be_moved(
     store: Store, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was sealed for one decision is refused in another, and nothing is released of it."""
+    """What was sealed for one decision is refused in another, and nothing is learnt of it."""
     ids = rewarded(store, gp_ucb(SimulatedNoise(1)), 18, 1)
     with database.writing() as connection:
         taken = connection.scalar(select(decisions.c.payload).where(decisions.c.id == ids[0]))
         moved = update(decisions).where(decisions.c.id == ids[1]).values(payload=taken)
         connection.execute(moved)
-    assert Aggregator(store).step() == 0
-    assert store.row("s").state == "paused"
-    assert count(database, policies) == 1
-    assert "paused" in caplog.text
+    assert Aggregator(store).step() == 1
+    assert store.set_aside("s") == 1
+    assert "set aside 1" in caplog.text
     assert "reward" not in caplog.text
     other = gp_ucb(SimulatedNoise(1))
     other.identity = "other"

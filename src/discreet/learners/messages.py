@@ -183,9 +183,10 @@ class Reports(Message):
         }
 
     def silencing(self, visits: BoolArray) -> Self:
-        """The same reports, of which some of the n visits add rows of 0."""
+        """The same reports, of which some of the n visits more add rows of 0."""
         made = copy(self)
-        object.__setattr__(made, "silent", visits)
+        silent = visits if self.silent is None else self.silent | visits
+        object.__setattr__(made, "silent", silent)
         return made
 
 

@@ -8,6 +8,14 @@ others from working in vain.
 Reports of a release enter the learner in the order of their versions and tickets, in parts of one
 size, so sums do not depend on the order in which they came, on who took them in, or in which
 batches: the learner is the same, bit for bit, as one that was given `in_order(reports)`.
+
+A stored row that cannot be read is set aside, and releases go on. Operators alone learn how many:
+
+* *Joint privacy.* The row stays a visit of its release and adds 0, as a visit beyond those covered
+  does. Whether a row is readable may depend on a person's data, so it must not change how many
+  people a release holds or when it comes. Its payload goes as that of every released row does.
+* *Local privacy.* The batch enters no release, and its body stays. Its tickets stay too, so none
+  of its people report again.
 """
 
 from __future__ import annotations
@@ -16,18 +24,24 @@ import json
 import secrets
 import threading
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sqlalchemy import func, select, update
 
+from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.aggregation.order import in_order
-from discreet.learners.messages import Reports
+from discreet.codec import encode
+from discreet.learners.messages import Policy, Reports
 from discreet.learners.reading import read_reports
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import TARGET_NAME
+from discreet.learners.visits import read_ids
+from discreet.privacy import Unprotected
 from discreet.service.database import Unavailable
 from discreet.service.decisions import Decisions
 from discreet.service.deployment import (
@@ -42,6 +56,7 @@ from discreet.service.errors import Conflict
 from discreet.service.ledger import check_recorded, published
 from discreet.service.schema import (
     ERASED,
+    SET_ASIDE,
     batches,
     decisions,
     leases,
@@ -60,6 +75,16 @@ _LEASE_SECONDS = 60.0
 _MOST_REPORTS = 200_000
 # Messages of about so many reports are read at once.
 _TOGETHER = 5_000
+# How reading a damaged row fails.
+_DAMAGE = (
+    InvalidInput,
+    zlib.error,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    RecursionError,
+)
 
 
 class Superseded(Exception):
@@ -74,11 +99,13 @@ class Gathered:
         reports: as they enter the learner.
         people: for each of them the ids, where visits of people are counted; else None.
         rows: the ids of their rows in the database.
+        aside: the ids of rows that cannot be read; under joint privacy they are among `rows`.
     """
 
     reports: list[Reports]
     people: list[list[str]] | None
     rows: list[Any]
+    aside: set[Any]
 
 
 class Aggregator:
@@ -147,8 +174,7 @@ class Aggregator:
                 _LOG.warning("%s has had all the people it was planned for, and is finished", name)
                 self.store.set_state(name, "finished")
                 break
-            gathered = self._gathered(name, stream, learner.secret, room)
-            number = self._release(name, stream, number, learner, gathered)
+            number = self._release(name, stream, number, learner, room)
         return len(due)
 
     def _due(self, name: str, learner: AnyLearner) -> list[str]:
@@ -229,10 +255,50 @@ class Aggregator:
         self._learners[name] = (row.number, learner)
         return self._learners[name]
 
-    def _gathered(self, name: str, stream: str, secret: bool, room: int) -> Gathered:
-        if secret and stream == TARGET_NAME:
-            return self._rewarded(name, room)
+    def _learnt(
+        self, name: str, stream: str, number: int, learner: AnyLearner, room: int
+    ) -> tuple[AnyLearner, Gathered]:
+        """The learner of a snapshot after what waits for it, and what that was.
+
+        Raises:
+            Superseded: where another aggregator released meanwhile.
+        """
+        # Whatever happens from here on, this learner is used again only if it was written.
+        del self._learners[name]
+        try:
+            gathered = self._gathered(name, stream, learner, room)
+            _learn(learner, stream, gathered)
+        except _DAMAGE:
+            # Reports under a policy that another aggregator published meanwhile are no fault.
+            if self._number(name) != number:
+                raise Superseded from None
+            _, again = self._learner(name)
+            del self._learners[name]
+            gathered = self._gathered(name, stream, again, room, apart=True)
+            if not gathered.aside:
+                raise
+            damaged = len(gathered.aside)
+            _LOG.warning("set aside %d stored rows of %s that cannot be read", damaged, name)
+            if _trusted(again, stream):
+                _learn(again, stream, gathered)
+            return again, gathered
+        return learner, gathered
+
+    def _gathered(
+        self, name: str, stream: str, learner: AnyLearner, room: int, apart: bool = False
+    ) -> Gathered:
+        """What waits for a release.
+
+        Args:
+            name, stream: whose.
+            learner: that takes it.
+            room: the most decisions.
+            apart: whether each row is read and checked by itself, and set aside where it fails.
+        """
+        if _trusted(learner, stream):
+            return self._rewarded(name, learner, room, apart)
         rows: list[int] = []
+        aside: set[int] = set()
         found: list[tuple[Reports, Sequence[Any]]] = []
         texts: list[str] = []
         numbers: list[list[int]] = []
@@ -250,26 +316,36 @@ class Aggregator:
             for row in waiting:
                 if total and total + row.stored > _MOST_REPORTS:
                     break
+                try:
+                    kept = json.loads(unpacked(row.body))
+                    if apart:
+                        _check(learner, stream, _read(kept["reports"], kept["ids"]), row.stored)
+                except _DAMAGE:
+                    if not apart:
+                        raise
+                    aside.add(row.id)
+                    continue
                 total += row.stored
                 rows.append(row.id)
-                kept = json.loads(unpacked(row.body))
                 texts += kept["reports"]
                 numbers += kept["ids"]
                 if total >= read + _TOGETHER:
                     found += _read(texts, numbers)
                     texts, numbers, read = [], [], total
         found += _read(texts, numbers)
-        return Gathered([reports for reports, _ in in_order(found)], None, rows)
+        return Gathered([reports for reports, _ in in_order(found)], None, rows, aside)
 
-    def _rewarded(self, name: str, most: int) -> Gathered:
+    def _rewarded(self, name: str, learner: AnyLearner, most: int, apart: bool) -> Gathered:
         """Observations of people who trust the service, in the order of their ids."""
         seal = self.store.database.seal
+        counted = learner.budget.visits > 1
         texts: list[str] = []
         rows: list[str] = []
+        aside: set[str] = set()
         who: dict[str, str] = {}
         with self.store.database.reading() as connection:
             waiting = connection.execute(
-                select(decisions.c.id, decisions.c.payload)
+                select(decisions.c.id, decisions.c.version, decisions.c.payload)
                 .where(
                     decisions.c.study == name,
                     decisions.c.state == "rewarded",
@@ -279,29 +355,43 @@ class Aggregator:
                 .limit(most)
             )
             for row in waiting:
-                kept = json.loads(opened(seal, row.payload, True, name, f"decision {row.id}"))
-                texts.append(kept["report"])
                 rows.append(row.id)
-                if kept["person"] is not None:
-                    who[row.id] = kept["person"]
+                try:
+                    kept = json.loads(opened(seal, row.payload, True, name, f"decision {row.id}"))
+                    text, person = kept["report"], kept["person"]
+                    if counted:
+                        (who[row.id],) = read_ids([person], 1)
+                    if apart:
+                        _check(learner, TARGET_NAME, _read([text], [[row.id]]), 1)
+                except _DAMAGE:
+                    if not apart:
+                        raise
+                    aside.add(row.id)
+                    text = encode(_nothing(learner, row.version))
+                    # Nothing is learnt of the visit, so it need be no one's.
+                    who.setdefault(row.id, row.id)
+                texts.append(text)
         parts = in_order(_read(texts, [[each] for each in rows]))
-        people = [[who[each] for each in ids] for _, ids in parts] if who else None
-        return Gathered([reports for reports, _ in parts], people, rows)
+        people = [[who[each] for each in ids] for _, ids in parts] if counted else None
+        if aside:
+            parts = [
+                (part.silencing(np.array([each in aside for each in ids])), ids)
+                for part, ids in parts
+            ]
+        return Gathered([reports for reports, _ in parts], people, rows, aside)
 
-    def _release(
-        self, name: str, stream: str, number: int, learner: AnyLearner, gathered: Gathered
-    ) -> int:
+    def _release(self, name: str, stream: str, number: int, learner: AnyLearner, room: int) -> int:
         """One release, as a whole or not at all."""
         now = time.time()
-        # Whatever happens from here on, this learner is used again only if it was written.
-        del self._learners[name]
-        try:
-            _learn(learner, stream, gathered)
-        except InvalidInput:
-            # Reports under a policy that another aggregator published meanwhile are no fault.
-            if self._number(name) != number:
-                raise Superseded from None
-            raise
+        learner, gathered = self._learnt(name, stream, number, learner, room)
+        if gathered.aside and not _trusted(learner, stream):
+            # The others may be fewer than a release waits for; the next step counts them.
+            with self.store.database.writing() as connection:
+                for some in _chunks(sorted(gathered.aside)):
+                    connection.execute(
+                        update(batches).where(batches.c.id.in_(some)).values(released=SET_ASIDE)
+                    )
+            return number
         made = self.store.prepared(learner, (stream,), name)
         with self.store.database.writing() as connection:
             raised = connection.execute(
@@ -314,7 +404,7 @@ class Aggregator:
             if connection.scalar(_state_of(name)) != "running":
                 raise Superseded
             self.store.publish(connection, made, name, number + 1)
-            taken = self._take(connection, name, stream, learner, gathered.rows, now)
+            taken = self._take(connection, name, stream, learner, gathered, now)
             if taken != len(gathered.rows):
                 raise Superseded
         self._learners[name] = (number + 1, learner)
@@ -327,25 +417,34 @@ class Aggregator:
         name: str,
         stream: str,
         learner: AnyLearner,
-        rows: Sequence[Any],
+        gathered: Gathered,
         now: float,
     ) -> int:
         """Note that a release has these, and erase them."""
         version = published(learner, stream)[0][-1].version
         table: Any = batches
         values: dict[str, Any] = {"released": version, "body": None}
-        if learner.secret and stream == TARGET_NAME:
+        if _trusted(learner, stream):
             kept_for = self.store.study(name).deployment.retention_seconds
             table = decisions
             values = {"released": version, **ERASED}
             if kept_for > 0.0:
                 values = {"released": version, "expires": now + kept_for}
         taken = 0
-        for some in _chunks(rows):
+        for some in _chunks(gathered.rows):
             taken += connection.execute(
                 update(table).where(table.c.id.in_(some), table.c.released.is_(None)).values(values)
             ).rowcount
+        for some in _chunks(sorted(gathered.aside)):
+            connection.execute(
+                update(decisions).where(decisions.c.id.in_(some)).values(state="unreadable")
+            )
         return taken
+
+
+def _trusted(learner: AnyLearner, stream: str) -> bool:
+    """Whether people of a stream trust the service with what they bring."""
+    return learner.secret and stream == TARGET_NAME
 
 
 def _read(
@@ -356,6 +455,37 @@ def _read(
         (each.reports, [ticket for place in each.places for ticket in tickets[place]])
         for each in read_reports(texts)
     ]
+
+
+def _check(
+    learner: AnyLearner, stream: str, found: Sequence[tuple[Reports, Sequence[Any]]], count: int
+) -> None:
+    """Refuse what a stored row cannot hold: reports that the learner does not take, or another
+    number of them."""
+    for reports, tickets in found:
+        if len(reports) != len(tickets):
+            raise InvalidInput(f"{len(reports)} reports had {len(tickets)} numbers.")
+        if stream == TARGET_NAME:
+            learner.check_reports(reports)
+        else:
+            assert isinstance(learner, SourceLearner)
+            learner.check_source_reports(reports)
+    if sum(len(reports) for reports, _ in found) != count:
+        raise InvalidInput(f"the row says that it holds {count} reports.")
+
+
+def _nothing(learner: AnyLearner, version: int) -> Reports:
+    """A report of a visit without its data, which depends on none; to be silenced."""
+    policy: Policy[Any] = learner.published(min(version, len(learner._policies) - 1))
+    domain = policy.domain
+    people: Any = 1
+    place = domain.from_unit(domain.nearest_unit([[np.nan] * domain.dimension]))
+    if isinstance(policy.space, DecisionSets):
+        people = [place]
+    elif not isinstance(policy.space, PublicSet | PublicBox):
+        people = place
+    actions, _ = policy.act(people, np.random.default_rng())
+    return policy.report(people, actions, [policy.reward_bounds.lower], Unprotected())
 
 
 def _learn(learner: AnyLearner, stream: str, gathered: Gathered) -> None:

@@ -120,7 +120,8 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
         """What Prometheus reads; for keys of all studies."""
         if key_of(request).study is not None:
             raise Forbidden("the metrics are of all studies; ask with a key for all of them.")
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        operates = key_of(request).role == "operator"
+        return Response(metrics.text(operates), media_type=CONTENT_TYPE_LATEST)
 
     return routes
 
@@ -240,4 +241,5 @@ def counts(service: Service, study: str) -> dict[str, Any]:
             for row in reports
         },
         "decisions": {row.state: row.decisions for row in states},
+        "set_aside": service.store.set_aside(study),
     }

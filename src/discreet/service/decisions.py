@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from discreet.codec import decode, encode
 from discreet.learners.messages import Actions, Policy
 from discreet.learners.stream import TARGET_NAME
+from discreet.learners.visits import read_ids
 from discreet.privacy import Unprotected
 from discreet.service.deployment import closed, longest_decision, opened
 from discreet.service.errors import Conflict, Gone, NotFound
@@ -66,7 +67,8 @@ class Decisions:
             person: who it is, where a promise covers several visits of a person.
 
         Raises:
-            InvalidInput: a context outside the domain, or a study that makes no decisions.
+            InvalidInput: a context outside the domain, an id that is none, or a study that makes no
+                decisions.
             Conflict, Gone: where the study makes none now.
         """
         served = self.store.study(name)
@@ -82,6 +84,8 @@ class Decisions:
                 f"{served.learner.budget!r}: send an id for each person if, and only if, a promise "
                 "covers several visits."
             )
+        if person is not None:
+            (person,) = read_ids([person], 1)
         policy: Policy[Any] = served.policies(TARGET_NAME)[-1]
         people = 1 if context is None else [context]
         actions, propensities = policy.act(people, np.random.default_rng())
@@ -210,7 +214,7 @@ class Decisions:
             kept = connection.execute(
                 update(decisions)
                 .where(
-                    decisions.c.state == "rewarded",
+                    decisions.c.state.in_(("rewarded", "unreadable")),
                     decisions.c.released.is_not(None),
                     decisions.c.payload.is_not(None),
                     late,

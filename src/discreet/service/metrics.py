@@ -9,14 +9,17 @@
 | discreet_releases                 | study, stream       | the version of the current policy   |
 | discreet_waiting                  | study, stream       | reports, rewards that wait to enter |
 | discreet_decisions_without_reward | study               | decisions whose reward has not come |
+| discreet_set_aside                | study               | stored rows that cannot be read     |
 | discreet_ready                    |                     | 1 where it can serve, else 0        |
 
-Those without `_total` and `_seconds` are read from the database when somebody asks.
+Those without `_total` and `_seconds` are read from the database on request. `discreet_set_aside`
+is for operators' keys alone: whether a row can be read may depend on a person's data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -55,6 +58,8 @@ class Metrics:
             "discreet_reports_repeated", "Reports that had come before.", _STREAM, registry=registry
         )
         self._registry.register(_Standing(service))
+        self._private = CollectorRegistry()
+        self._private.register(_SetAside(service))
 
     def request(self, method: str, route: str, code: int, seconds: float) -> None:
         """One more request; `method` is one of `METHODS`, or "other"."""
@@ -67,9 +72,10 @@ class Metrics:
         self._stored.labels(study, stream).inc(new)
         self._repeated.labels(study, stream).inc(receipt.stored + receipt.repeated - new)
 
-    def text(self) -> bytes:
-        """What Prometheus reads."""
-        return generate_latest(self._registry)
+    def text(self, operates: bool) -> bytes:
+        """What Prometheus reads, with an operator's key or with an auditor's."""
+        private = generate_latest(self._private) if operates else b""
+        return generate_latest(self._registry) + private
 
 
 class _Standing(Collector):
@@ -106,6 +112,29 @@ class _Standing(Collector):
         except Unavailable:
             pass  # discreet_ready says so
         yield from (releases, waiting, pending, ready)
+
+
+class _SetAside(Collector):
+    """Rows that releases go on without."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        return [self._family()]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family, store = self._family(), self._service.store
+        with suppress(Unavailable):
+            for name in store.names():
+                family.add_metric((name,), store.set_aside(name))
+        yield family
+
+    @staticmethod
+    def _family() -> GaugeMetricFamily:
+        return GaugeMetricFamily(
+            "discreet_set_aside", "Stored rows that cannot be read.", labels=("study",)
+        )
 
 
 def _families() -> tuple[GaugeMetricFamily, ...]:

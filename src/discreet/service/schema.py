@@ -150,6 +150,9 @@ decisions = Table(
     Index("ix_decisions_expires", "state", "expires"),
 )
 
+# In place of the release of a batch that cannot be read, and enters none. A decision that could not
+# be read has the state `unreadable`, and its release.
+SET_ASIDE = -1
 # What is left of an observation that shall be kept no longer.
 ERASED = {"payload": None, "mark": None}
 

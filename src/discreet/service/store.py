@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from discreet.codec import decode, encode
 from discreet.learners.messages import Reports
@@ -52,6 +52,8 @@ from discreet.service.ledger import ledger_row
 from discreet.service.operations import note
 from discreet.service.schema import (
     ERASED,
+    SET_ASIDE,
+    batches,
     decisions,
     leases,
     ledger,
@@ -392,6 +394,18 @@ class Store:
             self.study(name).check_stream(stream)
             raise NotFound(f"the study {name!r} has published no policy {version} of {stream}.")
         return StoredPolicy(row.version, row.digest, unpacked(row.body), row.published)
+
+    def set_aside(self, name: str) -> int:
+        """The number of stored reports and decisions that could not be read; for operators alone,
+        because it may depend on people's data."""
+        unread = select(func.coalesce(func.sum(batches.c.stored), 0)).where(
+            batches.c.study == name, batches.c.released == SET_ASIDE
+        )
+        unreadable = select(func.count()).where(
+            decisions.c.study == name, decisions.c.state == "unreadable"
+        )
+        with self.database.reading() as connection:
+            return int(connection.scalar(unread) or 0) + int(connection.scalar(unreadable) or 0)
 
     @staticmethod
     def check_running(connection: Connection, name: str) -> None:

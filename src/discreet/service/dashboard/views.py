@@ -10,6 +10,7 @@
 | counts of reports, decisions | how many people took part, and when, is the same for any two data |
 |                              | sets that a promise compares (replace-one)                        |
 | title, state, terms          | declared before anybody came                                      |
+| rows that cannot be read     | not public, and shown to operators alone                          |
 
 What is drawn is kept by the release that it follows from, and drawn once.
 """
@@ -133,10 +134,12 @@ class Views:
                 f"column was {column!r:.80}; the study has the columns {', '.join(columns)}."
             )
         seen, lines = self._watch.seen(name), self.releases(name)
+        set_aside = self._service.store.set_aside(name)
         own = _of_target(lines)
         shown: dict[str, Any] = {
             "study": row,
             "facts": _facts(row, served),
+            "set_aside": set_aside,
             "released": own[0].reports,
             "newest": own[0].version,
             "lines": lines[:_SHOWN_RELEASES],
@@ -165,8 +168,13 @@ class Views:
             tables = self._kept(name, "given", last.version, lambda: given(seen))
             shown["column"] = column or max(tables, key=lambda each: tables[each].spread)
             shown["given"] = tables[shown["column"]]
+        joint = row.trust_model == "joint"
         shown["arrivals"] = self._kept(
-            name, "arrivals", seen.counted, lambda: arrivals(seen, own, row.trust_model == "joint")
+            name,
+            "arrivals",
+            (seen.counted, set_aside),
+            # Under joint privacy rows that cannot be read are among the people of a release.
+            lambda: arrivals(seen, own, joint, 0 if joint else set_aside),
         )
         return shown
 
@@ -340,8 +348,11 @@ def given(seen: Seen) -> dict[str, Given]:
     return tables
 
 
-def arrivals(seen: Seen, lines: Sequence[Release], joint: bool) -> dict[str, Any]:
-    """Reports by the version under which they were made, and those that came late.
+def arrivals(
+    seen: Seen, lines: Sequence[Release], joint: bool, set_aside: int = 0
+) -> dict[str, Any]:
+    """Reports by the version under which they were made, and those that came late; those that were
+    set aside wait for no release.
 
     Of the reports under versions up to v, those that release v + 1 does not have came after it was
     drawn. A report that several releases went by is late at each of them, so these do not add up.
@@ -360,7 +371,7 @@ def arrivals(seen: Seen, lines: Sequence[Release], joint: bool) -> dict[str, Any
         "chart": bar_chart(bars, "Reports by policy version", words, "policy version"),
         "rows": rows[::-1][:_SHOWN_RELEASES],
         "total": total,
-        "unreleased": max(total - released, 0),
+        "unreleased": max(total - released - set_aside, 0),
         "waiting": sum(seen.waiting.values()),
         "joint": joint,
     }

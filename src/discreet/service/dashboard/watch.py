@@ -148,7 +148,11 @@ class Watch:
                     .where(decisions.c.study == name)
                     .group_by(decisions.c.version, decisions.c.state)
                 ).all()
-                arrived = {version: n for version, state, n in rows if state == "rewarded"}
+                # Those that cannot be read are among the people of a release.
+                arrived: dict[int, int] = {}
+                for version, state, n in rows:
+                    if state in ("rewarded", "unreadable"):
+                        arrived[version] = arrived.get(version, 0) + n
                 waiting = {version: n for version, state, n in rows if state == "waiting"}
             else:
                 counts = connection.execute(
