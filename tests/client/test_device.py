@@ -33,10 +33,11 @@ from discreet.client import (
     Device,
     Refused,
     Unreachable,
+    pending,
     read_ledger,
 )
 from discreet.codec import encode
-from discreet.learners.messages import Reports
+from discreet.learners.messages import ArmPolicy, Reports
 from tests.client.conftest import ARMS, DOMAIN, QUICK, Running
 
 PERSON = {"age": 40.0, "smoker": "no"}
@@ -345,7 +346,7 @@ class TestBudget:
 
     def test_nothing_refused_changes_what_is_left(self, tmp_path: Path) -> None:
         device = device_of(Server(), tmp_path)
-        for wrong in ({"age": 400.0, "smoker": "no"}, {"age": 40.0}, [1.0], "nonsense"):
+        for wrong in ({"size": 40.0}, [1.0], "nonsense"):
             with pytest.raises(InvalidInput):
                 device.act(wrong)
         choice = device.act(PERSON)
@@ -356,6 +357,31 @@ class TestBudget:
         with pytest.raises(InvalidInput, match="no choice"):
             device.report("0" * 32, 1.0)
         assert device.report(choice.id, 1.0)
+
+    @pytest.mark.parametrize(
+        ("context", "nearest"),
+        [
+            ({"age": 400.0, "smoker": "no"}, [90.0, 0.0]),
+            ({"age": 40.0}, [40.0, 0.0]),
+            ({"age": math.nan, "smoker": "perhaps"}, [54.0, 0.0]),
+            ([-1e300, 7.0], [18.0, 1.0]),
+        ],
+    )
+    def test_a_context_outside_the_domain_is_the_nearest_within(
+        self, context: Any, nearest: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A refusal would be silence, which tells something about the context."""
+        read, real = [], ArmPolicy._nearest
+        monkeypatch.setattr(
+            ArmPolicy, "_nearest", lambda *given: read.append(real(*given)) or read[-1]
+        )
+        server = Server()
+        device = device_of(server, tmp_path)
+        choice = device.act(context)
+        assert device.report(choice.id, 1.0)
+        assert len(server.posts()) == 1
+        for unit in read:
+            assert np.array_equal(server.learner.domain.from_unit(unit), [nearest])
 
 
 class TestOffline:
@@ -467,6 +493,46 @@ class TestSending:
         assert not server.posts()
         now += 3600.0
         assert device.send() == 1
+
+    @pytest.mark.parametrize("late", [0.0, 5.0])
+    def test_a_late_reward_counts_as_missing_and_waits_for_send(
+        self, late: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now, drawn = 1e9, []
+        monkeypatch.setattr("time.time", lambda: now)
+        real = pending._drawn
+
+        def watched(*given: Any) -> Any:
+            drawn.append(given[-1])
+            return real(*given)
+
+        monkeypatch.setattr(pending, "_drawn", watched)
+        server = Server()
+        device = device_of(server, tmp_path, reward_seconds=100.0, hold_seconds=100.0, missing=0.25)
+        choice = device.act(PERSON)
+        now += 100.0 + late
+        assert device.report(choice.id, 1.0)
+        assert (server.posts(), drawn) == ([], [0.25])
+        assert device.send() == 1
+
+    def test_held_reports_leave_in_the_order_of_actions(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Not of rewards."""
+        now = 1e9
+        monkeypatch.setattr("time.time", lambda: now)
+        server = Server(visits=2)
+        device = device_of(server, tmp_path, reward_seconds=100.0, hold_seconds=100.0)
+        choices = []
+        for _ in range(2):
+            choices.append(device.act(PERSON))
+            now += 1.0
+        for choice in reversed(choices):
+            device.report(choice.id, 1.0)
+        now += 100.0
+        assert device.send() == 2
+        bodies = [row.body for row in device.ledger()]
+        assert server.posts() == bodies[::-1]
 
     def test_a_report_of_no_reward_where_none_came(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

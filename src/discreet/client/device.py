@@ -12,10 +12,12 @@ private when it leaves.
 **What the service learns beside the reports.** Whether a person reports is decided when they act,
 before their context is looked at, by what they reported before and what they allow. An action whose
 reward does not come in time is reported too, with the reward `missing`, because silence would say
-that none came. The bytes of a report are a function of the report. What is left is time: unless
-`hold_seconds` is as long as `reward_seconds`, a report says that its reward was known by the time
-it was sent. Policies are fetched by `refresh`, which belongs on a schedule that has nothing to do
-with the person; `act` fetches one only where there is none.
+that none came. A context that the policy does not allow counts as the nearest one that it does. The
+bytes of a report are a function of the report. What is left is time: unless `hold_seconds` is as
+long as `reward_seconds`, a report says that its reward was known by the time it was sent. Under
+hold reports leave in `send` alone, in the order of their actions. Policies are fetched by
+`refresh`, which belongs on a schedule that has nothing to do with the person; `act` fetches one
+only where there is none.
 
 **Auxiliary sources.** `Device(.., source="clinic")` is of a person elsewhere, for whom somebody
 else chose. Their policy chooses nothing, and costs what the source's terms say:
@@ -84,9 +86,10 @@ class _Device(Party):
         agreed: the SHA-256 of the terms that the person agreed to, where the app knows it; else
             `agree` says so.
         default_arm: what is given while there is no policy; None for what the study says.
-        reward_seconds: so long a reward is waited for.
+        reward_seconds: the time after an action within which its reward counts.
         missing: the reward that counts where none came in time; NaN for the middle of the bounds.
-        hold_seconds: no report leaves earlier than so long after its action.
+        hold_seconds: the least time between an action and its report. Above 0 reports leave in
+            `send` alone.
         source: of which auxiliary source the person is; None where the study chooses for them.
         options: as of `Party`: `patience`, `transport`, `allow_http`.
     """
@@ -113,10 +116,14 @@ class _Device(Party):
         self._stream = "/".join((study, *self._where))
         self.default_arm = default_arm
         self._file = PersonFile(store)
-        self._pending = Pending(self._file, self.url, self._stream)
+        self._pending = Pending(
+            self._file,
+            self.url,
+            self._stream,
+            positive_number(reward_seconds, "reward_seconds"),
+            _reward(missing),
+        )
         self._agreed = agreed
-        self._reward_seconds = positive_number(reward_seconds, "reward_seconds")
-        self._missing = _reward(missing)
         self._hold_seconds = number_from(hold_seconds, "hold_seconds", 0.0)
 
     # What the person says and sees.
@@ -177,11 +184,12 @@ class _Device(Party):
         report would be beyond what the person agreed to or allows, and for the default arm.
 
         Args:
-            context: values by column, or in order; it stays in the person's file.
+            context: values by column, or in order; it stays in the person's file. A value outside
+                its bounds counts as the nearest one within, and one that is missing as the middle.
 
         Raises:
-            InvalidInput: before anything is agreed to, for a context outside the domain, and for
-                the first policy on other terms.
+            InvalidInput: before anything is agreed to, for a context of another shape, and for the
+                first policy on other terms.
             Unreachable: with no policy, no service, and no default arm.
         """
         self._check_source(False)
@@ -218,12 +226,15 @@ class _Device(Party):
 
     @Conversation
     def report(self, identity: str | None, reward: float) -> Talk[bool]:
-        """Tell what followed from a choice: its report is drawn and kept, and sent if it is due and
-        the service is there. Else `send` sends it.
+        """Report what followed from a choice.
+
+        The report is drawn and kept, and sent if the service can be reached; else, and always with
+        `hold_seconds`, `send` sends it.
 
         Args:
             identity: of the choice; None for one that nothing is reported of.
-            reward: NaN where it is not known. One outside its bounds counts as the nearest within.
+            reward: NaN where it is not known. One outside its bounds counts as the nearest within,
+                and one that comes after `reward_seconds` as `missing`.
 
         Returns:
             Whether there is a report; the same again for the same choice, whatever the reward.
@@ -234,8 +245,10 @@ class _Device(Party):
         number = _reward(reward)
         if identity is None or not self._pending.draw(identity, number):
             return False
-        with suppress(Unreachable):
-            yield from self._send(AT_ONCE, again=False)
+        # Under hold the time of a report must not follow from that of its reward.
+        if self._hold_seconds == 0.0:
+            with suppress(Unreachable):
+                yield from self._send(AT_ONCE, again=False)
         return True
 
     @Conversation
@@ -251,7 +264,7 @@ class _Device(Party):
         Raises:
             Unreachable: where something that is due waits still.
         """
-        self._pending.lapse(self._reward_seconds, self._missing)
+        self._pending.lapse()
         return (yield from self._send(self.patience, again))
 
     # Terms and policies.

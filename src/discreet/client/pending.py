@@ -47,11 +47,21 @@ class Pending:
     Args:
         file: of the person.
         service, study: to whom it goes.
+        reward_seconds: the time after its action within which a reward counts.
+        missing: the reward that counts where none came by then.
     """
 
-    def __init__(self, file: PersonFile, service: str, study: str) -> None:
+    def __init__(
+        self,
+        file: PersonFile,
+        service: str,
+        study: str,
+        reward_seconds: float,
+        missing: float,
+    ) -> None:
         self._file = file
         self._place = service, study
+        self._reward_seconds, self._missing = reward_seconds, missing
 
     def policy(self, digest: str | None) -> Offer | None:
         """A policy that is kept; None where it is not."""
@@ -68,8 +78,10 @@ class Pending:
         with self._file.changing() as state:
             # Before the context is looked at: whether somebody reports must not depend on it.
             identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
-            chosen = policy.act(people, np.random.default_rng(), agreement.terms)
-            actions, propensities = chosen
+            # A refusal would be silence, which tells something about the context.
+            actions, propensities = policy.act(
+                people, np.random.default_rng(), agreement.terms, nearest=True
+            )
             if identity is not None:
                 _keep(state, identity, facts, people, encode(actions), hold_seconds)
         return Choice.made(identity, policy, actions, float(propensities[0]))
@@ -89,7 +101,7 @@ class Pending:
         return identity
 
     def draw(self, identity: str, reward: float) -> bool:
-        """Draw the report of an action, unless that was ever begun.
+        """Draw the report of an action, unless that was ever begun; a late reward counts as none.
 
         Returns:
             Whether there is a report now.
@@ -111,7 +123,8 @@ class Pending:
                 others = self._others(state, row)
             policy = self.policy(row["policy"])
             assert policy is not None
-            report = _drawn(policy, terms, others, row, reward)
+            given = self._missing if self._late(row["made"]) else reward
+            report = _drawn(policy, terms, others, row, given)
             with self._file.changing() as state:
                 marked = self._row(state, identity)
                 if marked is None or marked["drawing"] != mark:
@@ -120,19 +133,23 @@ class Pending:
                 self._settle(state, row, report.policy_version, body)
         return True
 
-    def lapse(self, seconds: float, reward: float) -> None:
-        """Report actions whose reward did not come for so long, so that silence says nothing."""
-        now = time.time()
+    def lapse(self) -> None:
+        """Report actions whose reward did not come in time, so that silence says nothing."""
         for row in self._rows("SELECT id, made FROM pending WHERE service = ? AND study = ?"):
-            # Either way, so that a clock that was far ahead keeps nobody's context forever.
-            if abs(now - row["made"]) >= seconds:
-                self.draw(row["id"], reward)
+            if self._late(row["made"]):
+                self.draw(row["id"], self._missing)
+
+    def _late(self, made: float) -> bool:
+        """Whether rewards of an action no longer count."""
+        # Either way, so that a clock that was far ahead keeps nobody's context forever.
+        return abs(time.time() - made) >= self._reward_seconds
 
     def reports(self, states: Sequence[State]) -> list[Any]:
-        """Reports in one of these states, in order: `number`, `body`, `due`."""
+        """Reports in one of these states, in the order in which they are due: `number`, `body`,
+        `due`. Their numbers are in the order of rewards, which must not show under hold."""
         wanted = (
             "SELECT number, body, due, state FROM ledger WHERE service = ? AND study = ? "
-            "ORDER BY number"
+            "ORDER BY due, id"
         )
         return [row for row in self._rows(wanted) if row["state"] in states]
 

@@ -216,7 +216,12 @@ class Policy(Offer, Generic[H]):
         return names[arms]
 
     def act(
-        self, contexts: Any, rng: np.random.Generator, terms: Terms | None = None
+        self,
+        contexts: Any,
+        rng: np.random.Generator,
+        terms: Terms | None = None,
+        *,
+        nearest: bool = False,
     ) -> tuple[Actions, FloatArray]:
         """Choose an action for each person.
 
@@ -227,6 +232,8 @@ class Policy(Offer, Generic[H]):
             rng: draws the tickets; it needs no secrecy.
             terms: what the person's side agreed to; a policy on other terms is refused before
                 `contexts` is looked at.
+            nearest: whether a value that the policy does not allow counts as the nearest one that
+                it does, as in a private report, instead of being refused.
 
         Returns:
             The actions, and the (n,) probabilities with which they were chosen.
@@ -236,7 +243,7 @@ class Policy(Offer, Generic[H]):
         """
         if terms is not None:
             terms.check(self)
-        people = self._read(contexts)
+        people = self._nearest(contexts) if nearest else self._read(contexts)
         if not isinstance(rng, np.random.Generator):
             raise InvalidInput(f"rng was {type(rng).__name__}; pass numpy.random.default_rng().")
         tickets = rng.integers(TICKETS, size=len(people), dtype=np.uint64)

@@ -146,11 +146,13 @@ class NoisyContextPolicy(CellPolicy):
         rng: np.random.Generator,
         terms: Terms | None = None,
         noise: NoiseSource | None = None,
+        *,
+        nearest: bool = False,
     ) -> tuple[ShownActions, FloatArray]:
         """As `Policy.act`.
 
         Args:
-            contexts, rng, terms: as there.
+            contexts, rng, terms, nearest: as there.
             noise: draws what the server is shown; the same as in `report`. Without `terms`, in
                 simulations, it may be left out, and is then made from `rng`.
         """
@@ -161,8 +163,8 @@ class NoisyContextPolicy(CellPolicy):
             )
         if noise is not None:
             check_reporting(self, noise, terms)
-        plain, _ = super().act(contexts, rng, terms)
-        unit = self._read(contexts)
+        plain, _ = super().act(contexts, rng, terms, nearest=nearest)
+        unit = self._nearest(contexts) if nearest else self._read(contexts)
         noise = noise or SimulatedNoise(int(rng.integers(TICKETS)))
         places = self.grid.places(unit)
         cut = [place for place, count in enumerate(self.grid.parts) if count > 1]
