@@ -5,6 +5,8 @@
     python benchmarks/planning.py --jobs 2 --out plans.jsonl     the whole; a night
     python benchmarks/planning.py --show plans.jsonl             what an earlier one measured
     python benchmarks/planning.py --time --jobs 2                from a CSV to a recommendation
+    python benchmarks/planning.py --verdicts 60                  wrong yes and no, 60 tables
+    python benchmarks/planning.py --verdicts 6 --quick           a tenth of that
 
 Each problem gets a plan, as `discreet.plan` makes it, at one epsilon and without privacy, in which
 learners race. Three things are asked of it:
@@ -21,6 +23,11 @@ The truth is another plan with another seed, more replicates and twice as many p
 --middle as many), of the learners that the plan named. It has an error of its own: `+-` is half of
 its 95% interval of the loss at the end, and a plan whose interval is as narrow misses more of such
 truths than 5%.
+
+`--verdicts` plans random tables (two to four arms, a rule of random strength or none) and compares
+each yes and no with the verdict of 100 replicates with another seed: whether choosing by person
+gains anything, and whether each of two epsilons loses at most a fifth. Where 100 replicates
+cannot tell either, a yes or no is "unknown".
 
 | column            | meaning                                                             |
 |-------------------|---------------------------------------------------------------------|
@@ -49,6 +56,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import betaincinv
 
 import discreet
 from discreet.experiments import ORACLE, Seed, Setting, run_trials, simulate
@@ -349,6 +357,91 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+# Verdicts of tables whose truth is known.
+
+_BAR = 0.2
+_TRIED = (2.0, 8.0)
+
+
+def random_study(number: int, learner: str) -> Study:
+    """A study of a table whose size, arms and rule are random; a quarter have no rule."""
+    rng = np.random.default_rng([number, 29])
+    people = int(rng.choice([200, 400, 800]))
+    arms, width = int(rng.integers(2, 5)), int(rng.integers(2, 10))
+    strength = 0.0 if rng.random() < 0.25 else float(rng.uniform(0.1, 1.0))
+    place = rng.integers(0, width, people)
+    right = rng.permutation(width)[place] * arms // width
+    label = np.where(rng.random(people) < strength, right, rng.integers(0, arms, people))
+    classes = [f"arm {each}" for each in range(arms)]
+    table = pd.DataFrame({"x": place, "z": rng.random(people).round(2), "y": label})
+    return Study.from_dict(
+        {
+            "name": f"table {number}",
+            "rounds": people,
+            "seed": 7000 + number,
+            "problem": {
+                "name": "table",
+                "path": "people.csv",
+                "label": {"column": "y", "classes": classes},
+                "columns": [
+                    {"name": "x", "lower": 0, "upper": width - 1},
+                    {"name": "z", "lower": 0, "upper": 1},
+                ],
+            },
+            "learners": [{"name": learner, "epsilon": 1.0, "non_private": True}],
+        },
+        tables={"people.csv": table.assign(y=[classes[each] for each in label])},
+    )
+
+
+def verdicts_of(
+    study: Study, replicates: int, jobs: int, seconds: float | None = None
+) -> dict[str, str]:
+    """The words of a plan, by what they are about."""
+    plan = discreet.plan(
+        study, epsilons=_TRIED, lose_at_most=_BAR, replicates=replicates, jobs=jobs, seconds=seconds
+    )
+    words = {f"epsilon {epsilon:g}": told.word for epsilon, told in plan.verdicts.items()}
+    return {"gain": plan.gains.word, **words}
+
+
+def compare_verdicts(tables: int, learner: str, size: Size, jobs: int) -> None:
+    """Count wrong yes, wrong no and cannot tell yet over random tables."""
+    counts: dict[str, int] = {}
+    wrong_tables = 0
+    for number in range(tables):
+        study = random_study(number, learner)
+        told = verdicts_of(study, size.replicates, jobs)
+        other = replace(study, seed=study.seed + _APART)
+        truth = verdicts_of(other, size.truth, jobs)
+        found = {about: _judged(word, truth.get(about)) for about, word in told.items()}
+        wrong_tables += any(each.startswith("wrong") for each in found.values())
+        for each in found.values():
+            counts[each] = counts.get(each, 0) + 1
+        shown = ", ".join(
+            f"{about}: {told[about]} ({truth.get(about, 'no gain')})" for about in told
+        )
+        print(f"{study.name:9} {study.rounds:5} people  {shown}", file=sys.stderr, flush=True)
+    for name, count in sorted(counts.items()):
+        print(f"{name:20} {count:4} of {sum(counts.values())}")
+    share = wrong_tables / tables
+    most = float(betaincinv(wrong_tables + 1, max(tables - wrong_tables, 1e-9), 0.95))
+    error = math.sqrt(share * (1.0 - share) / tables)
+    print(
+        f"tables with a wrong yes or no: {wrong_tables} of {tables}, {share:.1%} +- {error:.1%} "
+        f"(standard error; at most {most:.1%} with 95% confidence; asked: 5%)"
+    )
+
+
+def _judged(word: str, truth: str | None) -> str:
+    """What a word is beside the truth; None where there is no gain of which to lose a share."""
+    if word == "cannot tell yet":
+        return word
+    if truth == "cannot tell yet":
+        return f"unknown {word}"
+    return f"right {word}" if word == truth else f"wrong {word}"
+
+
 # The way from a table to a recommendation.
 
 _BOUNDS = {
@@ -436,11 +529,19 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, help="FILE.jsonl, which grows by a row a problem")
     parser.add_argument("--show", type=Path, help="a file of rows that is to be shown again")
+    parser.add_argument(
+        "--verdicts", type=int, metavar="TABLES", help="yes and no of random tables"
+    )
+    parser.add_argument("--learner", default="partition", help="of --verdicts")
     parser.add_argument("--time", action="store_true", help="from a CSV to a recommendation")
     parser.add_argument("--people", type=int, default=50_000, help="in the table of --time")
     given = parser.parse_args()
     if given.time:
         time_commands(given.people, given.seed, given.jobs)
+        return
+    if given.verdicts:
+        size = Size(truth=40) if given.quick else Size(truth=100)
+        compare_verdicts(given.verdicts, given.learner, size, given.jobs)
         return
     if given.show:
         show(read_rows(given.show))

@@ -52,10 +52,13 @@ PLANNED = (
     "loss",
     "loss_low",
     "loss_high",
+    "lose_at_most",
+    "verdict",
 )
 """Keys of the records of a plan: what was simulated (epsilon null for none), the metric for each
 person, the gain over one choice for everyone (more is better), and the share of the gain without
-privacy that is lost, each with the ends of its 95% interval."""
+privacy that is lost, each with the ends of its 95% interval; with all people, whether the loss is
+at most what may be lost: yes, no or cannot tell yet."""
 
 
 @dataclass(frozen=True)

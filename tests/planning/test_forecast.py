@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.planning.facts import student
+from discreet.planning.facts import FEWEST, ratio, student, verdict
 from discreet.planning.forecast import Forecast
 from discreet.records import PLANNED
 from discreet.validation import InvalidInput
@@ -135,9 +135,75 @@ def test_the_advice_is_the_smallest_epsilon_that_clearly_loses_little() -> None:
 
 def test_an_epsilon_below_one_that_fails_is_not_recommended() -> None:
     """Chance put a small epsilon ahead of a larger one, which fails."""
-    good, poor = np.tile(growing(0.05, 0.5), (4, 1)), np.tile(growing(5.0, POWER), (4, 1))
+    good, poor = np.tile(growing(0.05, 0.5), (6, 1)), np.tile(growing(5.0, POWER), (6, 1))
     plan = forecast({1.0: good, 2.0: poor, 4.0: good}, good)
     assert plan.advice().epsilon == 4.0
+
+
+def test_the_interval_of_a_loss_agrees_with_students_test_of_the_difference() -> None:
+    """Fieller's interval holds the shares that the paired test does not reject."""
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        whole = 1.0 + 0.3 * rng.standard_normal(7)
+        part = 0.8 * whole + 0.2 * rng.standard_normal(7)
+        shares = ratio(part, whole)
+        for end in (shares.low, shares.high):
+            off = student(part - end * whole)
+            assert min(abs(off.low), abs(off.high)) < 1e-9
+        for share in (0.5, 0.8, 1.1):
+            off = student(part - share * whole)
+            assert (shares.low <= share <= shares.high) == (off.low <= 0.0 <= off.high)
+    unclear = ratio(np.ones(3), np.array([-1.0, 1.0, 3.0]))
+    assert (unclear.low, unclear.high) == (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize("people", [HORIZONS[-1], 2 * HORIZONS[-1]])
+def test_verdicts_err_as_rarely_as_is_written(people: int) -> None:
+    """Of 400 plans whose losses are at the bar: above it at epsilon 1, below it at 2 and 4."""
+    bar, wrong, decided = 0.2, 0, 0
+    true = {1.0: 0.799, 2.0: 0.801, 4.0: 0.801}
+    for seed in range(400):
+        free = drawn(np.full(5, 0.3), 8, 0.05, 10 * seed)
+        private = {
+            epsilon: kept * free + drawn(np.zeros(5), 8, 0.02, 10 * seed + place)
+            for place, (epsilon, kept) in enumerate(true.items(), start=1)
+        }
+        plan = forecast(private, free, wished=people, lose_at_most=bar)
+        words = [each.word for each in plan.verdicts.values()]
+        wrong += words[0] == "yes" or "no" in words[1:]
+        decided += set(words) != {"cannot tell yet"}
+    if people > HORIZONS[-1]:
+        assert decided == 0, "no verdict without a simulation"
+    else:
+        assert 0 < wrong <= 33  # 5% of 400 and three standard errors
+
+
+def test_a_verdict_takes_six_replicates() -> None:
+    """Three that agree by chance are no verdict, whatever their interval."""
+    clear = np.array([0.050, 0.051, 0.049])
+    assert verdict(clear).word == verdict(-clear).word == "cannot tell yet"
+    assert verdict(clear).replicates == FEWEST == 6
+    assert verdict(np.tile(clear, 2)).word == "yes"
+    assert verdict(-np.tile(clear, 2)).word == "no"
+    assert verdict(np.zeros(6)).word == "no"
+    wide = drawn(np.array([0.02]), 8, 0.1, 2)[:, 0]
+    needed = verdict(wide).replicates
+    assert needed is not None
+    assert needed > 8
+    assert verdict(np.array([-1.0, 1.0] * 4)).replicates is None
+    plan = known(3)
+    assert {each.word for each in plan.verdicts.values()} == {"cannot tell yet"}
+    assert plan.advice().epsilon is None
+
+
+def test_tables_prose_and_verdicts_agree() -> None:
+    plan = replace(known(8, 0.004), lose_at_most=0.3)
+    for epsilon, told in plan.verdicts.items():
+        loss = plan.loss_for(epsilon, plan.people)
+        side = "yes" if loss.high < 0.3 else "no" if loss.low > 0.3 else "cannot tell yet"
+        assert told.word == side
+        row = plan.frame[(plan.frame["epsilon"] == epsilon) & (plan.frame["people"] == plan.people)]
+        assert row["verdict"].item() == side
 
 
 def test_without_a_gain_there_is_nothing_to_keep() -> None:

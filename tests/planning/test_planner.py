@@ -4,6 +4,7 @@ data."""
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -134,19 +135,43 @@ def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
     assert plan.private[0].learner == winner.setting.learner
 
 
-def test_a_limit_on_time_makes_the_plan_smaller_and_says_so(tmp_path: Path) -> None:
+def test_a_limit_that_cannot_be_kept_is_announced_and_decides_nothing(tmp_path: Path) -> None:
     path = write_study(tmp_path, SMOOTH, 1600)
-    plan = planned(path, seconds=0.01, replicates=5)
+    with pytest.warns(UserWarning, match="limit on time will not be kept: the smallest plan takes"):
+        plan = planned(path, seconds=0.01, replicates=5)
     assert len(plan.horizons) >= 3
     assert plan.people < 1600
     assert (plan.epsilons[0], plan.epsilons[-1]) == (0.5, 8.0)
     assert len(plan.epsilons) == 3
-    assert plan.replicates == 3
+    assert plan.replicates == 1
     told = " ".join(plan.left_out)
-    assert "epsilon = 1 and 4: too much for the limit of 0.01 s." in told
+    assert "epsilon = 1 and 4: too much for the limit on time." in told
     assert "1,600 people: too much" in told
-    assert "the smallest plan that says something took" in told
-    assert "replicates 4 to 5" in told
+    assert "replicates 2 to 5" in told
+    assert plan.gains.word == "cannot tell yet"
+
+
+def test_unfinished_replicates_are_dropped_when_time_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tries promise nothing of what runs take: from the second replicate on a second each."""
+
+    def keep(self: Results, ran: Any) -> None:
+        kept(self, ran)
+        late.append(ran)
+
+    late: list[Any] = []
+    kept = Results._keep
+    monkeypatch.setattr(Results, "_keep", keep)
+    monkeypatch.setattr(Results, "total", lambda self, runs: 0.0)
+    monkeypatch.setattr(Clock, "elapsed", property(lambda self: float(len(late))))
+    path = write_study(tmp_path, SMOOTH, 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan = planned(path, seconds=30.0, replicates=9, epsilons=(4.0,))
+    assert 2 <= plan.replicates < 9
+    assert len(late) == 31, "the limit, and the run that passed it"
+    assert np.isfinite(plan.frame["gain"]).all()
 
 
 def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
@@ -158,13 +183,14 @@ def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
     monkeypatch.setattr(Results, "late", False, raising=False)
     carry_out = Results.carry_out
 
-    def slower(self: Results, *arguments: Any) -> None:
-        carry_out(self, *arguments)
+    def slower(self: Results, *arguments: Any) -> bool:
+        done = carry_out(self, *arguments)
         self.late = True  # type: ignore[attr-defined]
+        return done
 
     monkeypatch.setattr(Results, "carry_out", slower)
     path = write_study(tmp_path, SMOOTH, 320)
-    plan = planned(path, seconds=100.0, replicates=3, epsilons=(2.0, 4.0, 8.0))
+    plan = planned(path, seconds=250.0, replicates=6, epsilons=(2.0, 4.0, 8.0))
     assert plan.people == 320
     assert plan.horizons == (20, 80, 320)
     assert plan.replicates >= 3
@@ -176,13 +202,16 @@ def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
 def test_one_run_stands_for_all_horizons_before_there_are_fewer_people(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each run takes a second: 5 epsilons and no privacy at 5 horizons, in 3 replicates, are 90 of
-    them, 3 epsilons at 3 horizons 36, 5 epsilons at the last one 18, and 3 epsilons there 12."""
+    """Each run of a learner takes a second: 5 epsilons and no privacy at 5 horizons, in 6
+    replicates, are 180 of them, 3 epsilons at 3 horizons 72, 5 epsilons at the last one 36, and 3
+    epsilons there 24."""
     monkeypatch.setattr(discreet.planning.planner, "depends_on_horizon", lambda *_: True)
     monkeypatch.setattr(Clock, "elapsed", 0.0)
-    monkeypatch.setattr(Results, "expected", lambda self, run: 1.0)
+    monkeypatch.setattr(
+        Results, "expected", lambda self, run: float(run.setting.learner == "partition")
+    )
     path = write_study(tmp_path, SMOOTH, 320)
-    every, three = planned(path, seconds=35.0, replicates=3), planned(path, seconds=17.0)
+    every, three = planned(path, seconds=70.0, replicates=3), planned(path, seconds=35.0)
     assert every.epsilons == (0.5, 1.0, 2.0, 4.0, 8.0)
     assert three.epsilons == (0.5, 2.0, 8.0)
     for plan in (every, three):
@@ -231,7 +260,8 @@ def test_another_table_stands_in_and_the_own_one_is_not_read(tmp_path: Path) -> 
     assert plan.people == 150
     assert plan.wished == 300
     assert any("more than 150 people" in text for text in plan.left_out)
-    assert plan.advice().people == 300  # extrapolated
+    assert plan.advice().people == 150
+    assert plan.advice().verdict.open, "there is no verdict about people who were not simulated"
     assert plan.loss_for(8.0, 300).simulated == -math.inf
 
 

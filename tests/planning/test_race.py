@@ -32,15 +32,18 @@ class Drawn(Results):
         self.means, self.spread = means, spread
         self.done: list[Run] = []
 
-    def carry_out(self, runs: Sequence[Run], done: Callable[[Ran], None] | None = None) -> None:
+    def carry_out(
+        self, runs: Sequence[Run], done: Callable[[Ran], None] | None = None, *_: object
+    ) -> bool:
         for run in runs:
-            if self._has(run):
+            if self.has(run):
                 continue
             crowd = np.random.default_rng([self.seed, run.replicate]).standard_normal()
             own = np.random.default_rng([self.seed, run.replicate, *map(ord, run.setting.label)])
             worth = self.means[run.setting.label] + crowd + self.spread * own.standard_normal()
             self.done.append(run)
             self._keep(Ran(run, np.array([worth]), 1.0, None))
+        return True
 
 
 def group(*names: str) -> tuple[Setting, ...]:

@@ -89,10 +89,10 @@ def test_after_a_plan() -> None:
     said = after_plan(made, made.recommendation)
     assert f"epsilon = {made.recommendation.epsilon:g}" in said[0].text
     assert [step.command.split()[1:2] for step in said] == [[], ["run"], ["audit"]]
-    nothing = flat()
-    assert (
-        nothing.recommendation.sentences[1] == after_plan(nothing, nothing.recommendation)[0].text
-    )
+    unclear = replace(flat(), path=Path("/somewhere/calls.toml"))
+    (only,) = after_plan(unclear, unclear.recommendation)
+    assert only.text.startswith("Decide nothing yet. About 111 replicates")
+    assert only.command == "discreet plan calls.toml --replicates 111 --seconds 0"
 
 
 def test_after_an_audit() -> None:

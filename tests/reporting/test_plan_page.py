@@ -51,8 +51,8 @@ def test_the_page_needs_nothing_else_and_answers_in_order(made: Plan, tmp_path: 
 
 def test_the_page_of_a_plan_without_a_gain() -> None:
     words = words_of(render_plan(flat()))
-    assert "There is nothing to plan for" in words
-    assert "There is no gain to keep" in words
+    assert "Cannot tell yet: whether choosing by person gains anything" in words
+    assert "No gain is clear even without privacy" in words
     assert "it is not a recommendation" in words
 
 
@@ -81,7 +81,7 @@ def test_a_notebook_shows_words_and_numbers(made: Plan) -> None:
     html = made._repr_html_()
     assert "&lt;b&gt;Whom" in html
     assert "<table" in html
-    assert repr(made).startswith("<Plan of 'made': With 4,000 people")
+    assert repr(made).startswith("<Plan of 'made': No: with 4,000 people")
 
 
 def test_a_folder_that_is_not_there_is_refused(made: Plan, tmp_path: Path) -> None:

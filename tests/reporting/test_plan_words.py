@@ -39,7 +39,8 @@ def plan(**facts: Any) -> Plan:
 
 def flat() -> Plan:
     nothing = drawn(np.zeros(5), 6, 0.01, 1)
-    made: Plan = forecast({1.0: drawn(np.full(5, -0.02), 6, 0.01, 2)}, nothing, Plan)
+    private = {1.0: drawn(np.full(5, -0.02), 6, 0.01, 2)}
+    made: Plan = forecast(private, nothing, Plan, seconds_each=1.0)
     return made
 
 
@@ -52,10 +53,11 @@ def test_a_recommendation_has_three_sentences() -> None:
     told = made.recommendation
     assert told.epsilon == 4.0
     assert told.learner == "partition"
+    assert told.word == "yes"
     first, second, third = told.sentences
-    assert first.startswith("With 4,000 people, use partition at epsilon = 4, the smallest")
-    assert "at most 30%" in first
+    assert first.startswith("Yes: with 4,000 people, partition at epsilon = 4 loses at most 30%")
     assert "95% interval" in first
+    assert "smallest epsilon tried" in first
     assert "less regret" in second
     assert "than under one choice for everyone" in second
     assert "more regret" in second
@@ -65,8 +67,8 @@ def test_a_recommendation_has_three_sentences() -> None:
 
 def test_where_no_epsilon_keeps_enough_it_says_how_many_people_it_would_take() -> None:
     told = plan(lose_at_most=0.05).recommendation
-    assert told.epsilon is None
-    assert "no epsilon that was tried clearly loses at most 5%" in told.sentences[0]
+    assert (told.word, told.epsilon) == ("no", None)
+    assert told.sentences[0].startswith("No: with 4,000 people, no epsilon that was tried loses at")
     assert "epsilon = 4 loses least" in told.sentences[0]
     assert "more than 16,000 people" in told.sentences[0]
 
@@ -74,24 +76,38 @@ def test_where_no_epsilon_keeps_enough_it_says_how_many_people_it_would_take() -
 def test_what_beats_one_choice_from_the_first_people_on() -> None:
     gain = {4.0: drawn(np.full(5, 0.1), 6, 0.001, 1)}
     made: Plan = forecast(gain, drawn(np.full(5, 0.2), 6, 0.001, 2), Plan)
-    assert "It beats one choice for everyone with 250 people already" in made.recommendation.text
+    assert "It takes at most 250 people until it beats one choice" in made.recommendation.text
+
+
+def test_what_cannot_be_told_says_what_it_would_take() -> None:
+    told = flat().recommendation
+    assert (told.word, told.epsilon, told.learner) == ("cannot tell yet", None, None)
+    assert told.sentences[0].startswith("Cannot tell yet: whether choosing by person gains")
+    assert "About 111 replicates would tell, in about 2 min" in told.sentences[1]
+    close = plan(lose_at_most=0.207).recommendation
+    assert close.word == "cannot tell yet"
+    assert "replicates would tell" in close.text or "too close to call" in close.text
 
 
 def test_without_a_gain_nothing_is_recommended() -> None:
-    told = flat().recommendation
-    assert told.epsilon is None
-    assert told.learner is None
-    assert "There is nothing to plan for" in told.sentences[0]
+    nothing = drawn(np.full(5, -0.02), 6, 0.001, 1)
+    made: Plan = forecast({1.0: nothing}, nothing, Plan)
+    told = made.recommendation
+    assert (told.word, told.epsilon, told.learner) == ("no", None, None)
+    assert "gains nothing over one choice for everyone" in told.sentences[0]
     assert "Keep to one choice for everyone" in told.sentences[1]
 
 
-def test_more_people_than_were_simulated() -> None:
+def test_fewer_people_than_expected_give_no_verdict() -> None:
     first, second, _ = plan(lose_at_most=0.3, wished=8000).recommendation.sentences
-    assert first.startswith("With 8,000 people")
+    assert first.startswith("Cannot tell yet")
+    assert "With 4,000 people (of 8,000 expected)" in first
+    assert "with 8,000 people it would lose" in first
     assert "extrapolated" in first
     assert "of the 4,000 simulated" in second
     first, _, _ = plan(lose_at_most=0.3, wished=900_000).recommendation.sentences
-    assert first.startswith("With 16,000 people (of 900,000 expected; about more nothing")
+    assert "extrapolated" not in first
+    assert "with all 900,000 people would tell" in first
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -89,6 +91,7 @@ def plan(
 
     Of --people, --lose-at-most and --epsilon give any two, and the plan answers with the third.
     """
+    started = monotonic()
     from discreet.planning.planner import REPLICATES, SECONDS, Wish
     from discreet.planning.source import study_for
     from discreet.planning.stage import EPSILONS
@@ -132,7 +135,8 @@ def plan(
                 learners=names,
                 trust_model=trust_model,
                 replicates=replicates or REPLICATES,
-                seconds=limit,
+                # What was imported and read counts too.
+                seconds=limit and max(limit - (monotonic() - started), 0.1),
                 jobs=jobs or cores(),
                 table=table,
                 synthetic=synthetic,
@@ -197,7 +201,9 @@ def _shown() -> Iterator[Told]:
         even=True,
     )
     steps: list[str] = []
-    with bar:
+    with bar, warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: err.say(str(message))
         task = bar.add_task("Reading", total=None)
 
         def told(step: str, done: int, total: int) -> None:

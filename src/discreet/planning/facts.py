@@ -8,14 +8,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from scipy.special import stdtrit
+
 from discreet.experiments import Setting
-from discreet.experiments.means import half_width, mean_and_error
+from discreet.experiments.means import CONFIDENCE, half_width, mean_and_error
 from discreet.privacy import Guarantee
 from discreet.validation import FloatArray
 
+FEWEST = 6
+"""Replicates below which no verdict is given: even if all of 5 agreed, the sign test would have a
+one-sided p-value of 1/32, above the 2.5% of a verdict."""
+_MOST = 1000  # replicates that a plan may be advised to take
+_POWER = 0.8  # with which that number decides, if mean and spread are as estimated
+
+Word = Literal["yes", "no", "cannot tell yet"]
 Kind = Literal["private", "none", "reference"]
 Asked = Literal["people", "epsilon", "loss"]
 
@@ -98,18 +109,73 @@ def student(values: FloatArray) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def ratio(part: FloatArray, whole: FloatArray) -> Interval:
+    """Mean of `part` (r,) over mean of `whole` (r,), with Fieller's 95% interval.
+
+    The interval holds all k for which Student's t does not reject mean(part - k whole) = 0, so it
+    agrees with `verdict` on that difference. It is unbounded where the mean of `whole` is not
+    clearly above 0, and NaN for a single replicate.
+
+    Source: E. C. Fieller, Some problems in interval estimation (1954).
+    """
+    count = len(whole)
+    p, w = float(part.mean()), float(whole.mean())
+    if count < 2:
+        return Interval(p / w, math.nan, math.nan)
+    (pp, pw), (_, ww) = np.cov(part, whole) * half_width(1.0, count) ** 2 / count
+    leading, middle = w * w - ww, p * w - pw
+    if w <= 0.0 or leading <= 0.0:
+        return Interval(p / w, -math.inf, math.inf)
+    root = math.sqrt(max(middle * middle - leading * (p * p - pp), 0.0))
+    return Interval(p / w, (middle - root) / leading, (middle + root) / leading)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether something holds, as far as the replicates tell.
+
+    Attributes:
+        word: yes, no, or cannot tell yet.
+        replicates: in all that would probably decide; None where more than 1,000 would be needed.
+    """
+
+    word: Word
+    replicates: int | None
+
+    @property
+    def open(self) -> bool:
+        """Whether it cannot be told yet."""
+        return self.word == "cannot tell yet"
+
+
+def verdict(values: FloatArray, bar: float = 0.0) -> Verdict:
+    """Whether the true mean of values (r,) is above a bar, by their 95% interval."""
+    count, seen = len(values), student(values)
+    if count >= FEWEST and seen.low > bar:
+        return Verdict("yes", count)
+    if count >= FEWEST and seen.high <= bar:
+        return Verdict("no", count)
+    counts = np.arange(max(count if count < FEWEST else count + 1, FEWEST), _MOST + 1)
+    _, error = mean_and_error(values)
+    spread = 0.0 if count < 2 else error * math.sqrt(count)
+    sure = stdtrit(counts - 1, 0.5 + 0.5 * CONFIDENCE) + stdtrit(counts - 1, _POWER)
+    enough = counts[spread * sure <= abs(seen.mean - bar) * np.sqrt(counts)]
+    return Verdict("cannot tell yet", int(enough[0]) if len(enough) else None)
+
+
 @dataclass(frozen=True)
 class Advice:
     """What a plan recommends.
 
     Attributes:
-        epsilon: the smallest one that clearly keeps the gain asked for, as all larger ones do; None
-            where none does.
-        best: the epsilon that keeps most, where none does.
+        verdict: whether some epsilon that was tried keeps the gain asked for.
+        epsilon: the smallest one that does, as all larger ones do; None unless the verdict is yes.
+        best: the epsilon that keeps most of those simulated.
         people: with how many people.
         lose_at_most: the share of the gain that may be lost.
     """
 
+    verdict: Verdict
     epsilon: float | None
     best: float
     people: int

@@ -26,6 +26,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,17 @@ from discreet.planning.curves import (
     resamples,
     steady_ceiling,
 )
-from discreet.planning.facts import Advice, Answer, Asked, Interval, PlanLine, student
+from discreet.planning.facts import (
+    Advice,
+    Answer,
+    Asked,
+    Interval,
+    PlanLine,
+    Verdict,
+    ratio,
+    student,
+    verdict,
+)
 from discreet.planning.odds import Explanation, explain
 from discreet.planning.race import Standing
 from discreet.problems.base import Problem
@@ -75,6 +86,8 @@ class Forecast:
         lose_at_most: the share of the gain that may be lost.
         seed: of everything that was drawn.
         seconds: that planning took.
+        seconds_each: that a replicate with all lines and all who are expected takes.
+        path: of the study file; None where there is none.
         question: which of the three was asked for, and the two that were given, if one was.
         along: whether learners that plan for their number of people are read along one run too.
     """
@@ -91,6 +104,8 @@ class Forecast:
     lose_at_most: float
     seed: int
     seconds: float
+    seconds_each: float = 0.0
+    path: Path | None = None
     question: tuple[Asked, float, float] | None = None
     along: bool = False
 
@@ -163,10 +178,50 @@ class Forecast:
 
     @cached_property
     def worthwhile(self) -> bool:
-        """Whether choosing by person gains anything without privacy, by more than chance."""
-        gained = self.gain(self.free)
-        scale = float(np.abs(self.free.worth).max())
-        return gained.mean > _ROUNDING * scale and (gained.low > 0.0 or self.replicates == 1)
+        """Whether the gain without privacy is clearly above 0, so that losses are shares of it."""
+        return self.gain(self.free).low > self._rounding
+
+    @property
+    def _rounding(self) -> float:
+        return _ROUNDING * float(np.abs(self.free.worth).max())
+
+    @cached_property
+    def gains(self) -> Verdict:
+        """Whether choosing by person gains anything without privacy, with all who are expected."""
+        return self._about_expected(verdict(self.free.gain[:, -1], self._rounding))
+
+    @cached_property
+    def verdicts(self) -> dict[float, Verdict]:
+        """Whether each epsilon loses at most what may be lost; empty unless there is a gain.
+
+        A yes is given from the largest epsilon downwards until the first that is no yes, a no from
+        the smallest upwards. As each test counts only if those before it passed, all of them
+        together err on either side with the probability of one, 2.5%.
+        """
+        if not self.worthwhile:
+            return {}
+        free = self.free.gain[:, -1]
+        kept = 1.0 - self.lose_at_most
+        told = {
+            line.setting.budget.epsilon: self._about_expected(
+                verdict(line.gain[:, -1] - kept * free, -self._rounding)
+            )
+            for line in self.private
+        }
+        for word, order in (("yes", reversed(self.epsilons)), ("no", iter(self.epsilons))):
+            first: Verdict | None = None
+            for epsilon in order:
+                if first is None and told[epsilon].word != word:
+                    first = told[epsilon]
+                elif first is not None and told[epsilon].word == word:
+                    told[epsilon] = Verdict("cannot tell yet", first.replicates)
+        return told
+
+    def _about_expected(self, found: Verdict) -> Verdict:
+        """A verdict about fewer people than expected is none about these."""
+        if self.people >= self.wished or found.open:
+            return found
+        return Verdict("cannot tell yet", found.replicates)
 
     @cached_property
     def _weights(self) -> FloatArray:
@@ -257,13 +312,23 @@ class Forecast:
         Raises:
             InvalidInput: for an epsilon or a number of people about which nothing can be said.
         """
-        places = self._place(epsilon)
+        place = self._place(epsilon)
         count = self._count(people)
+        if not self.worthwhile:
+            return Answer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
+        if count in self.horizons and place == int(place):
+            at = self.horizons.index(int(count))
+            free = self.free.gain[:, at]
+            if not free.mean() > self._rounding:
+                return Answer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
+            kept = ratio(self.private[int(place)].gain[:, at], free)
+            low, high = 1.0 - kept.high, 1.0 - kept.low
+            return Answer("loss", 1.0 - kept.mean, low, high, -math.inf, math.inf, math.inf)
         lost, least = (
-            1.0 - along(self.grid, self._between(rows, places), count)
+            1.0 - along(self.grid, self._between(rows, place), count)
             for rows in (self.kept, self.kept_at_best)
         )
-        if not self.worthwhile or math.isnan(lost[0]):
+        if math.isnan(lost[0]):
             return Answer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
         low, high = interval(_known(least[1:]), _known(lost[1:]))
         # Losses are never beyond what can be said, but may rest on a curve.
@@ -271,23 +336,22 @@ class Forecast:
         return Answer("loss", float(lost[0]), low, high, -math.inf, math.inf, simulated)
 
     def advice(self) -> Advice:
-        """The smallest epsilon that clearly keeps enough.
-
-        It is looked for from the largest epsilon downwards, as long as the interval of the loss
-        lies below what may be lost. As each test stands only if the one before it passed, all of
-        them together err with the probability of one.
-        """
-        people = min(self.wished, self.limit)
-        chosen, best, most = None, self.epsilons[-1], -math.inf
-        passing = self.worthwhile and people >= self.grid[0]
-        for epsilon in reversed(self.epsilons if people >= self.grid[0] else ()):
-            loss = self.loss_for(epsilon, people)
-            if loss.value is not None and 1.0 - loss.value > most:
-                best, most = epsilon, 1.0 - loss.value
-            passing = passing and loss.value is not None and loss.high <= self.lose_at_most
-            if passing:
-                chosen = epsilon
-        return Advice(chosen, best, people, self.lose_at_most)
+        """The smallest epsilon that keeps enough, as all larger ones do; see `verdicts`."""
+        losses = {}
+        if self.worthwhile:
+            losses = {each: self.loss_for(each, self.people).value for each in self.epsilons}
+        known = {each: loss for each, loss in losses.items() if loss is not None}
+        best = min(known, key=known.__getitem__, default=self.epsilons[-1])
+        fitting = [each for each, told in self.verdicts.items() if told.word == "yes"]
+        chosen = min(fitting, default=None)
+        if self.gains.word != "yes":
+            found = self.gains
+        elif chosen is not None:
+            found = self.verdicts[chosen]
+        else:
+            left = [told for told in (self.verdicts[best], *self.verdicts.values()) if told.open]
+            found = left[0] if left else self.verdicts[best]
+        return Advice(found, chosen, best, self.people, self.lose_at_most)
 
     @cached_property
     def explanations(self) -> dict[float, Explanation]:
@@ -333,11 +397,15 @@ class Forecast:
                     "loss": math.nan,
                     "loss_low": math.nan,
                     "loss_high": math.nan,
+                    "lose_at_most": self.lose_at_most,
+                    "verdict": None,
                 }
                 if line.kind == "private" and self.worthwhile:
                     lost = self.loss_for(budget.epsilon, people)
                     if lost.value is not None:
                         row |= {"loss": lost.value, "loss_low": lost.low, "loss_high": lost.high}
+                    if people == self.people:
+                        row["verdict"] = self.verdicts[budget.epsilon].word
                 yield row
 
     # What the answers share.

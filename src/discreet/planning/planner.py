@@ -3,20 +3,22 @@
 The order is that in which a plan can be cut short. Learners are first tried for moments: does what
 they do depend on the horizon, and how long do they take? Then they race (race.py), and the winners
 are measured, replicate by replicate, with all lines in each, so that whatever is finished can be
-compared. Where a limit on time does not allow for the fewest replicates, the plan is made smaller:
-first fewer horizons, then fewer epsilons, then one run for all horizons, then fewer people. What
-was left out is said.
+compared. Where a limit on time does not allow for the fewest replicates of a verdict, the plan is
+made smaller: first fewer horizons, then fewer epsilons, then one run for all horizons, then fewer
+people. When the limit is reached, unfinished replicates are dropped, except the first. A limit that
+is too short for a verdict, or for one replicate, is announced by a warning before the simulations.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from discreet.experiments import BEST_FIXED, REFERENCES, UNIFORM, Setting
 from discreet.learners.registry import learner_class
-from discreet.planning.facts import Asked, Kind, PlanLine
+from discreet.planning.facts import FEWEST, Asked, Kind, PlanLine
 from discreet.planning.forecast import LOSE_AT_MOST, Forecast
 from discreet.planning.race import FIRST_REPLICATE, SHARE, Standing, first_rung, race
 from discreet.planning.results import Clock, Ran, Results, Run, depends_on_horizon
@@ -25,7 +27,6 @@ from discreet.studies import Study
 from discreet.validation import Refusals, number_from, positive_number, whole_number
 
 REPLICATES = 8
-_FEWEST = 3  # replicates that an interval takes
 _LEAST_HORIZONS = 3
 _LEAST_EPSILONS = 3
 # People with whom learners are timed where that is limited, and how many times as many.
@@ -141,19 +142,16 @@ def make_forecast(
     results = Results(stage.problem, stage.seed, wish.jobs)
     say = progress or (lambda *_: None)
     _try_out(results, stage, say, clock)
+    full = stage
     stage = _within(results, stage, wish, clock, left_out)
     standings = _choose(results, stage, wish, clock, left_out, say)
     winners = {each.epsilon: each.setting for each in standings if each.won}
+    whole = replace(full, epsilons=stage.epsilons)
     count, stage = _measure(results, stage, winners, wish, clock, left_out, say)
     if count < wish.replicates:
         left_out.append(
-            f"Left out: replicates {count + 1} to {wish.replicates}, as the limit of "
-            f"{wish.seconds:g} s was used up; intervals are wider for it."
-        )
-    if wish.seconds is not None and not clock.allows(0.0):
-        left_out.append(
-            f"The limit of {wish.seconds:g} s was not kept: the smallest plan that says something "
-            f"took {clock.elapsed:.0f} s."
+            f"Left out: replicates {count + 1} to {wish.replicates}, as the limit "
+            "on time was used up; intervals are wider for it."
         )
     return Forecast(
         study.name,
@@ -168,6 +166,8 @@ def make_forecast(
         LOSE_AT_MOST if wish.lose_at_most is None else wish.lose_at_most,
         stage.seed,
         clock.elapsed,
+        results.total(_runs(results, whole, winners, 0)),
+        study.path,
         wish.question,
         stage.along,
     )
@@ -212,32 +212,62 @@ def _time_them(results: Results, stage: Stage, alike_of: Mapping[str, Sequence[S
 
 
 def _within(results: Results, stage: Stage, wish: Wish, clock: Clock, left_out: list[str]) -> Stage:
-    """The stage, made smaller until the fewest replicates fit into the limit on time."""
+    """The stage, made smaller until the fewest replicates fit into the limit on time.
+
+    A first run of the slowest learner checks what short tries promise.
+    """
+    if clock.limit is None:
+        return stage
+
+    def runs(smaller: Stage) -> list[Run]:
+        settings = [group[0] for group in smaller.groups().values()]
+        return results.runs(settings, smaller.horizons, 0, smaller.along)
+
+    racing = any(len(group) > 1 for group in stage.groups().values())
 
     def fits(smaller: Stage) -> bool:
-        groups = smaller.groups()
-        settings = [group[0] for group in groups.values()]
-        runs = results.runs(settings, smaller.horizons, 0, smaller.along)
-        seconds = _FEWEST * results.total(runs)
-        racing = any(len(group) > 1 for group in groups.values())
-        return clock.allows(seconds, 1.0 - SHARE if racing else 1.0)
+        share = 1.0 - SHARE if racing else 1.0
+        return clock.allows(FEWEST * results.total(runs(smaller)), share)
 
-    smaller = next(filter(fits, _smaller(stage, wish)), None)
-    return _take(results, stage, smaller or list(_smaller(stage, wish))[-1], wish, left_out)
+    while True:
+        sizes = list(_smaller(stage, wish))
+        smaller = next(filter(fits, sizes), sizes[-1])
+        longest = max(runs(smaller), key=results.expected)
+        if results.has(longest) or not clock.allows(results.expected(longest)):
+            break
+        results.carry_out([longest])
+    _announce(FEWEST * results.total(runs(smaller)), results.total(runs(smaller)), clock)
+    return _take(results, stage, smaller, left_out)
 
 
-def _take(results: Results, stage: Stage, smaller: Stage, wish: Wish, left_out: list[str]) -> Stage:
+def _announce(enough: float, least: float, clock: Clock) -> None:
+    """Warn of a limit that is too short: for a verdict, or for a single replicate."""
+    if not clock.allows(least):
+        warnings.warn(
+            "The limit on time will not be kept: the smallest plan takes about "
+            f"{least:,.0f} s more. Give a longer limit or fewer epsilons.",
+            stacklevel=2,
+        )
+    elif not clock.allows(enough):
+        warnings.warn(
+            "The limit on time is too short for a yes or a no: the smallest plan that may give one "
+            f"takes about {enough:,.0f} s more.",
+            stacklevel=2,
+        )
+
+
+def _take(results: Results, stage: Stage, smaller: Stage, left_out: list[str]) -> Stage:
     """Go on with a smaller stage, and say what it leaves out."""
-    left_out += _gone(stage, smaller, wish)
+    left_out += _gone(stage, smaller)
     if smaller.along:
         groups = stage.groups().values()
         results.rough |= {each.label for group in groups for each in group} - results.traced
     return smaller
 
 
-def _gone(before: Stage, after: Stage, wish: Wish) -> Iterator[str]:
+def _gone(before: Stage, after: Stage) -> Iterator[str]:
     """What a smaller stage leaves out, and why."""
-    why = "" if wish.seconds is None else f"too much for the limit of {wish.seconds:g} s."
+    why = "too much for the limit on time."
     horizons = [f"{each:,}" for each in before.horizons if each not in after.horizons]
     if horizons:
         yield f"Left out: simulations with {' and '.join(horizons)} people: {why}"
@@ -284,15 +314,17 @@ def _choose(
     groups = stage.groups()
     for people in reversed(stage.horizons):
         if clock.allows(first_rung(results, groups, people), SHARE):
-            if people < stage.people:
-                left_out.append(
-                    f"Left out: races with more than {people:,} people: too much for the limit of "
-                    f"{wish.seconds:g} s; with more, another learner may be the better one."
-                )
-            return race(results, groups, people, wish.replicates, clock, one_more)
+            standings = race(results, groups, people, wish.replicates, clock, one_more)
+            if not done or any(each.replicates for each in standings):
+                if people < stage.people:
+                    left_out.append(
+                        f"Left out: races with more than {people:,} people: too much for the limit "
+                        "on time; with more, another learner may be the better one."
+                    )
+                return standings
+            break
     left_out.append(
-        f"Left out: the race of learners: too much for the limit of {wish.seconds:g} s; the first "
-        "was taken."
+        "Left out: the race of learners: too much for the limit on time; the first was taken."
     )
     alone = {epsilon: group[:1] for epsilon, group in groups.items()}
     return race(results, alone, stage.people, wish.replicates, clock)
@@ -320,25 +352,26 @@ def _measure(
         done += 1
         say("Simulating", done, wish.replicates * len(_runs(results, stage, winners, 0)))
 
-    if wish.seconds is None:
+    if clock.limit is None:
         replicates = range(wish.replicates)
         runs = [run for number in replicates for run in _runs(results, stage, winners, number)]
         results.carry_out(runs, one_more)
         return wish.replicates, stage
     for count in range(wish.replicates):
 
-        def in_time(smaller: Stage, count: int = count) -> bool:
-            seconds = results.total(_runs(results, smaller, winners, count))
-            return clock.allows(max(_FEWEST - count, 1) * seconds)
+        def allows(smaller: Stage, replicates: int, count: int = count) -> bool:
+            return clock.allows(replicates * results.total(_runs(results, smaller, winners, count)))
 
-        if count and not in_time(stage):
-            if count >= _FEWEST:
-                return count, stage
+        if 0 < count < FEWEST and not allows(stage, FEWEST - count):
             # Of the same number of people, as what was simulated so far is kept.
             smaller = [each for each in _smaller(stage, wish) if each.people == stage.people]
-            chosen = next(filter(in_time, smaller), smaller[-1])
-            stage = _take(results, stage, chosen, wish, left_out)
-        results.carry_out(_runs(results, stage, winners, count), one_more)
+            chosen = next((each for each in smaller if allows(each, FEWEST - count)), stage)
+            stage = _take(results, stage, chosen, left_out)
+        if count and not allows(stage, 1):
+            return count, stage
+        runs = _runs(results, stage, winners, count)
+        if not results.carry_out(runs, one_more, clock if count else None):
+            return count, stage
     return wish.replicates, stage
 
 

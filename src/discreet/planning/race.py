@@ -119,7 +119,8 @@ def race(
         ]
         if not runs or (stop > stops[0] and not clock.allows(results.total(runs), SHARE)):
             break
-        results.carry_out(runs, done)
+        if not results.carry_out(runs, done, clock, SHARE):
+            break
         counts |= {each.label: stop for each in racing}
         for epsilon, group in left.items():
             if len(group) > 1:

@@ -203,19 +203,39 @@ class Results:
             for people in horizons
         ]
 
-    def carry_out(self, runs: Sequence[Run], done: Callable[[Ran], None] | None = None) -> None:
-        """Simulate and keep what is not there yet."""
+    def carry_out(
+        self,
+        runs: Sequence[Run],
+        done: Callable[[Ran], None] | None = None,
+        clock: Clock | None = None,
+        share: float = 1.0,
+    ) -> bool:
+        """Simulate and keep what is not there yet.
+
+        Args:
+            runs: what is simulated, the longest first.
+            done: called after each run.
+            clock: whose limit, or share of it, ends this early; None to finish in any case.
+            share: of the limit.
+
+        Returns:
+            Whether all runs are finished.
+        """
         tasks = (
             joblib.delayed(carry_out)(self.problem, self.seed, run)
             for run in sorted(runs, key=self.expected, reverse=True)
-            if not self._has(run)
+            if not self.has(run)
         )
         for ran in in_parallel(tasks, self.jobs):
             self._keep(ran)
             if done is not None:
                 done(ran)
+            if clock is not None and not clock.allows(0.0, share):
+                break
+        return all(map(self.has, runs))
 
-    def _has(self, run: Run) -> bool:
+    def has(self, run: Run) -> bool:
+        """Whether a run is finished."""
         key = (run.setting.label, run.people, run.people)
         return run.replicate in self._worth.get(key, {})
 
@@ -259,7 +279,9 @@ class Results:
         known are taken to be as long as the others."""
         seconds = [self.expected(run) for run in runs]
         known = [each for each in seconds if math.isfinite(each)]
-        return sum(known) * len(seconds) / len(known) / self.jobs if known else 0.0
+        if not known:
+            return 0.0
+        return max(sum(known) * len(seconds) / len(known) / self.jobs, max(known))
 
     def guarantee(self, label: str) -> Guarantee | None:
         """The weakest promise of any run of a setting."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from discreet.action_space import arm_count
 from discreet.planning.forecast import Forecast
 from discreet.records import Finding
-from discreet.reporting.plan_words import Recommendation, people_text, percent
+from discreet.reporting.plan_words import Recommendation, people_text, percent, takes_text
 from discreet.reporting.search_view import SearchView
 from discreet.reporting.summary import Line, Rival, Summary
 from discreet.studies import Study
@@ -99,12 +99,15 @@ def _after_run(study: Study, summary: Summary, finished: int) -> Iterator[Step]:
 
 def after_plan(forecast: Forecast, recommended: Recommendation) -> list[Step]:
     """What to do after a plan."""
+    file = "STUDY.toml" if forecast.path is None else forecast.path.name
+    advice = forecast.advice()
+    if advice.verdict.open:
+        return [Step(f"Decide nothing yet. {takes_text(forecast)}", _again(forecast, file))]
     if recommended.learner is None:
         return [
             Step(recommended.sentences[1]),
-            Step("Whatever is done then, no data about people need be collected for it."),
+            Step("Until then no data about people need be collected for it."),
         ]
-    advice = forecast.advice()
     if recommended.epsilon is None:
         until = people_text(forecast.people_for(advice.best, 1.0 - advice.lose_at_most))
         return [
@@ -114,28 +117,39 @@ def after_plan(forecast: Forecast, recommended: Recommendation) -> list[Step]:
             ),
             Step(
                 "Or decide that a larger loss is worth the protection.",
-                _command("plan", "STUDY.toml", "--lose-at-most", "50%"),
+                _command("plan", file, "--lose-at-most", "50%"),
             ),
             Step(
                 "Or try larger epsilons, and read below what they mean for one person.",
-                _command("plan", "STUDY.toml", "--epsilons", "4,8,16"),
+                _command("plan", file, "--epsilons", "4,8,16"),
             ),
         ]
     return [
         Step(
-            f"Let whoever answers for privacy agree to epsilon = {recommended.epsilon:g}: what it "
-            "means for one person and the draft of the certificate stand below."
+            "Let the person who answers for privacy agree to epsilon = "
+            f"{recommended.epsilon:g}: what it means for one person and the draft of the "
+            "certificate stand below."
         ),
         Step(
             f"Write {recommended.learner} with epsilon = {recommended.epsilon:g} into the study "
             "file, and run it with as many people as you expect.",
-            _command("run", "STUDY.toml", "--report", "report.html"),
+            _command("run", file, "--report", "report.html"),
         ),
         Step(
             "Have its promise attacked before people depend on it.",
-            _command("audit", "STUDY.toml", "--report", "audit.html"),
+            _command("audit", file, "--report", "audit.html"),
         ),
     ]
+
+
+def _again(forecast: Forecast, file: str) -> str:
+    """The plan that would probably tell; "" where none would."""
+    found, size = forecast.advice().verdict, forecast.problem.size
+    if size is not None and forecast.wished > size:
+        return _command("plan", file, "--people", str(size))
+    if found.replicates is None:
+        return ""
+    return _command("plan", file, "--replicates", str(found.replicates), "--seconds", "0")
 
 
 def after_audit(name: str, findings: Sequence[Finding]) -> list[Step]:

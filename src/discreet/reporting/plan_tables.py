@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from discreet.planning.facts import Answer, Interval, PlanLine, student
+from discreet.planning.facts import FEWEST, Answer, Interval, PlanLine, student
 from discreet.planning.forecast import KEEP, Forecast
 from discreet.planning.odds import out_of_100
-from discreet.reporting.numbers import ABSENT, decimals, number_text
+from discreet.reporting.numbers import ABSENT, counted, decimals, number_text
 from discreet.reporting.plan_words import ONE_CHOICE, ends_text, percent, rival
 from discreet.reporting.words import terminal_table
 
@@ -31,6 +31,7 @@ class LossRow:
     gain_half: str
     loss: str
     loss_ends: str
+    verdict: str
     private: bool
 
 
@@ -51,12 +52,13 @@ def loss_rows(forecast: Forecast) -> list[LossRow]:
     rows = []
     for line in forecast.lines:
         worth, gain = student(sign * line.worth[:, -1]), forecast.gain(line)
-        lost, ends = ABSENT, ""
+        lost, ends, told = ABSENT, "", ""
         if line.epsilon is not None and forecast.worthwhile:
             answer = forecast.loss_for(line.epsilon, forecast.people)
             if answer.value is not None:
                 lost = percent(answer.value)
                 ends = f"{percent(answer.low)} to {percent(answer.high)}"
+            told = forecast.verdicts[line.epsilon].word
         own = line is forecast.reference
         rows.append(
             LossRow(
@@ -68,6 +70,7 @@ def loss_rows(forecast: Forecast) -> list[LossRow]:
                 ABSENT if own else _half(gain, digits),
                 lost,
                 ends,
+                told,
                 line.kind == "private",
             )
         )
@@ -119,7 +122,9 @@ def _cell(answer: Answer) -> tuple[str, str]:
 def loss_table(forecast: Forecast) -> Table:
     """The first table for a terminal."""
     metric, rows = forecast.problem.metric, loss_rows(forecast)
-    heads = ("learner", "epsilon", f"{metric}\nper\nperson", "±", "gain", "± ", "loss", "interval")
+    heads = ["learner", "epsilon", f"{metric}\nper\nperson", "gain", "±", "loss", "interval"]
+    if forecast.worthwhile:
+        heads.append(f"at most\n{percent(forecast.lose_at_most)}?")
     longest = max(len(row.name) for row in rows if row.private)
     table = terminal_table(
         heads,
@@ -129,10 +134,11 @@ def loss_table(forecast: Forecast) -> Table:
         caption_justify="left",
     )
     for row in rows:
-        table.add_row(
-            row.name, row.epsilon, row.per_person, row.half_width, row.gain, row.gain_half,
-            row.loss, row.loss_ends, style="" if row.private else "dim",
+        cells = (
+            row.name, row.epsilon, row.per_person, row.gain, row.gain_half, row.loss,
+            row.loss_ends, row.verdict.replace("cannot tell yet", "cannot\ntell yet"),
         )  # fmt: skip
+        table.add_row(*cells[: len(heads)], style="" if row.private else "dim")
     return table
 
 
@@ -179,13 +185,15 @@ def loss_note(forecast: Forecast) -> str:
     better = "higher" if forecast.problem.metric == "reward" else "lower"
     note = (
         f"{forecast.people:,} people, each served once; {better} is better. Gain: over "
-        f"{rival(forecast)}, on the same people. ±: half a 95% interval over {forecast.replicates} "
-        "replicates (Student's t)."
+        f"{rival(forecast)}, on the same people. ±: half a 95% interval over "
+        f"{counted(forecast.replicates, 'replicate')} (Student's t)."
     )
     if forecast.worthwhile:
         note += (
-            " Loss: of what choosing by person gains without privacy, the share that is lost with "
-            "it, over the same number of people (interval: 95%, by bootstrap)."
+            " Loss: the share of the gain without privacy that is lost, with its 95% interval "
+            f"(Fieller). At most {percent(forecast.lose_at_most)}: yes or no where that interval "
+            f"lies on one side, with at least {FEWEST} replicates and all who are expected; all "
+            "verdicts together err with at most 2.5% on each side."
         )
     return note
 

@@ -38,6 +38,7 @@ from discreet.reporting.plan_tables import (
 from discreet.reporting.plan_words import (
     Recommendation,
     basis,
+    percent,
     question_text,
     recommendation,
     rival,
@@ -201,6 +202,7 @@ def render_plan(plan: Plan) -> str:
         loss=image(plan.plot.loss),
         loss_rows=loss_rows(plan),
         loss_note=loss_note(plan),
+        percent=percent,
         absent=ABSENT,
         people=image(plan.plot.people) if plan.worthwhile else None,
         growth=image(plan.plot.growth),

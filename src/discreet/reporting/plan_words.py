@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from discreet.planning.curves import REACH
-from discreet.planning.facts import Advice, Answer, Interval, PlanLine, student
+from discreet.planning.facts import Answer, Interval, PlanLine, Word, student
 from discreet.planning.forecast import Forecast
 from discreet.planning.odds import chance_text
 from discreet.planning.race import ERROR
-from discreet.reporting.numbers import decimals, listed, number_text, unsigned_zero
+from discreet.reporting.numbers import about_time, decimals, listed, number_text, unsigned_zero
 
 ONE_CHOICE, CHANCE = "one choice for everyone", "choosing at random"
 
@@ -22,12 +22,15 @@ class Recommendation:
     """What a plan recommends, in three sentences.
 
     Attributes:
-        epsilon: the one recommended; None where none is.
-        learner: that it goes with, or would; None where there is nothing to learn.
-        sentences: what to do and how sure that is; what it means to people; how many people it
-            takes, and what it means for one person's privacy.
+        word: the verdict: yes, no, or cannot tell yet.
+        epsilon: the one recommended; None unless the verdict is yes.
+        learner: that goes with it or with the epsilon that loses least; None where there is nothing
+            to learn.
+        sentences: the verdict and what it rests on, or what a verdict would take; what it means to
+            people; how many people it takes, and what it means for one person's privacy.
     """
 
+    word: Word
     epsilon: float | None
     learner: str | None
     sentences: tuple[str, str, str]
@@ -49,47 +52,87 @@ def rival(forecast: Forecast) -> str:
 def recommendation(forecast: Forecast) -> Recommendation:
     """The three sentences of a plan."""
     if not forecast.worthwhile:
-        return Recommendation(None, None, _nothing_to_keep(forecast))
+        return _without_gain(forecast)
     advice = forecast.advice()
     epsilon = advice.best if advice.epsilon is None else advice.epsilon
     line = forecast.line(epsilon)
     most = percent(advice.lose_at_most)
-    with_people = f"With {advice.people:,} people{_short_of(forecast, advice)}"
+    with_people = f"with {advice.people:,} people{_of_expected(forecast)}"
+    gain = "of what choosing by person gains"
     lost = loss_text(forecast.loss_for(epsilon, advice.people))
-    if advice.epsilon is not None:
+    if advice.verdict.word == "yes":
         first = (
-            f"{with_people}, use {line.learner} at epsilon = {epsilon:g}, the smallest of those "
-            f"tried that clearly loses at most {most} of what choosing by person gains: it loses "
-            f"{lost}."
+            f"Yes: {with_people}, {line.learner} at epsilon = {epsilon:g} loses at most {most} "
+            f"{gain}: {lost}. It is the smallest epsilon tried for which this holds."
         )
-    else:
+    elif advice.verdict.word == "no":
         until = people_text(forecast.people_for(epsilon, 1.0 - advice.lose_at_most))
         first = (
-            f"{with_people}, no epsilon that was tried clearly loses at most {most} of what "
-            f"choosing by person gains: {line.learner} at epsilon = {epsilon:g} loses least, "
-            f"{lost}, and to lose no more than {most} it takes {until}."
+            f"No: {with_people}, no epsilon that was tried loses at most {most} {gain}. "
+            f"{line.learner} at epsilon = {epsilon:g} loses least, {lost}; to lose no more than "
+            f"{most} it takes {until}."
         )
-    chosen = None if advice.epsilon is None else epsilon
-    last = f"{_until(forecast, epsilon)}, and {_privacy(forecast, line)}."
-    return Recommendation(chosen, line.learner, (first, _to_people(forecast, line), last))
-
-
-def _short_of(forecast: Forecast, advice: Advice) -> str:
-    """Says that more people are expected than anything is known about."""
-    if advice.people >= forecast.wished:
-        return ""
-    return f" (of {forecast.wished:,} expected; about more nothing can be said)"
-
-
-def _nothing_to_keep(forecast: Forecast) -> tuple[str, str, str]:
-    gained = forecast.gain(forecast.free)
-    return (
-        f"There is nothing to plan for: with {forecast.people:,} people choosing by person gains "
-        f"nothing clear over {rival(forecast)}, even without privacy "
-        f"({signed(gained)} per person).",
-        f"Keep to {rival(forecast)}, or plan again with more people, other columns or other arms.",
-        "What each epsilon would promise stands below all the same; none is recommended.",
+    else:
+        first = (
+            f"Cannot tell yet: whether an epsilon that was tried loses at most {most} {gain}. "
+            f"{with_people[0].upper()}{with_people[1:]}, {line.learner} at epsilon = {epsilon:g} "
+            f"loses least, {lost}{_extrapolated(forecast, epsilon)}. {takes_text(forecast)}"
+        )
+    last = (
+        f"It takes {people_text(forecast.people_until_gain(epsilon))} until it beats "
+        f"{rival(forecast)}, and {_privacy(forecast, line)}."
     )
+    sentences = (first, _to_people(forecast, line), last)
+    return Recommendation(advice.verdict.word, advice.epsilon, line.learner, sentences)
+
+
+def _of_expected(forecast: Forecast) -> str:
+    return "" if forecast.people >= forecast.wished else f" (of {forecast.wished:,} expected)"
+
+
+def _extrapolated(forecast: Forecast, epsilon: float) -> str:
+    if not forecast.people < forecast.wished <= forecast.limit:
+        return ""
+    lost = loss_text(forecast.loss_for(epsilon, forecast.wished))
+    return f"; with {forecast.wished:,} people it would lose {lost}"
+
+
+def _without_gain(forecast: Forecast) -> Recommendation:
+    gained = f"{signed(forecast.gain(forecast.free))} per person"
+    with_people = f"{forecast.people:,} people{_of_expected(forecast)}"
+    over = rival(forecast)
+    last = "What each epsilon would promise stands below; none is recommended."
+    if forecast.gains.word == "no":
+        first = (
+            f"No: with {with_people}, choosing by person gains nothing over {over}, even without "
+            f"privacy ({gained})."
+        )
+        second = f"Keep to {over}, or plan again with more people, other columns or other arms."
+    else:
+        first = (
+            f"Cannot tell yet: whether choosing by person gains anything over {over}, even without "
+            f"privacy. With {with_people} it gained {gained}."
+        )
+        second = takes_text(forecast)
+    return Recommendation(forecast.gains.word, None, None, (first, second, last))
+
+
+def takes_text(forecast: Forecast) -> str:
+    """What it takes to tell where a plan cannot."""
+    size, found = forecast.problem.size, forecast.advice().verdict
+    if size is not None and forecast.wished > size:
+        return (
+            f"A yes or a no takes a table of {forecast.wished:,} people, or a plan for no more "
+            f"than the {size:,} of this one."
+        )
+    if found.replicates is None:
+        return (
+            "More than 1,000 replicates would be needed: it is too close to call at this number of "
+            "people."
+        )
+    seconds = found.replicates * forecast.seconds_each
+    with_all = "" if forecast.people >= forecast.wished else f" with all {forecast.wished:,} people"
+    return f"About {found.replicates:,} replicates{with_all} would tell, in {about_time(seconds)}."
 
 
 def _to_people(forecast: Forecast, line: PlanLine) -> str:
@@ -102,13 +145,6 @@ def _to_people(forecast: Forecast, line: PlanLine) -> str:
         f"Each person{among} then has {compared(gained, unit)} than under {rival(forecast)}, and "
         f"{compared(missed, unit)} than without privacy."
     )
-
-
-def _until(forecast: Forecast, epsilon: float) -> str:
-    answer = forecast.people_until_gain(epsilon)
-    if answer.value is not None and answer.value <= answer.least:
-        return f"It beats {rival(forecast)} with {answer.least:,.0f} people already"
-    return f"It takes {people_text(answer)} until it beats {rival(forecast)}"
 
 
 def _privacy(forecast: Forecast, line: PlanLine) -> str:
