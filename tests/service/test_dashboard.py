@@ -288,12 +288,12 @@ def test_rows_set_aside_are_shown_to_operators_alone(tmp_path: Path) -> None:
         assert operator.get("/studies/joint/export").json()["counts"]["set_aside"] == 1
         for role, line in (("operator", 'discreet_set_aside{study="joint"} 1.0'), ("auditor", "")):
             headers = {"authorization": f"Bearer {served.keys.make(role)}"}
-            text = TestClient(application(served), base_url=ADDRESS).get(
-                "/metrics", headers=headers
-            )
-            assert text.status_code == 200
-            assert line in text.text
-            assert ("set_aside" in text.text) == (role == "operator")
+            client = TestClient(application(served), base_url=ADDRESS, headers=headers)
+            text = client.get("/metrics").text
+            assert line in text
+            assert ("set_aside" in text) == (role == "operator")
+            exported = client.get("/v1/studies/joint/export")
+            assert exported.status_code == (200 if role == "operator" else 403)
 
 
 def test_a_key_of_one_study_shows_no_other(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import resource
 import sqlite3
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import select, update
+from typer.testing import CliRunner
 
 from discreet import GPUCB, DecisionSets
+from discreet.cli import app as cli
 from discreet.codec import decode, encode
 from discreet.domain import Box
 from discreet.learners.local_kernel.learner import LocalKernel
@@ -41,13 +44,14 @@ from discreet.service.schema import (
     server,
     snapshots,
 )
-from discreet.service.seal import Seal
+from discreet.service.seal import KEY_VARIABLE, Seal
 from discreet.service.store import Store
 from discreet.service.upgrade import upgrade
 from discreet.validation import InvalidInput
 from tests.service.conftest import Databases
 
 KEY = b"k" * 32
+TEXT = base64.urlsafe_b64encode(KEY).decode()
 ARMS = ["leaflet", "call", "visit"]
 
 
@@ -239,6 +243,27 @@ def test_joint_a_chain_of_restores_adds(
         identities = {each["identity"] for each in rows_of_former(connection, "doses")}
     assert len(identities) == 2
     third.database.close()
+
+
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
+def test_joint_a_backup_restored_twice_costs_more_than_either_certificate_says(
+    original: Server, databases: Databases, tmp_path: Path
+) -> None:
+    """No server can know of the others, so the command says it, and its help."""
+    back_up(original.database, tmp_path / "b.db")
+    asked = []
+    for _ in range(2):
+        url = databases.new()
+        told = CliRunner().invoke(
+            cli, ["restore", str(tmp_path / "b.db"), "--database", url], env={KEY_VARIABLE: TEXT}
+        )
+        assert told.exit_code == 0, told.output
+        assert "restore this backup once" in " ".join(told.stderr.split())
+        again = Server(url)
+        asked += [row.asked for row in again.rows(ledger, "doses")]
+        again.database.close()
+    assert asked == [2_000_000, 2_000_000]  # though a person in all three servers pays 3
+    assert "Restore each backup once" in CliRunner().invoke(cli, ["restore", "--help"]).output
 
 
 @pytest.mark.chance(0)

@@ -39,7 +39,11 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A backup.")],
     database: DatabaseOption = DATABASE,
 ) -> None:
-    """Restore a backup into an empty database, as another server that releases nobody twice."""
+    """Restore a backup into an empty database, as another server that releases nobody twice.
+
+    Restore each backup once. Servers restored from one backup do not know each other: under joint
+    privacy a person in two of them pays both budgets, and neither certificate says so.
+    """
     with refusing_service():
         from discreet.service.backup import read_about
         from discreet.service.restoring import restore as restored_from
@@ -66,7 +70,11 @@ def _show(outcome: Restored) -> None:
         out.say(
             f"Under joint privacy these begin anew: {', '.join(outcome.anew)}; "
             f"{outcome.dropped:,} decisions that waited are dropped, because the old server may "
-            "have released them. Their certificates cover both servers."
+            "have released them. Their certificates cover the servers before this one."
+        )
+        err.say(
+            "Warning: restore this backup once. Servers restored from one backup do not know each "
+            "other: a person in two of them pays both, and neither certificate says so."
         )
     if outcome.keys:
         err.say(

@@ -267,10 +267,11 @@ class ReportCounts(Body):
 
 
 class Counts(Body):
-    """Numbers of reports by stream, and of decisions by state."""
+    """Numbers of reports by stream, decisions by state, and stored rows that cannot be read."""
 
     reports: dict[str, ReportCounts]
     decisions: dict[str, Count]
+    set_aside: Count
 
 
 class Export(Body):

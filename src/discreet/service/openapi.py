@@ -150,6 +150,7 @@ def examples() -> dict[str, Any]:
     counts = {
         "reports": {"target": {"stored": 100, "repeated": 2}},
         "decisions": {},
+        "set_aside": 0,
     }
     question = {"question": 1, "row": 0}
     return {
