@@ -14,14 +14,22 @@ import numpy as np
 import pytest
 from sqlalchemy import make_url, select, text, update
 
-from discreet import GPUCB, DecisionSets, Joint, PublicBox
+from discreet import GPUCB, Box, DecisionSets, Joint, PublicBox, ReleasedThompson
 from discreet.codec import decode
 from discreet.learners.messages import Reports
+from discreet.learners.visits import Visitors
 from discreet.privacy import SimulatedNoise
+from discreet.service import aggregator as aggregator_module
 from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database
 from discreet.service.decisions import Decisions
-from discreet.service.deployment import closed, opened
+from discreet.service.deployment import (
+    closed,
+    longest_kept,
+    opened,
+    pseudonym,
+    without_policies,
+)
 from discreet.service.errors import Conflict, Gone, NotFound
 from discreet.service.schema import decisions, ledger, snapshots, studies
 from discreet.service.seal import Seal
@@ -483,6 +491,85 @@ def test_the_size_of_what_is_sealed_tells_nothing(
     assert Aggregator(store).step() == 2
     summed = sizes(snapshots.c.learner)
     assert summed["few"] == summed["many"]
+
+
+@pytest.mark.parametrize(
+    ("learner", "written"),
+    [
+        (
+            lambda: ReleasedThompson(
+                Box.of({"age": (18, 90), "smoker": ["no", "yes"]}),
+                ["leaflet", "call"],
+                budget=Joint(1.0, 1e-6),
+                noise=SimulatedNoise(1),
+                horizon=60,
+            ),
+            [
+                {"age": 40, "smoker": "no"},
+                {"smoker": "no" + " " * 4000, "age": 40.0},
+                [40.0, 0],
+            ],
+        ),
+        (
+            lambda: gp_ucb(SimulatedNoise(1)),
+            [[[0.25]], [{"x1": 0.25}], [[0.250000000000000000000000]]],
+        ),
+    ],
+    ids=["arms", "decision sets"],
+)
+def test_what_is_sealed_of_a_context_does_not_follow_from_how_it_is_written(
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    learner: Callable[[], Any],
+    written: list[Any],
+) -> None:
+    simulated(monkeypatch)
+    store = Store(database)
+    store.register(deployment(), learner())
+    ids = [Decisions(store).decide("s", context).id for context in written]
+    with database.reading() as connection:
+        kept = dict(connection.execute(select(decisions.c.id, decisions.c.payload)).all())
+    assert len({len(each) for each in kept.values()}) == 1
+    contexts = [
+        json.loads(opened(database.seal, kept[each], True, "s", f"decision {each}"))["context"]
+        for each in ids
+    ]
+    assert contexts == [contexts[0]] * len(contexts)
+    assert all(Decisions(store).reward("s", each, 0.5) for each in ids)
+
+
+def test_the_size_of_a_snapshot_does_not_tell_who_came_before() -> None:
+    """Whether visits were of many people or of few, whatever their ids; brute force."""
+    learner, seal = capri(SimulatedNoise(1), visits=400), Seal(b"k" * 32)
+    sizes = []
+    for people in (1, 2, 400):
+        sizes.append([])
+        for visits in range(1, 401, 5):
+            came = [
+                pseudonym(seal, "s", "é" * (1 + visit % people % 100) + str(visit % people))
+                for visit in range(visits)
+            ]
+            learner._target.visitors = Visitors()
+            learner._target.visitors.add(came)
+            content = without_policies(learner)
+            longest = longest_kept(content)
+            assert len(content) < longest
+            sizes[-1].append(len(closed(seal, content, True, "s", "snapshot", longest)))
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+def test_ids_in_a_snapshot_of_an_older_version_stand_for_the_same_people(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = simulated(monkeypatch)
+    store, learner = Store(database), capri(noise(), visits=2)
+    store.register(deployment(), learner)
+    rewarded(store, learner, learner.batch_size, 1, persons=2)
+    with monkeypatch.context() as older:
+        older.setattr(aggregator_module, "pseudonym", lambda seal, study, person: person)
+        assert Aggregator(store).step() == 1
+    visits = Aggregator(store)._learner("s")[1]._target.visitors.visits
+    assert set(visits) == {pseudonym(database.seal, "s", f"person {n}") for n in (0, 1)}
 
 
 def test_sealed_rows_cannot_be_moved(

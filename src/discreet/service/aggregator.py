@@ -48,6 +48,7 @@ from discreet.service.deployment import (
     AnyLearner,
     noise_for,
     opened,
+    pseudonym,
     put_together,
     streams_of,
     unpacked,
@@ -248,10 +249,14 @@ class Aggregator:
                 select(ledger).where(ledger.c.study == name).order_by(ledger.c.version)
             ).all()
         secret = self.store.study(name).secret
-        kept = opened(self.store.database.seal, row.learner, secret, name, "snapshot")
+        seal = self.store.database.seal
+        kept = opened(seal, row.learner, secret, name, "snapshot")
         pairs = [(each.stream, each.body) for each in published]
         learner = put_together(kept, pairs, noise_for(secret), f"the study {name!r}")
         check_recorded(learner, recorded, name)
+        # Snapshots of older versions have ids of people, each as long as it is.
+        visitors = learner._target.visitors
+        visitors.visits = {pseudonym(seal, name, who): n for who, n in visitors.visits.items()}
         self._learners[name] = (row.number, learner)
         return self._learners[name]
 
@@ -360,7 +365,8 @@ class Aggregator:
                     kept = json.loads(opened(seal, row.payload, True, name, f"decision {row.id}"))
                     text, person = kept["report"], kept["person"]
                     if counted:
-                        (who[row.id],) = read_ids([person], 1)
+                        (given,) = read_ids([person], 1)
+                        who[row.id] = pseudonym(seal, name, given)
                     if apart:
                         _check(learner, TARGET_NAME, _read([text], [[row.id]]), 1)
                 except _DAMAGE:
@@ -369,7 +375,7 @@ class Aggregator:
                     aside.add(row.id)
                     text = encode(_nothing(learner, row.version))
                     # Nothing is learnt of the visit, so it need be no one's.
-                    who.setdefault(row.id, row.id)
+                    who.setdefault(row.id, pseudonym(seal, name, row.id))
                 texts.append(text)
         parts = in_order(_read(texts, [[each] for each in rows]))
         people = [[who[each] for each in ids] for _, ids in parts] if counted else None

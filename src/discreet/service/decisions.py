@@ -20,7 +20,7 @@ from discreet.learners.messages import Actions, Policy
 from discreet.learners.stream import TARGET_NAME
 from discreet.learners.visits import read_ids
 from discreet.privacy import Unprotected
-from discreet.service.deployment import closed, longest_decision, opened
+from discreet.service.deployment import brought, closed, longest_decision, opened
 from discreet.service.errors import Conflict, Gone, NotFound
 from discreet.service.schema import ERASED, decisions
 from discreet.service.seal import needed
@@ -90,7 +90,8 @@ class Decisions:
         people = 1 if context is None else [context]
         actions, propensities = policy.act(people, np.random.default_rng())
         identity, now = secrets.token_hex(16), time.time()
-        payload = {"context": context, "actions": encode(actions), "person": person}
+        numbers = brought(policy, context)
+        payload = {"context": numbers, "actions": encode(actions), "person": person}
         sealed = closed(
             self.store.database.seal,
             json.dumps(payload).encode(),

@@ -9,15 +9,19 @@ library would have saved.
 from __future__ import annotations
 
 import json
+import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from discreet.action_space import ActionSpace, DecisionSets
+import numpy as np
+
+from discreet.action_space import ActionSpace, Candidates, DecisionSets
 from discreet.codec import Coded, Range, decode
 from discreet.domain import Box
 from discreet.learners.base import Learner
+from discreet.learners.messages import Policy
 from discreet.learners.saving import learner_content, learner_of
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import TARGET_NAME
@@ -32,9 +36,12 @@ _DAY = 86_400.0
 _LONGEST_NAME = 100
 # Bytes of what is sealed: of its length, and at least.
 _FRAME, _LEAST = 8, 2048
-# Characters of JSON: of a number with what divides it from the next, and of what is sealed beside
-# what a person brings: the names of its fields, the action, and who it is.
-_NUMBER, _BESIDE = 26, 1600
+# Characters of JSON: of a number with what divides it from the next, of the brackets of a list, and
+# of what is sealed beside what a person brings: the names of its fields, the action, and who it is.
+_NUMBER, _BRACKETS, _BESIDE = 26, 4, 1600
+_PSEUDONYM = re.compile("#[0-9a-f]{32}")
+# Characters of JSON: of the visits of one pseudonym, and of the list of them.
+_VISITOR, _VISITORS = 2 * _BRACKETS + 37 + _NUMBER, 32
 
 
 @dataclass(frozen=True)
@@ -154,28 +161,43 @@ def closed(
     """
     if not secret:
         return content
-    # How long the numbers of an observation are written would tell something about it.
+    # The length of an observation's numbers as text would tell something about it.
     framed = len(content).to_bytes(_FRAME) + content
     size = max(_LEAST, 1 << (max(len(framed), longest + _FRAME) - 1).bit_length())
     return needed(seal, study).close(framed.ljust(size, b"\0"), f"{place} of {study}")
 
 
 def longest_kept(kept: bytes) -> int:
-    """Bytes that `without_policies` does not exceed for learners that hold as many numbers as
-    this one, whatever they are."""
-    return _longest(json.loads(zlib.decompress(kept)))
+    """Bytes that `without_policies` does not exceed for any learner of as many visits as this one:
+    whatever its numbers are, and however many people the visits were of."""
+    content = json.loads(zlib.decompress(kept))
+    visitors = content["state"]["target"].pop("visitors", [])
+    return _longest(content) + _VISITORS + _VISITOR * sum(count for _, count in visitors)
 
 
 def longest_decision(domain: Box, space: ActionSpace) -> int:
-    """Bytes of what people bring to a decision, at most, whether in order or by column."""
-    names = (2 * len(json.dumps(name)) for name in domain.names)
-    labels = (max((len(json.dumps(each)) for each in some), default=0) for some in _labels(domain))
-    columns = sum(name + max(label, _NUMBER) for name, label in zip(names, labels, strict=True))
-    return _BESIDE + columns * (space.most + 1 if isinstance(space, DecisionSets) else 2)
+    """Bytes of what people bring to a decision, at most, as it is sealed."""
+    point = _NUMBER * domain.dimension + _BRACKETS
+    return _BESIDE + point * (space.most + 1 if isinstance(space, DecisionSets) else 2)
 
 
-def _labels(domain: Box) -> Sequence[Sequence[Any]]:
-    return domain.categories or [()] * domain.dimension
+def brought(policy: Policy[Any], context: Any) -> Any:
+    """The numbers of a context that a policy took, as JSON values: however it was written, people
+    who bring the same have the same."""
+    if context is None:
+        return None
+    if isinstance(policy.space, DecisionSets):
+        read = Candidates.read([context], policy.domain, policy.space.most)
+        return read.points[0][read.present[0]].tolist()
+    return np.asarray(policy.domain.in_order([context]), dtype=np.float64)[0].tolist()
+
+
+def pseudonym(seal: Seal | None, study: str, person: str) -> str:
+    """A text of one length that stands for a person in the visits of a study; a pseudonym stands
+    for itself."""
+    if _PSEUDONYM.fullmatch(person):
+        return person
+    return "#" + needed(seal, study).mark(f"person {study} {person}".encode()).hex()[:32]
 
 
 def _longest(value: Any) -> int:
