@@ -65,6 +65,7 @@ def test_run_prints_a_table_and_a_promise_and_writes_files(study: Path, tmp_path
     # In the study's order, whatever order they finished in.
     assert [line["replicate"] for line in lines] == [0, 1] * 4
     assert "A [small] study" in report.read_text()
+    assert "no epsilon covers" not in words + report.read_text()  # people are invented
 
 
 def test_rows_left_out_are_counted_and_mistakes_are_all_said(tmp_path: Path) -> None:
@@ -83,10 +84,13 @@ label = { column = "won", classes = [0, 1, 2] }
 [[learners]]
 name = "uniform"
 """
-    study, records = tmp_path / "s.toml", tmp_path / "r.jsonl"
+    study, records, report = tmp_path / "s.toml", tmp_path / "r.jsonl", tmp_path / "r.html"
     study.write_text(text, encoding="utf-8")
-    code, out, err = invoke("run", study, "--jobs", 1, "--json", records)
+    code, out, err = invoke("run", study, "--jobs", 1, "--json", records, "--report", report)
     assert code == 0
+    exposed = "computed from the people of people.csv without noise, and no epsilon covers that"
+    assert exposed in " ".join(out.split())
+    assert exposed in report.read_text(encoding="utf-8")
     assert "10 of 30 rows; 20 lack gene" in out
     assert "Nobody in the table has the won '2'" in " ".join(err.split())
     assert json.loads(records.read_text())["rows"] == "10 of 30 rows; 20 lack gene"

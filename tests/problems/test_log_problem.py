@@ -76,7 +76,7 @@ class TestRejection:
         assert problem.replay == "rejection"
         assert problem.size == rejection_people(np.full(1500, 1 / 3)) < 500
         assert "replayed by rejection, in which about one row in 3 counts" in problem.source
-        assert problem.warnings[0].startswith("The log is private data")
+        assert "the people of the log without noise, and no epsilon covers that" in problem.exposure
         with pytest.raises(InvalidInput, match=r"of 1,500 logged decisions .* serves"):
             problem.check_size(problem.size + 1)
 
@@ -278,7 +278,7 @@ class TestStudies:
         study = load_study(tmp_path / "study.toml")
         assert study.problem.arm_names == NAMES
         assert study.rounds == study.problem.size
-        assert study.warnings[0].startswith("The log is private data")
+        assert "the people of log.csv without noise" in study.problem.exposure
         assert study.files[1] == tmp_path / "log.csv"
         outcomes = [simulate(study.problem, each, 300, 1, 0) for each in study.settings]
         assert [outcome.record.metric for outcome in outcomes] == ["reward", "reward"]

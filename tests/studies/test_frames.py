@@ -53,6 +53,7 @@ def test_a_frame_is_a_table() -> None:
     assert problem.domain.names == ("age", "region")
     assert problem.arm_names == ("no", "yes")
     assert problem.source == "A data frame."
+    assert "the people of the table given without noise" in problem.exposure
     assert study.warnings == (
         "Columns that take no part, as no bounds are stated for them: paid a, paid b, who.",
     )

@@ -95,8 +95,8 @@ _PRIVATE = (
 
 def _whose(problem: Problem) -> tuple[str, ...]:
     """Whose data a plan on this problem uses."""
-    if problem.files:
-        files = " and ".join(str(path) for path in problem.files)
+    if problem.exposure:
+        files = " and ".join(str(path) for path in problem.files) or "the table that was given"
         return (f"Planning used the people of {files}.", *_PRIVATE)
     if problem.rows is not None or problem.size is not None:
         return (f"Planning used a table that is public. {problem.source}",)

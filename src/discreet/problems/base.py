@@ -175,6 +175,14 @@ class People(Crowd):
         return self.value_of(totals.argmax(axis=1)[group])
 
 
+def exposure_of(table: str) -> str:
+    """What results on private people reveal."""
+    return (
+        f"Every number, figure and map here is computed from the people of {table} without noise, "
+        "and no epsilon covers that. Show it only to readers who may see these data."
+    )
+
+
 class Problem(ABC):
     """Where contexts and rewards come from.
 
@@ -225,6 +233,13 @@ class Problem(ABC):
         if isinstance(space, PublicSet):
             return f"everyone can be given the same {len(space.points):,} points"
         return f"everyone can be given any point of a box with {self.domain.dimension} columns"
+
+    @property
+    def exposure(self) -> str:
+        """Whose exact statistics every result shows; "" for public tables and invented people."""
+        if not self.files and not self.tables:
+            return ""
+        return exposure_of(" and ".join(path.name for path in self.files) or "the table given")
 
     def truth(self, points: FloatArray) -> FloatArray | None:
         """(n,) the mean rewards at points (n, d) of the domain; None where nobody knows them."""

@@ -37,7 +37,7 @@ import pandas as pd
 from pydantic import Field
 
 from discreet.columns import Column
-from discreet.problems.base import Choices, Chosen, Crowd, Metric, Problem
+from discreet.problems.base import Choices, Chosen, Crowd, Metric, Problem, exposure_of
 from discreet.problems.frames import Files
 from discreet.problems.log_columns import LoggedAction, LoggedReward, Propensity
 from discreet.problems.log_estimates import estimate
@@ -242,15 +242,12 @@ class LogProblem(Problem):
         self.best = int(self.estimates.outcomes.mean(axis=0).argmax())
         rejected = self.replay == "rejection"
         self.size = rejection_people(self.estimates.propensities) if rejected else len(log)
-        self.source = (
-            f"{log.source} {len(log):,} logged decisions, replayed by {self._how()}; private data, "
-            "so no epsilon covers this simulation."
-        )
-        self.warnings = (
-            "The log is private data, and everything that this simulation shows is computed from "
-            "it: no epsilon covers that.",
-            *estimated.warnings,
-        )
+        self.source = f"{log.source} {len(log):,} logged decisions, replayed by {self._how()}."
+        self.warnings = tuple(estimated.warnings)
+
+    @property
+    def exposure(self) -> str:
+        return super().exposure or exposure_of("the log")
 
     @property
     def metric(self) -> Metric:

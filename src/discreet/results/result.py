@@ -281,6 +281,7 @@ class StudyResult:
             meta=meta_line(self.study),
             incomplete=self.incomplete,
             warnings=self.study.warnings,
+            exposure=self.study.problem.exposure,
             verdict=self.answer,
             heads=list(columns),
             rows=rows,

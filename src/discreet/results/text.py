@@ -22,9 +22,11 @@ def meta_line(study: Study) -> str:
 
 
 def study_facts(study: Study) -> list[str]:
-    """What stands above a result: `meta_line`, which rows take part, which learner was chosen."""
+    """What stands above a result: `meta_line`, which rows take part, which learner was chosen, and
+    that nothing covers exact statistics of a private table."""
     rows = study.problem.rows
-    return [meta_line(study), *([] if rows is None else [f"{rows.sentence}."]), *study.choices]
+    facts = [meta_line(study), "" if rows is None else f"{rows.sentence}.", *study.choices]
+    return [fact for fact in (*facts, study.problem.exposure) if fact]
 
 
 def verdict_text(answer: Verdict) -> str:
