@@ -364,6 +364,32 @@ def test_a_session_ends(service: Service, monkeypatch: pytest.MonkeyPatch) -> No
     assert revoked.get("/studies/local/live").status_code == 401
 
 
+def test_every_process_knows_the_sessions_of_the_others(service: Service) -> None:
+    one, other = visitor(service), visitor(service, "", app=create_app(service))
+    other.cookies.update(one.cookies)
+    csrf = csrf_of(one.get("/").text)
+    assert csrf_of(other.get("/").text) == csrf
+    assert other.post("/logout", data={"csrf": csrf}).status_code == 303
+    assert one.get("/").status_code == 303
+
+
+def test_a_session_cannot_be_made_from_the_database(service: Service) -> None:
+    """It holds the hash of a token, which is no token."""
+    victim = service.keys.make("operator")
+    identity = victim.split("_")[1]
+    made = sessions_module.Sessions(service.keys)
+    for token in (f"dk_{identity}_{'A' * 43}", f"dk_{identity}_"):
+        client = visitor(service, "")
+        client.cookies.set(sessions_module.COOKIE, made.open(token))
+        assert client.get("/").status_code == 303
+    cookie = made.open(victim)
+    assert victim.split("_")[2] not in cookie
+    other = service.keys.make("auditor").split("_")[1]
+    for wrong in (cookie[:-4] + "AAA=", f"{other}.{cookie.partition('.')[2]}", "", ".", "é.é"):
+        assert made.find(wrong) is None
+    assert made.find(cookie) is not None
+
+
 def test_the_cookie_is_for_this_site_alone(service: Service) -> None:
     client = visitor(service, "")
     answer = sign_in(client, service.keys.make("operator"))
@@ -371,15 +397,24 @@ def test_the_cookie_is_for_this_site_alone(service: Service) -> None:
     assert {"HttpOnly", "SameSite=strict"} <= set(cookies[0].split("; "))
 
 
-def test_a_link_signs_in_once(service: Service) -> None:
+def test_a_link_signs_in_for_ten_minutes(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     client = visitor(service, "")
     state: Any = client.app.state  # type: ignore[attr-defined]
     link = f"/login?code={state.sessions.link(service.keys.make('operator'))}"
     assert client.get(link).status_code == 303
     assert client.get("/").status_code == 200
     client.cookies.clear()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + sessions_module.LINK_SECONDS + 1.0)
     assert client.get(link).status_code == 401
     assert client.get("/login?code=" + "x" * 43).status_code == 401
+    monkeypatch.undo()
+    # A link is no session, and a session no link.
+    client.cookies.set(sessions_module.COOKIE, link.partition("=")[2])
+    assert client.get("/").status_code == 303
+    signed_in = visitor(service).cookies[sessions_module.COOKIE]
+    client.cookies.clear()
+    assert client.get(f"/login?code={signed_in}").status_code == 401
 
 
 def test_a_form_is_short(service: Service) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 
 from discreet.service.database import Database
 from discreet.service.errors import NotFound, Unauthorized
-from discreet.service.keys import ROLES, Key, Keys
+from discreet.service.keys import ROLES, Key, Keys, opens
 from discreet.service.operations import noted
-from discreet.service.schema import keys, metadata
+from discreet.service.schema import batches, decisions, keys, metadata
 from discreet.validation import InvalidInput
+from tests.service.web import serving
 
 
 @pytest.fixture
@@ -82,10 +85,96 @@ def test_revoked_at_once_and_once(database: Database) -> None:
     assert [line["what"].split()[0] for line in lines] == ["made", "revoked"]
 
 
+def test_a_key_expires(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Keys(database)
+    token = made.make("device", days=2.0)
+    assert made.check(token).rate is None
+    assert opens(made.list()[0])
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 2.0 * 86_400.0 + 1.0)
+    with pytest.raises(Unauthorized, match="has expired"):
+        made.check(token)
+    assert not opens(made.list()[0])
+
+
+def test_a_key_has_its_own_rate(tmp_path: Path) -> None:
+    with serving(tmp_path) as web:
+        web.tokens["slow"] = web.service.keys.make("device", rate=2.0)
+        codes = [web.ask("GET", "/v1/studies", "slow").status_code for _ in range(6)]
+        assert codes == [200] * 4 + [429] * 2
+        refused = web.ask("GET", "/v1/studies", "slow")
+        assert "more than 2 times a second" in refused.json()["error"]
+        assert web.ask("GET", "/v1/studies", "device").status_code == 200
+
+
+def test_what_a_leaked_key_sent_can_be_discarded(tmp_path: Path) -> None:
+    with serving(tmp_path) as web:
+        path, aggregator = "/v1/studies/local/reports", web.service.aggregator
+        leaked = web.tokens["leaked"] = web.service.keys.make("device", "local", "app 3", days=90)
+        forged = {"reports": [web.reports(3)]}
+        assert web.ask("POST", path, "leaked", json=forged).status_code == 202
+        assert web.ask("POST", path, "device", json={"reports": [web.reports(2)]}).json() == {
+            "stored": 2,
+            "repeated": 0,
+        }
+        assert aggregator.waiting("local") == 5
+        identity = leaked.split("_")[1]
+        answer = web.ask("DELETE", f"/v1/keys/{identity}?discard=true", "operator")
+        assert answer.json() == {"revoked": True, "discarded": 3}
+        assert aggregator.waiting("local") == 2
+        assert web.ask("POST", path, "leaked", json=forged).status_code == 401
+        # They count as come, whoever sends them again.
+        again = web.ask("POST", path, "device", json=forged)
+        assert again.json() == {"stored": 3, "repeated": 0}
+        assert aggregator.waiting("local") == 2
+        assert (
+            noted(web.service.database)[-1]["what"] == f"discarded 3 entries of the key {identity}"
+        )
+
+
+def test_decisions_of_a_leaked_key_can_be_discarded(tmp_path: Path) -> None:
+    with serving(tmp_path) as web:
+        identities = [web.decision() for _ in range(3)]
+        path = "/v1/studies/joint/decisions"
+        for each in identities[:2]:
+            web.ask("POST", f"{path}/{each}/reward", "client", json={"reward": 0.5})
+        assert web.service.aggregator.waiting("joint") == 2
+        key = web.tokens["client"].split("_")[1]
+        assert web.service.keys.discard(key, "abc") == 3
+        assert web.service.aggregator.waiting("joint") == 0
+        late = web.ask("POST", f"{path}/{identities[2]}/reward", "client", json={"reward": 0.5})
+        assert late.status_code == 410
+        with web.service.database.reading() as connection:
+            rows = connection.execute(select(decisions)).all()
+        assert all((row.payload, row.mark, row.key) == (None, None, None) for row in rows)
+
+
+def test_a_release_forgets_by_which_key_reports_came(tmp_path: Path) -> None:
+    with serving(tmp_path) as web:
+        web.ask("POST", "/v1/studies/local/reports", "device", json={"reports": [web.reports(200)]})
+        kept = select(batches.c.key, batches.c.released)
+        with web.service.database.reading() as connection:
+            assert connection.execute(kept).one().key == web.tokens["device"].split("_")[1]
+        deadline = time.monotonic() + 60.0
+        while time.monotonic() < deadline and web.service.aggregator.waiting("local"):
+            time.sleep(0.05)
+        with web.service.database.reading() as connection:
+            row = connection.execute(kept).one()
+        assert (row.key, row.released) == (None, 1)
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"role": "king"}, {"study": "a\0"}, {"study": "a" * 101}, {"label": "\n"}]
+    "wrong",
+    [
+        {"role": "king"},
+        {"study": "a\0"},
+        {"study": "a" * 101},
+        {"label": "\n"},
+        {"days": 0.0},
+        {"rate": -1.0},
+    ],
 )
-def test_what_is_no_key(database: Database, wrong: dict[str, str]) -> None:
+def test_what_is_no_key(database: Database, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         Keys(database).make(**{"role": "device", **wrong})
     assert Keys(database).list() == []

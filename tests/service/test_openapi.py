@@ -152,5 +152,6 @@ def test_a_few_examples_of_each_operation(asked: Asked) -> None:
 
 
 @pytest.mark.slow
-def test_many_examples_of_each_operation(asked: Asked) -> None:
-    assert len(run(asked, 200)) >= 20
+def test_20000_examples(asked: Asked) -> None:
+    operations = sum(map(len, asked.described["paths"].values()))
+    assert len(run(asked, -(-20_000 // operations))) == operations

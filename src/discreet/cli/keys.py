@@ -27,6 +27,13 @@ def make(
         str | None, typer.Option(help="The one study or table that it is for; all if left out.")
     ] = None,
     label: Annotated[str, typer.Option(help="Whose it is, in words.")] = "",
+    days: Annotated[
+        float | None, typer.Option(help="After which it expires; never if left out.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Requests a second of each server process; else the server's limit."),
+    ] = None,
     database: DatabaseOption = DATABASE,
 ) -> None:
     """Make a key. Its token is printed this once; the database keeps a hash."""
@@ -34,7 +41,7 @@ def make(
         from discreet.service.keys import Keys
 
         opened = served_database(database)
-        token = Keys(opened).make(role, study, label)
+        token = Keys(opened).make(role, study, label, days=days, rate=rate)
         typer.echo(token)
         if study is not None and not _is_known(opened, study):
             err.say(f"Warning: there is no study or table {study!r} here yet; check its name.")
@@ -58,7 +65,8 @@ def list_keys(database: DatabaseOption = DATABASE) -> None:
     with refusing_service():
         from discreet.service.keys import Keys
 
-        table = Table("id", "role", "study", "label", "made", "revoked", box=None, pad_edge=False)
+        names = ("id", "role", "study", "label", "made", "expires", "rate", "revoked")
+        table = Table(*names, box=None, pad_edge=False)
         for key in Keys(served_database(database)).list():
             table.add_row(
                 key["id"],
@@ -66,6 +74,8 @@ def list_keys(database: DatabaseOption = DATABASE) -> None:
                 plain(key["study"] or "all"),
                 plain(key["label"]),
                 _day(key["made"]),
+                "never" if key["expires"] is None else _day(key["expires"]),
+                "" if key["rate"] is None else f"{key['rate']:g}",
                 "" if key["revoked"] is None else _day(key["revoked"]),
             )
         out.print(table)
@@ -74,14 +84,21 @@ def list_keys(database: DatabaseOption = DATABASE) -> None:
 @keys_app.command("revoke")
 def revoke(
     identity: Annotated[str, typer.Argument(help="The id that `discreet keys list` shows.")],
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Also erase all that it sent and no release has.")
+    ] = False,
     database: DatabaseOption = DATABASE,
 ) -> None:
     """Revoke a key: it opens nothing from now on, in every process."""
     with refusing_service():
         from discreet.service.keys import Keys
 
-        new = Keys(served_database(database)).revoke(identity)
+        keys = Keys(served_database(database))
+        new = keys.revoke(identity)
         out.say(f"{identity} opens nothing {'from now on' if new else 'since it was revoked'}.")
+        if discard:
+            count = keys.discard(identity)
+            out.say(f"{count} reports and decisions that no release has were erased.")
 
 
 @keys_app.command("database")

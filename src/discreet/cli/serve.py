@@ -202,8 +202,9 @@ def _show_studies(service: Service) -> None:
 
 def _show_key(service: Service, database: str) -> None:
     """The operator's first key: on a terminal, once."""
-    known = [each for each in service.keys.list() if each["role"] == "operator"]
-    if any(each["revoked"] is None for each in known):
+    from discreet.service.keys import opens
+
+    if any(each["role"] == "operator" and opens(each) for each in service.keys.list()):
         return
     if not sys.stdout.isatty():
         err.say(

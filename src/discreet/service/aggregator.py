@@ -429,13 +429,13 @@ class Aggregator:
         """Note that a release has these, and erase them."""
         version = published(learner, stream)[0][-1].version
         table: Any = batches
-        values: dict[str, Any] = {"released": version, "body": None}
+        values: dict[str, Any] = {"released": version, "body": None, "key": None}
         if _trusted(learner, stream):
             kept_for = self.store.study(name).deployment.retention_seconds
             table = decisions
             values = {"released": version, **ERASED}
             if kept_for > 0.0:
-                values = {"released": version, "expires": now + kept_for}
+                values = {"released": version, "expires": now + kept_for, "key": None}
         taken = 0
         for some in _chunks(gathered.rows):
             taken += connection.execute(

@@ -30,6 +30,7 @@ KeyId = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 Delta = Annotated[float, Field(ge=0, le=1)]
 Millionths = Annotated[int, Field(ge=0, description="Of epsilon, rounded up.")]
 Label = Annotated[str, Field(max_length=100)]
+Rate = Annotated[float, Field(gt=0, le=1e6, description="Requests a second.")]
 Actor = Annotated[str, Field(description="The id of a key, or `server`.", max_length=16)]
 Number = Annotated[int, Field(ge=1, lt=2**31)]
 RowNumber = Annotated[int, Field(ge=0, lt=2**31)]
@@ -87,6 +88,8 @@ class KeyBody(Body):
     role: Role
     study: Name | None = None
     label: Label = ""
+    days: Annotated[float, Field(gt=0, le=36_500, description="Until it expires.")] | None = None
+    rate: Rate | None = None
 
 
 class TableBody(Body):
@@ -294,6 +297,8 @@ class KeyRow(Body):
     label: Label
     made: Time
     revoked: Time | None
+    expires: Time | None
+    rate: Rate | None
 
 
 class Token(Body):
@@ -303,9 +308,10 @@ class Token(Body):
 
 
 class Revoked(Body):
-    """Whether the key opened anything until now."""
+    """Whether the key was revoked now, and how many entries that no release has were erased."""
 
     revoked: bool
+    discarded: Count
 
 
 class Operation(Body):

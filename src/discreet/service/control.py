@@ -97,16 +97,20 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
         key = key_of(request)
         if key.study is not None and body.study != key.study:
             raise Forbidden(f"the key is one for {key.study!r} alone, and makes keys for it alone.")
-        return Token(token=service.keys.make(body.role, body.study, body.label, key.id))
+        made = service.keys.make(body.role, body.study, body.label, key.id, body.days, body.rate)
+        return Token(token=made)
 
     @routes.delete("/v1/keys/{identity}", openapi_extra=only("operator"))
-    def revoke(identity: KeyId, request: Request) -> Revoked:
-        """A key opens nothing from now on."""
+    def revoke(identity: KeyId, request: Request, discard: bool = False) -> Revoked:
+        """A key opens nothing from now on; with `discard` all that it sent and that no release has
+        is erased."""
         key = key_of(request)
         known = {each["id"]: each["study"] for each in service.keys.list()}
         if identity not in known or not key.covers(known[identity] or ""):
             raise NotFound(f"there is no key {identity!r} here; list the keys for their ids.")
-        return Revoked(revoked=service.keys.revoke(identity, key.id))
+        revoked = service.keys.revoke(identity, key.id)
+        discarded = service.keys.discard(identity, key.id) if discard else 0
+        return Revoked(revoked=revoked, discarded=discarded)
 
     @routes.get("/v1/operations", response_model=list[Operation], openapi_extra=_READERS)
     def operations(

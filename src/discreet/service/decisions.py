@@ -57,7 +57,9 @@ class Decisions:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def decide(self, name: str, context: Any, person: str | None = None) -> Decision:
+    def decide(
+        self, name: str, context: Any, person: str | None = None, key: str | None = None
+    ) -> Decision:
         """Choose for one person; the reward follows by the decision's id.
 
         Args:
@@ -65,6 +67,7 @@ class Decisions:
             context: what the person brings: values by column, or in order; the points of a
                 decision set; None where everyone can be given the same points.
             person: who it is, where a promise covers several visits of a person.
+            key: the id of the key that asked, by which the decision can be discarded.
 
         Raises:
             InvalidInput: a context outside the domain, an id that is none, or a study that makes no
@@ -111,6 +114,7 @@ class Decisions:
                     "payload": sealed,
                     "decided": now,
                     "expires": now + served.deployment.expires_seconds,
+                    "key": key,
                 },
             )
         arm = int(actions.arms[0])

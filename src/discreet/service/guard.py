@@ -22,7 +22,7 @@ from discreet.service.access import KEY
 from discreet.service.answers import answer_to
 from discreet.service.errors import TooLarge, TooLate, TooMany, Unauthorized
 from discreet.service.keys import Key, Keys
-from discreet.service.limits import Buckets, Limits
+from discreet.service.limits import Buckets, Limits, Rate
 from discreet.service.metrics import METHODS, Metrics
 from discreet.service.requests import (
     check_headers,
@@ -120,9 +120,11 @@ class Guard:
         self._seen[seen] = None
         if len(self._seen) > _MOST_SEEN:
             self._seen.popitem(last=False)
-        seconds = self._requests.take(key.id)
+        # Two seconds' worth may come at once, as by the server's own limit.
+        own = None if key.rate is None else Rate(key.rate, max(2.0 * key.rate, 1.0))
+        seconds = self._requests.take(key.id, own)
         if seconds:
-            rate = self._limits.requests.a_second
+            rate = (own or self._limits.requests).a_second
             raise _too_many(f"the key asks more than {rate:g} times a second", seconds)
         return key
 

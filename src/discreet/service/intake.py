@@ -23,14 +23,12 @@ from discreet.learners.reading import ReadReports, read_reports
 from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import SecureNoise
 from discreet.service.deployment import packed
-from discreet.service.schema import batches, studies
+from discreet.service.schema import IN_NONE, batches, studies
 from discreet.service.store import Store, check_state
 from discreet.validation import InvalidInput, whole_vector
 
 MOST_REPORTS = 10_000
 _MOST_TICKET = 2**63 - 1
-# The release of a batch that is in none, as all of it had come before.
-_IN_NONE = 0
 # Made once: to make them takes longer than SQLite needs.
 _STANDING = (
     select(studies.c.state, batches.c.stored, batches.c.repeated)
@@ -77,7 +75,12 @@ class Intake:
         self._keeping = store.database.inserting(batches).on_conflict_do_nothing()
 
     def add(
-        self, name: str, texts: Sequence[str], ids: Sequence[int] | None, stream: str = TARGET_NAME
+        self,
+        name: str,
+        texts: Sequence[str],
+        ids: Sequence[int] | None,
+        stream: str = TARGET_NAME,
+        key: str | None = None,
     ) -> Receipt:
         """Keep reports until a release has them.
 
@@ -87,6 +90,7 @@ class Intake:
             ids: a number for each report in turn, drawn by whoever made it and sent with it as
                 often as it is sent; None where the target's carry tickets.
             stream: the target, or the name of a source.
+            key: the id of the key that sent them, by which they can be discarded.
 
         Raises:
             InvalidInput: for reports that nobody made under a policy of this study. Then none is
@@ -123,7 +127,7 @@ class Intake:
         joined, numbers = _joined(read, numbers)
         for reports in joined:
             served.check_reports(stream, reports)
-        return self._keep(name, stream, digest, joined, numbers)
+        return self._keep(name, stream, digest, joined, numbers, key)
 
     def _keep(
         self,
@@ -132,6 +136,7 @@ class Intake:
         digest: str,
         made: Sequence[Reports],
         numbers: Sequence[list[int]],
+        key: str | None,
     ) -> Receipt:
         request = {"study": name, "stream": stream, "digest": digest}
         total = sum(map(len, numbers))
@@ -155,7 +160,8 @@ class Intake:
                     "repeated": receipt.repeated,
                     "body": body if stored else None,
                     "received": time.time(),
-                    "released": None if stored else _IN_NONE,
+                    "released": None if stored else IN_NONE,
+                    "key": key if stored else None,
                 },
             )
             if added.rowcount != 1:

@@ -49,11 +49,17 @@ class Buckets:
         self._rate, self._clock = rate, clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, name: str) -> float:
-        """Take a token; 0, or the seconds until there is one."""
-        left, now = self._now(name)
+    def take(self, name: str, rate: Rate | None = None) -> float:
+        """Take a token; 0, or the seconds until there is one.
+
+        Args:
+            name: of the bucket.
+            rate: of this bucket; None for that of all.
+        """
+        rate = rate or self._rate
+        left, now = self._now(name, rate)
         if left < 1.0:
-            return (1.0 - left) / self._rate.a_second
+            return (1.0 - left) / rate.a_second
         self._left[name] = (left - 1.0, now)
         self._left.move_to_end(name)
         if len(self._left) > _MOST_NAMES:
@@ -62,9 +68,9 @@ class Buckets:
 
     def wait(self, name: str) -> float:
         """The seconds until there is a token; none is taken."""
-        return max(1.0 - self._now(name)[0], 0.0) / self._rate.a_second
+        return max(1.0 - self._now(name, self._rate)[0], 0.0) / self._rate.a_second
 
-    def _now(self, name: str) -> tuple[float, float]:
+    def _now(self, name: str, rate: Rate) -> tuple[float, float]:
         now = self._clock()
-        left, since = self._left.get(name, (self._rate.burst, now))
-        return min(left + (now - since) * self._rate.a_second, self._rate.burst), now
+        left, since = self._left.get(name, (rate.burst, now))
+        return min(left + (now - since) * rate.a_second, rate.burst), now

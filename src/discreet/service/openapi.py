@@ -212,7 +212,13 @@ def examples() -> dict[str, Any]:
             "ledger": [ledger],
             "counts": counts,
         },
-        "KeyBody": {"role": "device", "study": "calls", "label": "app 3"},
+        "KeyBody": {
+            "role": "device",
+            "study": "calls",
+            "label": "app 3",
+            "days": 90.0,
+            "rate": 10.0,
+        },
         "KeyRow": {
             "id": "0" * 16,
             "role": "device",
@@ -220,9 +226,11 @@ def examples() -> dict[str, Any]:
             "label": "app 3",
             "made": published,
             "revoked": None,
+            "expires": published + 90 * 86_400.0,
+            "rate": 10.0,
         },
         "Token": {"token": f"dk_{'0' * 16}_{'A' * 43}"},
-        "Revoked": {"revoked": True},
+        "Revoked": {"revoked": True, "discarded": 0},
         "Operation": {
             "id": 1,
             "at": published,

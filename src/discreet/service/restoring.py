@@ -84,7 +84,7 @@ class Restored:
         kept: reports that wait for a release, under local privacy.
         dropped: decisions under joint privacy that waited for a reward or a release.
         anew: the studies whose learner began anew.
-        keys: how many keys open it that were not revoked when the backup was made.
+        keys: how many keys open it, neither expired nor revoked when the backup was made.
     """
 
     identity: str
@@ -154,7 +154,12 @@ def _begun_anew(connection: Connection, database: Database, backup: Backup) -> R
     waiting = select(func.coalesce(func.sum(batches.c.stored), 0)).where(
         batches.c.released.is_(None)
     )
-    able = select(func.count()).select_from(keys).where(keys.c.revoked.is_(None))
+    now = time.time()
+    able = (
+        select(func.count())
+        .select_from(keys)
+        .where(keys.c.revoked.is_(None), func.coalesce(keys.c.expires, now + 1.0) > now)
+    )
     return Restored(
         identity,
         backup,

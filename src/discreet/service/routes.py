@@ -55,8 +55,9 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         "responses": _POLICY,
     }
 
-    def _stored(study: str, stream: str, body: ReportsBody) -> Response:
-        receipt = service.intake.add(study, _texts(body), body.ids, stream)
+    def _stored(study: str, stream: str, body: ReportsBody, request: Request) -> Response:
+        key = key_of(request).id
+        receipt = service.intake.add(study, _texts(body), body.ids, stream, key)
         metrics.reports(study, stream, receipt)
         return JSONResponse({"stored": receipt.stored, "repeated": receipt.repeated}, 202)
 
@@ -129,9 +130,9 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         response_model=ReportsReceipt,
         openapi_extra=only("device"),
     )
-    def reports(study: Study, body: ReportsBody) -> Response:
+    def reports(study: Study, body: ReportsBody, request: Request) -> Response:
         """Keep reports; the answer comes when they are stored."""
-        return _stored(study, TARGET_NAME, body)
+        return _stored(study, TARGET_NAME, body, request)
 
     @routes.post(
         "/v1/studies/{study}/sources/{source}/reports",
@@ -139,9 +140,11 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         response_model=ReportsReceipt,
         openapi_extra=only("device"),
     )
-    def source_reports(study: Study, source: Source, body: ReportsBody) -> Response:
+    def source_reports(
+        study: Study, source: Source, body: ReportsBody, request: Request
+    ) -> Response:
         """Keep reports of an auxiliary source."""
-        return _stored(study, _source(source), body)
+        return _stored(study, _source(source), body, request)
 
     @routes.post(
         "/v1/studies/{study}/decisions",
@@ -149,9 +152,11 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         response_model=DecisionFields,
         openapi_extra=only("client"),
     )
-    def decide(study: Study, body: DecisionBody) -> Response:
+    def decide(study: Study, body: DecisionBody, request: Request) -> Response:
         """Choose for one person."""
-        return JSONResponse(asdict(service.decisions.decide(study, body.context, body.person)), 201)
+        key = key_of(request).id
+        made = service.decisions.decide(study, body.context, body.person, key)
+        return JSONResponse(asdict(made), 201)
 
     @routes.post(
         "/v1/studies/{study}/decisions/{decision}/reward",

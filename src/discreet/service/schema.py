@@ -118,6 +118,8 @@ batches = Table(
     Column("body", LargeBinary),
     Column("received", Float, nullable=False),
     Column("released", Integer),
+    # By which it came, until a release has it.
+    Column("key", String(16)),
     UniqueConstraint("study", "stream", "digest"),
     Index("ix_batches_waiting", "study", "stream", "released", "id"),
 )
@@ -146,6 +148,7 @@ decisions = Table(
     Column("decided", Float, nullable=False),
     Column("expires", Float, nullable=False),
     Column("released", Integer),
+    Column("key", String(16)),
     Index("ix_decisions_waiting", "study", "state", "released", "id"),
     Index("ix_decisions_expires", "state", "expires"),
 )
@@ -153,8 +156,10 @@ decisions = Table(
 # In place of the release of a batch that cannot be read, and enters none. A decision that could not
 # be read has the state `unreadable`, and its release.
 SET_ASIDE = -1
+# The release of a batch that enters none: all of it had come before, or it was discarded.
+IN_NONE = 0
 # What is left of an observation that shall be kept no longer.
-ERASED = {"payload": None, "mark": None}
+ERASED = {"payload": None, "mark": None, "key": None}
 
 ledger = Table(
     "ledger",
@@ -215,6 +220,11 @@ keys = Table(
     Column("hash", LargeBinary, nullable=False),
     Column("made", Float, nullable=False),
     Column("revoked", Float),
+    Column("expires", Float),
+    # Requests a second; None for that of the server.
+    Column("rate", Float),
+    # Sessions of the dashboard that were opened before have ended.
+    Column("signed_out", Float),
 )
 
 operations = Table(

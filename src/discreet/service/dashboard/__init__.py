@@ -2,7 +2,7 @@
 
 | module   | what it does                                                              |
 |----------|---------------------------------------------------------------------------|
-| sessions | who has signed in, in memory                                              |
+| sessions | who has signed in, in encrypted cookies                                   |
 | watch    | a thread that reads what learners said, and counts                        |
 | charts   | lines with bands, and bars, as SVG                                        |
 | views    | what pages show, and why it is public                                     |

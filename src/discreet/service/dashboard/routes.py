@@ -92,7 +92,7 @@ class Page(APIRoute):
 def add_dashboard(app: FastAPI, service: Service) -> None:
     """Let an application have the dashboard of its service; its sessions are `app.state.sessions`,
     and what it watches `app.state.watch`."""
-    app.state.sessions, app.state.watch = Sessions(), Watch(service.store)
+    app.state.sessions, app.state.watch = Sessions(service.keys), Watch(service.store)
     app.include_router(dashboard_routes(service, app.state.sessions, app.state.watch))
     app.mount(_STATIC, StaticFiles(directory=File(__file__).parent / "static"), "static")
 
@@ -129,7 +129,7 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
         response.set_cookie(
             COOKIE,
             sessions.open(token),
-            max_age=int(SESSION_SECONDS),
+            max_age=SESSION_SECONDS,
             httponly=True,
             samesite="strict",
             secure=request.url.scheme == "https",
@@ -152,12 +152,12 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
         return response
 
     @routes.get("/login")
-    def login(request: Request, code: Annotated[str, Query(max_length=100)] = "") -> Response:
+    def login(request: Request, code: Annotated[str, Query(max_length=900)] = "") -> Response:
         token = sessions.follow(code) if code else None
         if token is not None:
             return opened(request, token)
         if code:
-            return sign_in(request, "This link was used or is too old; sign in with a key.", 401)
+            return sign_in(request, "This link is too old; sign in with a key.", 401)
         return sign_in(request)
 
     @routes.post("/login")
@@ -179,7 +179,7 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
     @routes.post("/logout")
     def log_out(request: Request, form: Form, who: Signed) -> Response:
         _check_form(who, form)
-        sessions.close(request.cookies.get(COOKIE, ""))
+        service.keys.sign_out(who.key.id)
         response = RedirectResponse("/login", 303)
         response.delete_cookie(COOKIE)
         return response
@@ -259,10 +259,10 @@ async def _form(request: Request) -> dict[str, str]:
 
 def _visitor(request: Request) -> Visitor:
     """Who asks, by a key that still opens something."""
-    session = request.app.state.sessions.find(request.cookies.get(COOKIE, ""))
-    if session is None:
+    found = request.app.state.sessions.find(request.cookies.get(COOKIE, ""))
+    if found is None:
         raise Unauthorized("sign in first.")
-    return Visitor(session, request.app.state.service.keys.check(session.token))
+    return Visitor(*found)
 
 
 Form = Annotated[dict[str, str], Depends(_form)]

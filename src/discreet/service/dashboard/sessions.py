@@ -1,23 +1,31 @@
-"""Who has signed in to the dashboard: sessions in memory, which end with the process.
+"""Sessions of the dashboard: encrypted, authenticated cookies that any server process can read.
 
-A browser keeps a random number in a cookie that scripts cannot read and other sites cannot send;
-what it stands for is here. The key of a session is checked again at every request, so a key that
-is revoked ends its sessions at once.
+A cookie holds the token of the key that signed in, encrypted (Fernet) under a key derived from the
+hash of that token in the database. So all processes on a database know the same sessions, a cookie
+opens nothing elsewhere and nothing after it has expired, and the database alone is not enough to
+make one. The key is checked at every request: when it is revoked or expires, its sessions end.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+import json
 import secrets
-import threading
 import time
 from dataclasses import dataclass, field
+from typing import Literal
+
+from cryptography.fernet import Fernet, InvalidToken
+
+from discreet.service.errors import Unauthorized
+from discreet.service.keys import Key, Keys
 
 COOKIE = "discreet_session"
-SESSION_SECONDS = 8 * 3600.0
-LINK_SECONDS = 600.0
-_MOST = 1000
+SESSION_SECONDS = 8 * 3600
+LINK_SECONDS = 600
+_Use = Literal["session", "link"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,12 +34,12 @@ class Session:
 
     Attributes:
         token: of the key that it signed in with.
-        expires: when it ends, in seconds since 1970.
-        csrf: what every form of it carries, so that no other site can make one.
+        opened: when, in seconds since 1970.
+        csrf: a secret of its forms, so that no other site can make one.
     """
 
     token: str
-    expires: float
+    opened: float = field(default_factory=time.time)
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
     def check(self, given: str) -> bool:
@@ -40,53 +48,56 @@ class Session:
 
 
 class Sessions:
-    """The sessions of one process, and links that open one."""
+    """Cookies and links for the keys of a database."""
 
-    def __init__(self) -> None:
-        self._sessions: dict[bytes, Session] = {}
-        self._links: dict[bytes, Session] = {}
-        self._lock = threading.Lock()
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
 
     def open(self, token: str) -> str:
-        """Begin a session of a key that was checked; what its cookie holds."""
-        return self._add(self._sessions, Session(token, time.time() + SESSION_SECONDS))
+        """The cookie of a new session of a key that was checked."""
+        return self._sealed(Session(token), "session")
 
     def link(self, token: str) -> str:
-        """A code that opens one session of a key, once and soon."""
-        return self._add(self._links, Session(token, time.time() + LINK_SECONDS))
+        """A code that signs in with a key for ten minutes."""
+        return self._sealed(Session(token), "link")
 
     def follow(self, code: str) -> str | None:
-        """The token that a code stands for, which opens nothing from then on."""
-        with self._lock:
-            known = self._links.pop(_hash(code), None)
-        return known.token if known is not None and known.expires > time.time() else None
+        """The token of a link's code; None for one that is none, or is too old."""
+        found = self._opened(code, "link", LINK_SECONDS)
+        return None if found is None else found.token
 
-    def find(self, cookie: str) -> Session | None:
-        """The session of a cookie; None where there is none, or it has ended."""
-        with self._lock:
-            known = self._sessions.get(_hash(cookie))
-        return known if known is not None and known.expires > time.time() else None
+    def find(self, cookie: str) -> tuple[Session, Key] | None:
+        """The session of a cookie, with its key; None where it has ended, or never was one."""
+        session = self._opened(cookie, "session", SESSION_SECONDS)
+        if session is None:
+            return None
+        try:
+            key = self._keys.check(session.token)
+        except Unauthorized:
+            return None
+        return None if session.opened <= key.signed_out else (session, key)
 
-    def close(self, cookie: str) -> None:
-        """End a session."""
-        with self._lock:
-            self._sessions.pop(_hash(cookie), None)
+    def _sealed(self, session: Session, use: _Use) -> str:
+        identity = session.token.split("_")[1]
+        content = json.dumps([session.token, session.opened, session.csrf]).encode()
+        return f"{identity}.{self._cipher(identity, use).encrypt(content).decode()}"
 
-    def _add(self, kept: dict[bytes, Session], session: Session) -> str:
-        number, now = secrets.token_urlsafe(32), time.time()
-        with self._lock:
-            for old in [key for key, each in kept.items() if each.expires <= now]:
-                del kept[old]
-            if len(kept) >= _MOST:
-                del kept[next(iter(kept))]
-            kept[_hash(number)] = session
-        return number
+    def _opened(self, text: str, use: _Use, seconds: int) -> Session | None:
+        identity, _, sealed = text.partition(".")
+        try:
+            content = self._cipher(identity, use).decrypt(sealed, ttl=seconds)
+        except (InvalidToken, LookupError):
+            return None
+        return Session(*json.loads(content))
+
+    def _cipher(self, identity: str, use: _Use) -> Fernet:
+        known = self._keys.hash_of(identity)
+        if known is None:
+            raise LookupError(identity)
+        derived = hmac.new(known, f"discreet {use}".encode(), hashlib.sha256).digest()
+        return Fernet(base64.urlsafe_b64encode(derived))
 
 
 def same(wanted: str, given: str) -> bool:
-    """Whether two secrets are equal, in a time that does not say where they differ."""
+    """Whether two secrets are equal, in a time that does not depend on where they differ."""
     return hmac.compare_digest(wanted.encode(), given.encode())
-
-
-def _hash(number: str) -> bytes:
-    return hashlib.sha256(number.encode()).digest()
