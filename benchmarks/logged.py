@@ -1,6 +1,8 @@
 """Logged decisions held against the truth: coverage and bias of values, and what replay says.
 
     python benchmarks/logged.py values --logs 200       # intervals and bias for fixed policies
+    python benchmarks/logged.py rare --logs 200         # 80 arms, 0.4% clicks, each estimator
+    python benchmarks/logged.py runs --logs 200         # the same for what learners earn in a run
     python benchmarks/logged.py learners --logs 20      # what learners earned, by either replay
     python benchmarks/logged.py values --logs 4 --jobs 2 --seed 7
 
@@ -9,6 +11,14 @@ policies (each arm for everyone, a rule, choice at random, and the rule instead 
 estimated from each, with intervals of 95%. Shown for each setting: the share of intervals that
 cover the truth, mean error, its root mean square, the mean width of intervals, each over logs and
 policies (standard errors over logs).
+
+`rare`: logs of 80 arms drawn evenly and rewards that are 1 in 0.4% of rows. Policies: as the log
+chose, one that leans towards better arms, and one that gives a tenth of people one arm. Shown for
+each estimator: the share of logs with an interval, coverage among these (standard error), mean
+error and root mean square error.
+
+`runs`: on such logs of 80,000 rows a learner is replayed by a model; the truth is the
+mean value of the policies that it published.
 
 `learners`: a learner is replayed on logs in both ways, and on the world itself. Shown: what it
 earned per person in the world, and mean and root mean square error of what either replay says, for
@@ -30,6 +40,7 @@ from discreet.experiments import frame_of, grid, run_learner, run_trials
 from discreet.problems.base import People
 from discreet.problems.log_estimates import estimate
 from discreet.problems.log_problem import LogProblem, ModelCrowd, RejectionCrowd, rejection_people
+from discreet.problems.log_values import ESTIMATORS, LogValue
 from discreet.problems.logs import Log
 
 DOMAIN = Box((0.0, 0.0), (1.0, 1.0), ("u", "v"))
@@ -114,15 +125,128 @@ def value_trial(seed: Any, setting: str, logs: dict, truth: dict) -> list[dict[s
         instead = choices["a"] if policy == POLICIES[-1] else None
         choice = choices["rule"] if instead is not None else choices[policy]
         value = estimates.value(choice, instead_of=instead)
+        lower, upper = value.lower, value.upper
         rows.append(
             {
                 "policy": policy,
-                "covered": float(value.lower <= truth[policy] <= value.upper),
+                "covered": np.nan if lower is None else lower <= truth[policy] <= upper,
                 "error": value.mean - truth[policy],
-                "width": value.upper - value.lower,
+                "width": np.nan if lower is None else upper - lower,
             }
         )
     return rows
+
+
+ITEMS, CLICKS = 80, 0.004
+_EFFECTS = np.random.default_rng(5).normal(0.0, 0.6, (2, ITEMS))
+RARE = ("as logged", "leaning", "a tenth one arm")
+
+
+def clicks(contexts: np.ndarray) -> np.ndarray:
+    """(n, 80) click rates, about 0.4% on average."""
+    item, slope = _EFFECTS
+    return np.asarray(CLICKS / 1.13 * np.exp(item + slope * (contexts[:, :1] - 0.5)))
+
+
+def rare_policy(contexts: np.ndarray, policy: str) -> np.ndarray:
+    """(n, 80) probabilities of arms."""
+    even = np.full((len(contexts), ITEMS), 1.0 / ITEMS)
+    if policy == "leaning":
+        weights = clicks(contexts) ** 0.7
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    if policy == "a tenth one arm":
+        even *= 0.9
+        even[:, 3] += 0.1
+    return even
+
+
+def rare_log(rows: int, rng: np.random.Generator) -> Log:
+    """A log of 80 arms drawn evenly with rare clicks."""
+    contexts = rng.random((rows, 2))
+    actions = rng.integers(ITEMS, size=rows)
+    rewards = rng.random(rows) < clicks(contexts)[np.arange(rows), actions]
+    names = tuple(map(str, range(ITEMS)))
+    shares = np.full(rows, 1.0 / ITEMS)
+    return Log(contexts, actions, rewards.astype(float), DOMAIN, names, propensities=shares)
+
+
+def rare_trial(seed: Any, rows: int, truth: dict) -> list[dict[str, Any]]:
+    """Values of fixed policies by each estimator from one log."""
+    log = rare_log(rows, np.random.default_rng(seed.streams(1)[0]))
+    estimates = estimate(log).estimates
+    return [
+        _rare_line(
+            policy,
+            estimator,
+            estimates.value(rare_policy(log.contexts, policy), resamples=500, estimator=estimator),
+            truth[policy],
+        )
+        for policy in RARE
+        for estimator in ESTIMATORS
+    ]
+
+
+def _rare_line(policy: str, estimator: str, value: LogValue, truth: float) -> dict[str, Any]:
+    given = value.lower is not None and value.upper is not None
+    return {
+        "policy": policy,
+        "estimator": estimator,
+        "given": float(given),
+        "covered": float(value.lower <= truth <= value.upper) if given else np.nan,
+        "error": value.mean - truth,
+        "behind": value.behind,
+    }
+
+
+def run_trial(seed: Any, rows: int) -> list[dict[str, Any]]:
+    """What a learner's run earns, beside the value of the policies that served it."""
+    crowd, tickets, noise = seed.streams(3)
+    rng = np.random.default_rng(crowd)
+    problem = LogProblem(rare_log(rows, rng), estimator="dr")
+    fresh = rng.random((500, 2))
+    rates, lines = clicks(fresh), []
+    for epsilon in (0.25, 4.0):
+        half = problem.sample(rows // 2, np.random.default_rng(tickets))
+        source = SimulatedNoise(noise)
+        serves = Partition(DOMAIN, ITEMS, Local(epsilon), horizon=len(half), noise=source)
+        worth: list[tuple[int, float]] = []
+
+        def after(policy: Any, served: int, worth: list[tuple[int, float]] = worth) -> None:
+            shares = policy.probabilities(fresh)
+            worth.append((served, float((shares * rates).sum(axis=1).mean())))
+
+        values = run_learner(serves, half, np.random.default_rng(tickets), source, [after])
+        ends = np.array([served for served, _ in worth])
+        truth = float(np.diff(ends, prepend=0) @ [each for _, each in worth]) / len(half)
+        name = f"partition, epsilon {epsilon:g}"
+        lines.append(_rare_line(name, "dr", half.estimated(values), truth))
+    return lines
+
+
+def show_rare(what: str, logs: int, jobs: int, seed: int) -> None:
+    """Coverage and errors, one line a policy (or learner) and estimator."""
+    rows = 10_000 if what == "rare" else 80_000
+    settings: list[dict[str, Any]] = [{"rows": rows}]
+    trial: Any = run_trial
+    if what == "rare":
+        contexts = np.random.default_rng(0).random((100_000, 2))
+        rates = clicks(contexts)
+        truth = {each: float((rare_policy(contexts, each) * rates).sum(1).mean()) for each in RARE}
+        settings, trial = [{"rows": rows, "truth": truth}], rare_trial
+    frame = frame_of(run_trials(trial, settings, logs, seed, jobs), settings)
+    print(f"{logs} logs of {rows:,} rows, {ITEMS} arms, {CLICKS:.1%} clicks, seed {seed}")
+    print(
+        f"{'':26} {'behind':>7} {'given':>6} {'covered':>15} {'mean error':>11} {'rms error':>10}"
+    )
+    for (policy, estimator), part in frame.groupby(["policy", "estimator"], sort=False):
+        shown = part.covered.dropna()
+        error = (shown.mean() * (1.0 - shown.mean()) / max(len(shown), 1)) ** 0.5
+        covered = f"{shown.mean():7.1%} ± {error:5.1%}" if len(shown) else "-"
+        print(
+            f"{policy + ', ' + estimator:26} {part.behind.mean():7.1f} {part.given.mean():6.0%} "
+            f"{covered:>15} {part.error.mean():+11.5f} {np.sqrt((part.error**2).mean()):10.5f}",
+            flush=True,
+        )
 
 
 VALUES = {
@@ -176,7 +300,7 @@ def both_halves(problem: LogProblem, people: int, rng: np.random.Generator) -> M
     for half in (0, 1):
         own = np.flatnonzero(problem.models.halves[order] == half)
         rewards[own] = problem.models.draw(order[own], rng)
-    return ModelCrowd(problem, order, rewards)
+    return ModelCrowd(problem, order, rewards, problem.best[0])
 
 
 def learner_trial(
@@ -239,14 +363,16 @@ def _learner_line(name: str, part: pd.DataFrame) -> None:
 def main() -> None:
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["values", "learners"])
+    parser.add_argument("what", choices=["values", "rare", "runs", "learners"])
     parser.add_argument("--logs", type=int, default=50, help="logs of each setting")
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 4000, 16000])
     parser.add_argument("--learners", nargs="+", default=["non-private", "4"], help="epsilons")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    if asked.what == "values":
+    if asked.what in ("rare", "runs"):
+        show_rare(asked.what, asked.logs, asked.jobs, asked.seed)
+    elif asked.what == "values":
         show_values(asked.logs, asked.jobs, asked.seed)
     else:
         show_learners(asked.logs, asked.jobs, asked.seed, asked.rows, asked.learners)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tests.problems.log_worlds import DOMAIN, NAMES, means, world
 
-from discreet.domain import RewardBounds
+from discreet.domain import Box, RewardBounds
 from discreet.experiments import Setting, check_setting, people_of, run_learner, simulate
 from discreet.learners.registry import make_learner
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
-from discreet.problems.log_problem import LogProblem, RejectionCrowd, rejection_people
+from discreet.problems.log_problem import LogProblem, ModelCrowd, RejectionCrowd, rejection_people
 from discreet.problems.logs import Log
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
@@ -42,10 +42,15 @@ epsilon = 4
 
 
 class Fixed:
-    """Actions of a rule, with what the replay needs of them."""
+    """Actions of a rule, with what the replay needs of them; a policy of its own."""
 
     def __init__(self, arms: np.ndarray) -> None:
         self.arms, self.points = np.asarray(arms, dtype=np.int64), None
+        self.policy = self
+
+    def probabilities(self, contexts: np.ndarray) -> np.ndarray:
+        assert len(contexts) == len(self.arms)
+        return np.eye(3)[self.arms]
 
     def __getitem__(self, people):
         return Fixed(self.arms[people])
@@ -163,12 +168,25 @@ class TestRejection:
         with pytest.raises(InvalidInput, match='use replay = "model"'):
             crowd.served(0, 10, lambda contexts: Fixed(np.full(len(contexts), 2)))
 
-    def test_best_fixed_is_the_doubly_robust_mean(self, rng: np.random.Generator) -> None:
-        problem = by_rejection()
-        best = problem.sample(100, rng).best_fixed()
-        outcomes = problem.estimates.outcomes.mean(axis=0)
-        np.testing.assert_allclose(best, np.full(100, outcomes.max()), rtol=1e-12)
-        assert outcomes.argmax() == problem.best
+    def test_best_fixed_is_valued_by_rewards_that_did_not_choose_it(
+        self, rng: np.random.Generator
+    ) -> None:
+        """20 arms that are all alike: the best by chance is no better than the others."""
+        gains = []
+        for seed in range(20):
+            drawn = np.random.default_rng(seed)
+            log = Log(
+                drawn.random((2000, 1)),
+                drawn.integers(20, size=2000),
+                (drawn.random(2000) < 0.3).astype(float),
+                Box((0.0,), (1.0,), ("u",)),
+                tuple(map(str, range(20))),
+                propensities=np.full(2000, 0.05),
+            )
+            problem = LogProblem(log, "rejection")
+            gains.append(problem.sample(50, rng).best_fixed().mean() - 0.3)
+        assert abs(np.mean(gains)) < 4.0 * np.std(gains) / 20**0.5
+        assert np.mean(gains) < 0.05
 
 
 class TestModel:
@@ -186,10 +204,10 @@ class TestModel:
             seen.add(half)
             arms = np.arange(400) % 3
             value = crowd.value(Fixed(arms), 0)
-            np.testing.assert_array_equal(value, outcomes[rows, arms])
+            np.testing.assert_allclose(value, outcomes[rows, arms], rtol=1e-12)
             assert set(crowd.received(Fixed(arms), 0)) <= {0.0, 1.0}
-            np.testing.assert_array_equal(
-                crowd.best_fixed(), outcomes[rows, np.full(400, problem.best)]
+            np.testing.assert_allclose(
+                crowd.best_fixed(), outcomes[rows, problem.best[half]], rtol=1e-12
             )
             np.testing.assert_array_equal(crowd.value(Fixed(arms[5:9]), 5), value[5:9])
         assert seen == {0, 1}
@@ -204,6 +222,33 @@ class TestModel:
         with pytest.raises(InvalidInput, match="rounds was 0"):
             problem.check_size(0)
 
+    @pytest.mark.parametrize("estimator", ["ipw", "snipw", "dr"])
+    def test_a_run_is_valued_by_probabilities(self, estimator: str) -> None:
+        """Choice at random is worth the mean reward of an even log, whatever was drawn."""
+        problem = LogProblem(even(), estimator=estimator)  # type: ignore[arg-type]
+        values = [
+            simulate(problem, Setting("uniform", "u", NonPrivate()), 750, seed, 0).record.value
+            for seed in range(4)
+        ]
+        halves = [even().rewards[problem.models.halves == half].sum() for half in (0, 1)]
+        for value in values:
+            assert min(abs(value - half) for half in halves) < (12.0 if estimator == "dr" else 1e-9)
+        assert len({round(value, 6) for value in values}) <= 2
+
+    def test_every_sum_of_a_trace_is_that_of_the_estimator(self, rng: np.random.Generator) -> None:
+        crowd = LogProblem(even(), estimator="snipw").sample(200, rng)
+        arms = rng.integers(3, size=200)
+        whole = crowd.value(Fixed(arms), 0)
+        parts = [crowd.value(Fixed(arms[start : start + 50]), start) for start in (0, 50, 100, 150)]
+        np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-12)
+        rows = [np.flatnonzero((even().contexts == x).all(axis=1))[0] for x in crowd.contexts]
+        agrees = even().actions[rows] == arms
+        for people in (30, 200):
+            earned = even().rewards[rows][:people][agrees[:people]]
+            assert whole[:people].sum() == pytest.approx(people * earned.mean())
+        assert isinstance(crowd, ModelCrowd)
+        assert crowd.estimated(whole).mean == pytest.approx(whole.mean())
+
     def test_what_a_rule_earns(self) -> None:
         """Doubly robust, so within a few standard errors over people, of which there are 750."""
         problem, log = by_model(), even()
@@ -214,8 +259,7 @@ class TestModel:
 
     def test_what_a_policy_earns(self, rng: np.random.Generator) -> None:
         policy = make_learner("uniform", DOMAIN, 3, NonPrivate()).policy()
-        actions, _ = policy.act(even().contexts, rng)
-        said = by_model().estimates.value(actions)
+        said = by_model().estimates.value(policy.probabilities(even().contexts))
         assert abs(said.mean - means(even().contexts).mean()) < 4.0 * said.standard_error
 
     def test_remarks_on_a_run(self, rng: np.random.Generator) -> None:
@@ -227,7 +271,7 @@ class TestModel:
         crowd = problem.sample(700, rng)
         values = crowd.value(Fixed(np.zeros(700)), 0)
         first, second = crowd.remarks(values)
-        assert f"in the first replicate {values.mean():.4g} per person" in first
+        assert f"in the first replicate {values.mean():.4g} per person by dr; 95%" in first
         share = float(second.partition("%")[0])
         assert share == pytest.approx(30.0, abs=15.0)
         assert "% of people were given what the log hardly gave" in second
@@ -282,10 +326,26 @@ class TestStudies:
         assert study.files[1] == tmp_path / "log.csv"
         outcomes = [simulate(study.problem, each, 300, 1, 0) for each in study.settings]
         assert [outcome.record.metric for outcome in outcomes] == ["reward", "reward"]
-        assert all("over people of the log" in outcome.remarks[0] for outcome in outcomes)
+        assert all("95% interval over people" in outcome.remarks[0] for outcome in outcomes)
         again = simulate(study.problem, study.settings[1], 300, 1, 0)
         assert again.record.value == outcomes[1].record.value
         assert again.record.rows == "All 1,500 rows"
+
+    def test_an_estimator_by_name(self, tmp_path: Path) -> None:
+        even().to_frame().to_csv(tmp_path / "log.csv", index=False)
+        text = STUDY.replace("propensity = {", 'estimator = "snipw"\npropensity = {')
+        (tmp_path / "study.toml").write_text(text)
+        problem = load_study(tmp_path / "study.toml").problem
+        assert isinstance(problem, LogProblem)
+        assert (problem.replay, problem.estimator) == ("model", "snipw")
+        assert "is estimated by snipw" in problem.source
+        for wrong, message in (
+            (text.replace('"snipw"', '"ips"'), "estimator"),
+            (text.replace('name = "log"', 'name = "log"\nreplay = "rejection"'), "needs none"),
+        ):
+            (tmp_path / "study.toml").write_text(wrong)
+            with pytest.raises(InvalidInput, match=message):
+                load_study(tmp_path / "study.toml")
 
     def test_oracle_is_refused_before_anything_runs(self, tmp_path: Path) -> None:
         even().to_frame().to_csv(tmp_path / "log.csv", index=False)

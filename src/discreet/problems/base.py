@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -36,10 +36,12 @@ _ENOUGH = 20  # people of one context that tell which arm was best for them
 
 
 class Chosen(Protocol):
-    """The actions of n people, as learners return them."""
+    """The actions of n people, as learners return them, with the policy that chose them."""
 
     @property
     def arms(self) -> IntArray: ...
+    @property
+    def policy(self) -> Any: ...
     @property
     def points(self) -> FloatArray | None: ...
     def __getitem__(self, people: IntArray) -> Self: ...

@@ -289,6 +289,7 @@ named(
     propensity="the probability of what was done: {column}, {value} where it was always the same, "
     "or {estimated = true}",
     replay='"rejection" or "model" (docs/logs.md); by the size of the log if left out',
+    estimator='of what learners earn by a model: "ipw", "snipw" or "dr", which is the default',
     person="the column that says whose row it is, as [people] id does, if people come more than "
     "once",
     radius="as in 'table'",

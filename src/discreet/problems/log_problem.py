@@ -14,23 +14,25 @@ so those who count come from the law of contexts, and everything is as if the le
 n min p people. Nothing is assumed about rewards; propensities must be known.
 
 *Model*. The people of one half of the log, drawn for each replicate, are served with rewards
-simulated by models that learnt from the other half; what the learner earned is the doubly robust
-outcome y(i, a) of what it chose (`log_values`). Neither the models nor the learner have seen the
-rewards which correct them, so errors of the models bias what the learner learns, not what it is
-said to have earned. Everybody's context counts, and any number of people can be served.
+simulated by models that learnt from the other half. What the learner earned is estimated from the
+probabilities with which the policy of that moment gives each arm, by ipw, snipw or dr
+(`log_values`): the action that is drawn would add its own noise. Neither the models nor the learner
+have seen the rewards of that half, so errors of the models bias what the learner learns, not what
+its policies are estimated to earn. Every context counts, and any number of people can be served.
 
 | array    | shape  | meaning                                                                  |
 |----------|--------|--------------------------------------------------------------------------|
 | rows     | (n,)   | rows of the log in the order in which people arrive                      |
 | rewards  | (n, K) | simulated, by model; (n,) logged, by rejection                           |
-| outcomes | (n, K) | y(i, a) of the people served                                             |
+| used     | (n,)   | probability of the logged action under the policy / its propensity       |
+| terms    | (n,)   | whose mean is the estimate                                               |
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -41,13 +43,20 @@ from discreet.problems.base import Choices, Chosen, Crowd, Metric, Problem, expo
 from discreet.problems.frames import Files
 from discreet.problems.log_columns import LoggedAction, LoggedReward, Propensity
 from discreet.problems.log_estimates import estimate
-from discreet.problems.log_values import interval
+from discreet.problems.log_values import (
+    ESTIMATORS,
+    Estimator,
+    LogValue,
+    behind_interval,
+    effective_number,
+    normalised_terms,
+    value_of_terms,
+)
 from discreet.problems.logs import Log
 from discreet.problems.toml_words import Positive
-from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, one_of
+from discreet.validation import FloatArray, IntArray, InvalidInput, one_of
 
 Replay = Literal["rejection", "model"]
-Values = TypeVar("Values", FloatArray, BoolArray)
 
 # Logs of fewer rows are replayed by rejection if it serves so many people.
 _SMALL_LOG, _FEWEST_SERVED = (
@@ -139,7 +148,12 @@ class RejectionCrowd(LogCrowd):
         return self.received(actions, start)
 
     def remarks(self, values: FloatArray) -> tuple[str, ...]:
-        return _over_people(values, np.arange(len(values)))
+        if len(values) < 2:
+            return ()
+        alone = np.arange(len(values))
+        behind = behind_interval(np.ones(len(values)), values, alone)
+        value = value_of_terms(values, alone, behind, "ipw", len(values), 0.0, _RESAMPLES)
+        return (f"in the first replicate {value.mean:.4g} per person; {value.interval_text}.",)
 
     def best_fixed(self) -> FloatArray:
         return np.full(self._people, self._best)
@@ -149,65 +163,90 @@ class RejectionCrowd(LogCrowd):
 
 
 class ModelCrowd(LogCrowd):
-    """People of one half of a log, with simulated rewards and doubly robust outcomes.
+    """People of one half of a log, with simulated rewards and estimates of what policies earn.
 
     Args:
         problem: whose people they are.
         rows: (n,) rows of the log.
         rewards: (n, K) simulated.
+        best: the arm of `best_fixed`.
     """
 
-    def __init__(self, problem: LogProblem, rows: IntArray, rewards: FloatArray) -> None:
-        log, estimates = problem.log, problem.estimates
+    def __init__(self, problem: LogProblem, rows: IntArray, rewards: FloatArray, best: int) -> None:
+        log = problem.log
         self.contexts = log.contexts[rows]
         if log.ids is not None:
             # Whoever comes again with the same row stands for somebody else who is like them.
             again = pd.Series(rows).groupby(rows).cumcount().to_numpy()
             self.ids = log.ids[rows] + again * (log.ids.max() + 1)
-        self._people = estimates.people[rows]
-        self._outcomes, self._rare = estimates.outcomes[rows], estimates.rare[rows]
-        self._rewards, self._best = rewards, problem.best
-        self._hardly = np.zeros(len(rows), dtype=np.bool_)
+        self._estimates, self._estimator = problem.estimates.of(rows), problem.estimator
+        self._rewards, self._best = rewards, best
+        self._used, self._hardly = np.zeros(len(rows)), np.zeros(len(rows))
 
     def received(self, actions: Chosen, start: int) -> FloatArray:
-        return _chosen(self._rewards, actions.arms, start)
+        rewards: FloatArray = self._rewards[
+            np.arange(start, start + len(actions.arms)), actions.arms
+        ]
+        return rewards
 
     def value(self, actions: Chosen, start: int) -> FloatArray:
-        hardly = _chosen(self._rare, actions.arms, start)
-        self._hardly[start : start + len(hardly)] = hardly
-        return _chosen(self._outcomes, actions.arms, start)
+        people = np.arange(start, start + len(actions.arms))
+        shares = actions.policy.probabilities(self.contexts[people])
+        return self._valued(shares, people)
+
+    def _valued(self, shares: FloatArray, people: IntArray) -> FloatArray:
+        """What people contribute when they are given arms with probabilities (n, K)."""
+        some = self._estimates.of(people)
+        self._used[people] = some.used(shares)
+        self._hardly[people] = (shares * some.rare).sum(axis=1)
+        if self._estimator != "snipw":
+            return some.terms(shares, self._estimator)
+        # The sum over the first t people is t times their snipw, so that every sum of a trace is.
+        seen = slice(0, people[-1] + 1)
+        weights = np.cumsum(self._used[seen])
+        earned = np.cumsum(self._used[seen] * self._estimates.rewards[seen])
+        share = np.divide(earned, weights, out=np.zeros_like(earned), where=weights > 0.0)
+        sums = np.concatenate([[0.0], np.arange(1, len(share) + 1) * share])
+        values: FloatArray = np.diff(sums)[people]
+        return values
+
+    def estimated(self, values: FloatArray) -> LogValue:
+        """The value of a run that contributed these values (n,), with an interval over people."""
+        rewards = self._estimates.rewards
+        if self._estimator == "snipw" and self._used.any():
+            values = normalised_terms(self._used, rewards)
+        return value_of_terms(
+            values,
+            self._estimates.people,
+            behind_interval(self._used, rewards, self._estimates.people),
+            self._estimator,
+            effective_number(self._used),
+            float(self._hardly.mean()),
+            resamples=_RESAMPLES,
+        )
 
     def remarks(self, values: FloatArray) -> tuple[str, ...]:
-        texts = _over_people(values, self._people)
-        share = float(self._hardly.mean())
-        if share < _LEAST_SHARE:
-            return texts
+        if len(np.unique(self._estimates.people)) < 2:
+            return ()
+        value = self.estimated(values)
+        text = (
+            f"in the first replicate {value.mean:.4g} per person by {value.estimator}; "
+            f"{value.interval_text}."
+        )
+        if value.hardly < _LEAST_SHARE:
+            return (text,)
         return (
-            *texts,
-            f"{100.0 * share:.0f}% of people were given what the log hardly gave to people like "
-            "them; what they earned rests on a model.",
+            text,
+            f"{100.0 * value.hardly:.0f}% of people were given what the log hardly gave to people "
+            "like them; what they earned rests on a model.",
         )
 
     def best_fixed(self) -> FloatArray:
-        return self._outcomes[:, self._best].copy()
+        arm = self._estimates.weights(self._best)
+        return self._estimates.terms(arm, self._estimator)
 
     def oracle(self) -> FloatArray:
         raise InvalidInput(_NO_ORACLE)
-
-
-def _chosen(values: Values, arms: IntArray, start: int) -> Values:
-    return values[np.arange(start, start + len(arms)), arms]
-
-
-def _over_people(values: FloatArray, people: IntArray) -> tuple[str, ...]:
-    """What a run earned, with an interval that says how much other people could differ."""
-    if len(np.unique(people)) < 2:
-        return ()
-    mean, _, lower, upper = interval(values, people, resamples=_RESAMPLES)
-    return (
-        f"in the first replicate {mean:.4g} per person; 95% interval over people of the log: "
-        f"{lower:.4g} to {upper:.4g}.",
-    )
 
 
 class LogProblem(Problem):
@@ -217,12 +256,15 @@ class LogProblem(Problem):
         log: the decisions.
         replay: the way; chosen by size if left out: rejection where propensities are known, nobody
             comes more than once, the log is small and enough people count; otherwise a model.
+        estimator: of what learners earn by a model, "ipw", "snipw" or "dr" (`log_values`); dr if
+            left out. Where it is given, the replay is by a model.
 
     Attributes:
-        log: as given.
-        replay: the way.
+        log, replay, estimator: see above.
         estimates: what each arm would have given each person of the log, with intervals.
         models: of rewards.
+        best: for each half the best arm by snipw in the other half: an arm that is chosen by the
+            rewards which value it looks better than it is.
 
     Raises:
         InvalidInput: for arms that were hardly ever taken, and rejection where it is impossible.
@@ -230,16 +272,27 @@ class LogProblem(Problem):
 
     size: int
 
-    def __init__(self, log: Log, replay: Replay | None = None) -> None:
+    def __init__(
+        self, log: Log, replay: Replay | None = None, estimator: Estimator | None = None
+    ) -> None:
         self.log = log
         self.domain, self.arm_names = log.domain, log.arm_names
         self.reward_bounds, self.rows = log.reward_bounds, log.rows
         if replay is not None:
             one_of(replay, "replay", ("rejection", "model"))
+        if estimator is not None:
+            one_of(estimator, "estimator", ESTIMATORS)
+            if replay == "rejection":
+                raise InvalidInput(
+                    f'estimator was {estimator!r} and replay "rejection", which needs none: what '
+                    'counts was earned. Leave one of the two out, or use replay = "model".'
+                )
+            replay = "model"
+        self.estimator: Estimator = estimator or "dr"
         self.replay: Replay = self._way(replay)
         estimated = estimate(log)
         self.models, self.estimates = estimated.models, estimated.estimates
-        self.best = int(self.estimates.outcomes.mean(axis=0).argmax())
+        self.best = (self._best_in(1), self._best_in(0))
         rejected = self.replay == "rejection"
         self.size = rejection_people(self.estimates.propensities) if rejected else len(log)
         self.source = f"{log.source} {len(log):,} logged decisions, replayed by {self._how()}."
@@ -274,12 +327,27 @@ class LogProblem(Problem):
     def sample(self, people: int, rng: np.random.Generator) -> Crowd:
         self.check_size(people)
         if self.replay == "rejection":
-            best = float(self.estimates.outcomes[:, self.best].mean())
+            best = float(
+                self.estimates.outcomes[
+                    np.arange(len(self.log)), np.array(self.best)[self.models.halves]
+                ].mean()
+            )
             return RejectionCrowd(self.log, people, best, rng)
-        half = np.flatnonzero(self.models.halves == rng.integers(2))
+        served = int(rng.integers(2))
+        half = np.flatnonzero(self.models.halves == served)
         passes = -(-people // len(half))
         rows = np.concatenate([rng.permutation(half) for _ in range(passes)])[:people]
-        return ModelCrowd(self, rows, self.models.draw(rows, rng))
+        return ModelCrowd(self, rows, self.models.draw(rows, rng), self.best[served])
+
+    def _best_in(self, half: int) -> int:
+        """The arm with the best mean reward, by snipw, in one half."""
+        rows = np.flatnonzero(self.models.halves == half)
+        weights = 1.0 / self.estimates.propensities[rows]
+        arms = self.log.actions[rows]
+        totals = np.bincount(arms, weights, self.log.arms)
+        earned = np.bincount(arms, weights * self.log.rewards[rows], self.log.arms)
+        means = np.full(self.log.arms, -np.inf)
+        return int(np.divide(earned, totals, out=means, where=totals > 0.0).argmax())
 
     def _way(self, replay: Replay | None) -> Replay:
         """How the log is replayed; `InvalidInput` for rejection that is not possible."""
@@ -304,7 +372,7 @@ class LogProblem(Problem):
     def _how(self) -> str:
         if self.replay == "rejection":
             return f"rejection, in which about one row in {len(self.log) / self.size:,.0f} counts"
-        return "a model of rewards; what learners earn is estimated by doubly robust means"
+        return f"a model of rewards; what learners earn is estimated by {self.estimator}"
 
 
 def problem_of_log(
@@ -314,6 +382,7 @@ def problem_of_log(
     reward: LoggedReward,
     propensity: Propensity,
     replay: Replay | None = None,
+    estimator: Estimator | None = None,
     person: str | None = None,
     radius: Positive | None = None,
     *,
@@ -336,6 +405,6 @@ def problem_of_log(
             columns, person, action=[action.column], reward=[reward.column], propensity=named
         ),
     )
-    problem = LogProblem(log, replay)
+    problem = LogProblem(log, replay, estimator)
     files.mark(problem, path)
     return problem
