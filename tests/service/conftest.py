@@ -19,6 +19,7 @@ pytest.importorskip("cryptography")
 
 from sqlalchemy import URL, create_engine, make_url, text
 
+from discreet.service.clock import Clock
 from discreet.service.database import Database
 from discreet.service.schema import metadata
 from discreet.service.seal import Seal
@@ -98,8 +99,8 @@ def connect(url: str) -> Iterator[Callable[..., Database]]:
     """Makes connections to the test's database, as separate servers would."""
     made: list[Database] = []
 
-    def another(key: bytes | None = KEY) -> Database:
-        made.append(Database(url, None if key is None else Seal(key)))
+    def another(key: bytes | None = KEY, clock: Clock | None = None) -> Database:
+        made.append(Database(url, None if key is None else Seal(key), clock))
         return made[-1]
 
     first = another()

@@ -12,6 +12,7 @@ from discreet.codec import decode
 from discreet.learners.terms import Offer, Terms
 from discreet.privacy import Guarantee
 from discreet.service.control import ledger_digest
+from discreet.service.forgetting import Forgetting
 from discreet.service.schema import decisions
 from tests.chance import RARE
 from tests.service.web import Web, serving, web
@@ -153,7 +154,7 @@ class TestDecisions:
         made = web.decision()
         with web.service.database.writing() as connection:
             connection.execute(decisions.update().where(decisions.c.id == made).values(expires=1.0))
-        web.service.decisions.forget()
+        Forgetting(web.service.store).portion()
         path = f"/v1/studies/joint/decisions/{made}/reward"
         assert web.ask("POST", path, "client", json={"reward": 0.5}).status_code == 410
 

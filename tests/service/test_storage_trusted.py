@@ -31,6 +31,7 @@ from discreet.service.deployment import (
     without_policies,
 )
 from discreet.service.errors import Conflict, Gone, NotFound
+from discreet.service.forgetting import Forgetting
 from discreet.service.schema import decisions, ledger, snapshots, studies
 from discreet.service.seal import Seal
 from discreet.service.store import Store
@@ -126,8 +127,7 @@ def test_decisions_expire(store: Store, database: Database) -> None:
     late, early = made.decide("s", PLACES), made.decide("s", PLACES)
     assert made.reward("s", early.id, 1.0)
     month = 31 * 86_400.0
-    assert made.forget(time.time() + month) == 1
-    assert made.forget(time.time() + month) == 0
+    assert not Forgetting(store).portion(time.time() + month)
     with pytest.raises(Gone, match="expired"):
         made.reward("s", late.id, 1.0)
     assert not made.reward("s", early.id, 1.0)
@@ -191,9 +191,9 @@ def test_what_was_released_is_erased(
     assert Aggregator(store).step() == 1
     kept = count(database, decisions, decisions.c.payload.is_not(None))
     assert kept == (21 if days else 1)
-    Decisions(store).forget(time.time() + 2.9 * 86_400.0)
+    Forgetting(store).portion(time.time() + 2.9 * 86_400.0)
     assert count(database, decisions, decisions.c.payload.is_not(None)) == kept
-    Decisions(store).forget(time.time() + 3.1 * 86_400.0)
+    Forgetting(store).portion(time.time() + 3.1 * 86_400.0)
     with database.reading() as connection:
         left = connection.scalars(select(decisions.c.id).where(decisions.c.payload.is_not(None)))
         assert list(left) == [waiting.id]
@@ -210,7 +210,7 @@ def test_nobody_can_try_out_which_reward_was_erased(
     store.register(deployment(retention_days=days), learner)
     ids = rewarded(store, learner, 20, 1)
     assert Aggregator(store).step() == 1
-    Decisions(store).forget(time.time() + (days + 0.1) * 86_400.0)
+    Forgetting(store).portion(time.time() + (days + 0.1) * 86_400.0)
     assert count(database, decisions, decisions.c.mark.is_not(None)) == 0
     for identity in ids:
         assert [Decisions(store).reward("s", identity, each) for each in (0.0, 1.0)] == [False] * 2

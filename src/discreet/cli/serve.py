@@ -54,6 +54,12 @@ def serve(
     only_aggregator: Annotated[
         bool, typer.Option("--only-aggregator", help="Release, and take no requests.")
     ] = False,
+    confirm_clock: Annotated[
+        bool,
+        typer.Option(
+            "--confirm-clock", help="This machine's clock is right, though it seems to have jumped."
+        ),
+    ] = False,
     demo: Annotated[
         bool, typer.Option("--demo", help="A study of 2,000 simulated devices, and its dashboard.")
     ] = False,
@@ -75,7 +81,14 @@ def serve(
             listening = None if only_aggregator else listen(host, port)
             try:
                 _serve(
-                    studies or [], database, listening, aggregator, allow_host or [], proxy, data
+                    studies or [],
+                    database,
+                    listening,
+                    aggregator,
+                    allow_host or [],
+                    proxy,
+                    data,
+                    confirm_clock,
                 )
             finally:
                 if listening is not None:
@@ -137,14 +150,16 @@ def _serve(
     names: list[str],
     proxy: str | None,
     data: Path | None,
+    clock_confirmed: bool,
 ) -> None:
     from discreet.service.logs import log_as_json
     from discreet.service.service import Service
 
     # Before there is a database, so that what is refused leaves none.
     begun = [(file, *_read(file, data)) for file in files]
-    service = Service.open(database, releases=aggregator)
+    service = Service.open(database, releases=aggregator, clock_confirmed=clock_confirmed)
     try:
+        _warn_of_clock(service)
         _check_shared(service, aggregator, listening)
         for file, deployment, learner in begun:
             if service.store.register(deployment, learner):
@@ -170,6 +185,17 @@ def _check_shared(service: Service, aggregator: bool, listening: socket.socket |
         raise InvalidInput(
             "--no-aggregator or --only-aggregator was given with SQLite, where one process does "
             "everything; leave it out, or share a PostgreSQL database."
+        )
+
+
+def _warn_of_clock(service: Service) -> None:
+    days = service.database.clock.ahead / 86_400.0
+    if days:
+        err.say(
+            f"Warning: this machine's clock is {abs(days):.1f} days "
+            f"{'after' if days > 0 else 'before'} the time at which this database was last served. "
+            "Expiry and retention go on from that time. If the clock is right, start once with "
+            "--confirm-clock."
         )
 
 

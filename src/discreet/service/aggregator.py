@@ -43,7 +43,6 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.learners.visits import read_ids
 from discreet.privacy import Unprotected
 from discreet.service.database import Unavailable
-from discreet.service.decisions import Decisions
 from discreet.service.deployment import (
     AnyLearner,
     noise_for,
@@ -54,6 +53,7 @@ from discreet.service.deployment import (
     unpacked,
 )
 from discreet.service.errors import Conflict
+from discreet.service.forgetting import Forgetting
 from discreet.service.ledger import check_recorded, published
 from discreet.service.schema import (
     ERASED,
@@ -66,7 +66,7 @@ from discreet.service.schema import (
     snapshots,
     studies,
 )
-from discreet.service.store import Store
+from discreet.service.store import RECORD_SECONDS, Store
 from discreet.showing import logger
 from discreet.validation import InvalidInput
 
@@ -122,6 +122,7 @@ class Aggregator:
         self.name = name or secrets.token_hex(8)
         # A learner with the number of the snapshot that it is, so that it need not be read again.
         self._learners: dict[str, tuple[int, AnyLearner]] = {}
+        self._forgetting = Forgetting(store)
 
     def step(self) -> int:
         """Release whatever is due; how many releases that were."""
@@ -145,7 +146,7 @@ class Aggregator:
                 # Other studies go on, and what has expired is erased. Its words may quote people.
                 self._learners.pop(name, None)
                 _LOG.error("releases of %s wait after %s", name, type(error).__name__)
-        Decisions(self.store).forget()
+        self._forgetting.step()
         return released
 
     def run(self, stop: threading.Event, seconds: float = 0.2) -> None:
@@ -193,6 +194,7 @@ class Aggregator:
                 counted = select(func.count()).where(
                     decisions.c.study == name,
                     decisions.c.state == "rewarded",
+                    decisions.c.payload.is_not(None),
                     decisions.c.released.is_(None),
                 )
             else:
@@ -354,6 +356,7 @@ class Aggregator:
                 .where(
                     decisions.c.study == name,
                     decisions.c.state == "rewarded",
+                    decisions.c.payload.is_not(None),
                     decisions.c.released.is_(None),
                 )
                 .order_by(decisions.c.id)
@@ -388,7 +391,7 @@ class Aggregator:
 
     def _release(self, name: str, stream: str, number: int, learner: AnyLearner, room: int) -> int:
         """One release, as a whole or not at all."""
-        now = time.time()
+        now = self.store.clock.now()
         learner, gathered = self._learnt(name, stream, number, learner, room)
         if gathered.aside and not _trusted(learner, stream):
             # The others may be fewer than a release waits for; the next step counts them.
@@ -409,7 +412,7 @@ class Aggregator:
                 raise Superseded
             if connection.scalar(_state_of(name)) != "running":
                 raise Superseded
-            self.store.publish(connection, made, name, number + 1)
+            self.store.publish(connection, made, name, number + 1, now)
             taken = self._take(connection, name, stream, learner, gathered, now)
             if taken != len(gathered.rows):
                 raise Superseded
@@ -433,7 +436,7 @@ class Aggregator:
         if _trusted(learner, stream):
             kept_for = self.store.study(name).deployment.retention_seconds
             table = decisions
-            values = {"released": version, **ERASED}
+            values = {"released": version, "expires": now + RECORD_SECONDS, **ERASED}
             if kept_for > 0.0:
                 values = {"released": version, "expires": now + kept_for, "key": None}
         taken = 0

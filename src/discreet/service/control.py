@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -28,6 +29,7 @@ from discreet.service.bodies import (
 )
 from discreet.service.deployment import unpacked
 from discreet.service.errors import Forbidden, NotFound
+from discreet.service.forgetting import deleted_rows
 from discreet.service.former import rows_of_former
 from discreet.service.metrics import Metrics
 from discreet.service.operations import noted
@@ -239,11 +241,18 @@ def counts(service: Service, study: str) -> dict[str, Any]:
             .where(decisions.c.study == study)
             .group_by(decisions.c.state)
         ).all()
+        deleted = deleted_rows(connection, study)
+    taken: dict[str, Counter[str]] = {
+        row.stream: Counter(stored=int(row.stored), repeated=int(row.repeated)) for row in reports
+    }
+    made = Counter({row.state: row.decisions for row in states})
+    for (stream, _, state), number in deleted.items():
+        if state in ("stored", "repeated"):
+            taken.setdefault(stream, Counter(stored=0, repeated=0))[state] += number
+        elif state != "reported":
+            made[state] += number
     return {
-        "reports": {
-            row.stream: {"stored": int(row.stored), "repeated": int(row.repeated)}
-            for row in reports
-        },
-        "decisions": {row.state: row.decisions for row in states},
+        "reports": {stream: dict(each) for stream, each in taken.items()},
+        "decisions": made,
         "set_aside": service.store.set_aside(study),
     }

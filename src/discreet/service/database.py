@@ -24,6 +24,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
+from discreet.service.clock import Clock
 from discreet.service.schema import server
 from discreet.service.seal import KEY_VARIABLE, Seal
 from discreet.validation import InvalidInput
@@ -59,12 +60,14 @@ class Database:
     Args:
         url: as SQLAlchemy takes it: `sqlite:///FILE`, `postgresql+psycopg://USER@HOST/NAME`.
         seal: its key; None where nothing in it is secret.
+        clock: tells the time; the machine's if left out.
 
     Attributes:
         sqlite: whether it is a file of SQLite.
+        clock: the time that expiry counts.
     """
 
-    def __init__(self, url: str, seal: Seal | None = None) -> None:
+    def __init__(self, url: str, seal: Seal | None = None, clock: Clock | None = None) -> None:
         try:
             parsed = make_url(url)
             kind = parsed.get_backend_name()
@@ -91,7 +94,7 @@ class Database:
                 "used; give sqlite:///FILE, or postgresql+psycopg://USER:PASSWORD@HOST/NAME with "
                 "the package psycopg."
             ) from error
-        self.seal = seal
+        self.seal, self.clock = seal, clock or Clock()
         self._file = parsed.database if self.sqlite else None
         if self.sqlite and (not self._file or self._file == ":memory:"):
             raise InvalidInput(
@@ -166,8 +169,11 @@ class Database:
             self._held.close()
             self._held = None
 
-    def begin(self) -> str:
+    def begin(self, confirmed: bool = False) -> str:
         """The identity of this database, which the first call gives it.
+
+        Args:
+            confirmed: whether the machine's clock is right, whatever was recorded.
 
         Raises:
             InvalidInput: where it was made with another key.
@@ -188,6 +194,9 @@ class Database:
                 )
             if row.key_mark != mark:
                 connection.execute(server.update().values(key_mark=mark))
+            self.clock.begin(None if confirmed else row.clock)
+            if confirmed:
+                connection.execute(server.update().values(clock=self.clock.now()))
             return str(row.identity)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +21,9 @@ from discreet.learners.visits import read_ids
 from discreet.privacy import Unprotected
 from discreet.service.deployment import brought, closed, longest_decision, opened
 from discreet.service.errors import Conflict, Gone, NotFound
-from discreet.service.schema import ERASED, decisions
+from discreet.service.schema import decisions
 from discreet.service.seal import needed
-from discreet.service.store import Store
+from discreet.service.store import RECORD_DAYS, Store
 from discreet.validation import InvalidInput
 
 # Made once: every decision writes it.
@@ -92,7 +91,7 @@ class Decisions:
         policy: Policy[Any] = served.policies(TARGET_NAME)[-1]
         people = 1 if context is None else [context]
         actions, propensities = policy.act(people, np.random.default_rng())
-        identity, now = secrets.token_hex(16), time.time()
+        identity, now = secrets.token_hex(16), self.store.clock.now()
         numbers = brought(policy, context)
         payload = {"context": numbers, "actions": encode(actions), "person": person}
         sealed = closed(
@@ -175,7 +174,10 @@ class Decisions:
             select(decisions).where(decisions.c.id == identity, decisions.c.study == name)
         ).one_or_none()
         if row is None:
-            raise NotFound(f"the study {name!r} has made no decision {identity!r:.80}.")
+            raise NotFound(
+                f"the study {name!r} has made no decision {identity!r:.80}, or it ended more than "
+                f"{RECORD_DAYS:.0f} days ago."
+            )
         return row
 
     @staticmethod
@@ -204,26 +206,3 @@ class Decisions:
         report = policy.report(people, actions, [reward], Unprotected())
         served.check_reports(TARGET_NAME, report)
         return encode(report)
-
-    def forget(self, now: float | None = None) -> int:
-        """Erase decisions whose reward did not come in time, and observations that were kept for
-        as many days as their study said; how many."""
-        now = time.time() if now is None else now
-        late = decisions.c.expires < now
-        with self.store.database.writing() as connection:
-            expired = connection.execute(
-                update(decisions)
-                .where(decisions.c.state == "waiting", late)
-                .values(state="expired", **ERASED)
-            )
-            kept = connection.execute(
-                update(decisions)
-                .where(
-                    decisions.c.state.in_(("rewarded", "unreadable")),
-                    decisions.c.released.is_not(None),
-                    decisions.c.payload.is_not(None),
-                    late,
-                )
-                .values(ERASED)
-            )
-        return int(expired.rowcount + kept.rowcount)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -23,6 +22,8 @@ from discreet.learners.reading import ReadReports, read_reports
 from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import SecureNoise
 from discreet.service.deployment import packed
+from discreet.service.errors import Gone
+from discreet.service.forgetting import VERSION_DAYS, closed_before
 from discreet.service.schema import IN_NONE, batches, studies
 from discreet.service.store import Store, check_state
 from discreet.validation import InvalidInput, whole_vector
@@ -31,7 +32,7 @@ MOST_REPORTS = 10_000
 _MOST_TICKET = 2**63 - 1
 # Made once: to make them takes longer than SQLite needs.
 _STANDING = (
-    select(studies.c.state, batches.c.stored, batches.c.repeated)
+    select(studies.c.state, studies.c.closed, batches.c.stored, batches.c.repeated)
     .outerjoin_from(
         studies,
         batches,
@@ -147,6 +148,7 @@ class Intake:
             if known.stored is not None:
                 return Receipt(known.stored, known.repeated, again=True)
             check_state(name, known.state)
+            _check_open(made, closed_before(known.closed, stream))
             new = self._new_tickets(connection, name, stream, made, numbers)
             stored = sum(map(len, new.values()))
             if stored < total:
@@ -159,7 +161,7 @@ class Intake:
                     "stored": receipt.stored,
                     "repeated": receipt.repeated,
                     "body": body if stored else None,
-                    "received": time.time(),
+                    "received": self.store.clock.now(),
                     "released": None if stored else IN_NONE,
                     "key": key if stored else None,
                 },
@@ -233,6 +235,16 @@ def _tickets(
                 "once."
             )
     return numbers
+
+
+def _check_open(made: Sequence[Reports], before: int) -> None:
+    """Refuse reports of versions that take none any more: their tickets are forgotten."""
+    for reports in made:
+        if reports.policy_version < before:
+            raise Gone(
+                f"the reports are for version {reports.policy_version} of a policy that was "
+                f"replaced more than {VERSION_DAYS:.0f} days ago; fetch the policy again."
+            )
 
 
 def _own_tickets(reports: Reports) -> list[int] | None:

@@ -10,6 +10,7 @@
 | discreet_waiting                  | study, stream       | reports, rewards that wait to enter |
 | discreet_decisions_without_reward | study               | decisions whose reward has not come |
 | discreet_set_aside                | study               | stored rows that cannot be read     |
+| discreet_clock_ahead_seconds      |                     | by how much the clock has jumped    |
 | discreet_ready                    |                     | 1 where it can serve, else 0        |
 
 Those without `_total` and `_seconds` are read from the database on request. `discreet_set_aside`
@@ -88,7 +89,9 @@ class _Standing(Collector):
         return list(_families())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        releases, waiting, pending, ready = _families()
+        releases, waiting, pending, clock, ready = _families()
+        self._service.database.clock.now()
+        clock.add_metric((), self._service.database.clock.ahead)
         ready.add_metric((), 0.0 if self._service.missing() else 1.0)
         try:
             with self._service.database.reading() as connection:
@@ -100,7 +103,11 @@ class _Standing(Collector):
                     releases.add_metric((row[0], row[1]), row[2])
                 for row in connection.execute(
                     select(decisions.c.study, func.count())
-                    .where(decisions.c.state == "waiting")
+                    .where(
+                        decisions.c.state == "waiting",
+                        decisions.c.payload.is_not(None),
+                        decisions.c.released.is_(None),
+                    )
                     .group_by(decisions.c.study)
                 ):
                     pending.add_metric((row[0],), row[1])
@@ -111,7 +118,7 @@ class _Standing(Collector):
                     )
         except Unavailable:
             pass  # discreet_ready says so
-        yield from (releases, waiting, pending, ready)
+        yield from (releases, waiting, pending, clock, ready)
 
 
 class _SetAside(Collector):
@@ -145,6 +152,11 @@ def _families() -> tuple[GaugeMetricFamily, ...]:
             "discreet_decisions_without_reward",
             "Decisions whose reward has not come.",
             labels=("study",),
+        ),
+        GaugeMetricFamily(
+            "discreet_clock_ahead_seconds",
+            "Seconds by which the machine's clock has jumped; expiry ignores them.",
+            labels=(),
         ),
         GaugeMetricFamily("discreet_ready", "Whether it can serve.", labels=()),
     )

@@ -50,6 +50,7 @@ from discreet.learners.epochs.capri import Capri
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.privacy import Joint, SecureNoise
 from discreet.service.app import create_app
+from discreet.service.clock import Clock
 from discreet.service.deployment import AnyLearner, Deployment
 from discreet.service.schema import metadata
 from discreet.service.seal import KEY_VARIABLE, Seal
@@ -167,7 +168,11 @@ def _same_luck() -> Iterator[None]:
         return real(turn[0])
 
     drawing = SimpleNamespace(random=SimpleNamespace(default_rng=seeded))
-    with patch("discreet.service.decisions.np", drawing), patch.object(time, "time", lambda: _NOW):
+    with (
+        patch("discreet.service.decisions.np", drawing),
+        patch.object(time, "time", lambda: _NOW),
+        patch.object(Clock, "now", lambda _: _NOW),
+    ):
         yield
 
 

@@ -147,7 +147,7 @@ def examples() -> dict[str, Any]:
         "declared": None,
         "former": None,
     }
-    counts = {
+    counts: dict[str, Any] = {
         "reports": {"target": {"stored": 100, "repeated": 2}},
         "decisions": {},
         "set_aside": 0,

@@ -145,7 +145,9 @@ def _begun_anew(connection: Connection, database: Database, backup: Backup) -> R
             _go_on(connection, row)
     identity = secrets.token_hex(16)
     connection.execute(
-        update(server).values(identity=identity, restored_from=backup.identity, made=time.time())
+        update(server).values(
+            identity=identity, restored_from=backup.identity, made=time.time(), clock=None
+        )
     )
     connection.execute(update(leases).values(holder="", expires=0.0))
     if not database.sqlite:
@@ -193,10 +195,13 @@ def _begin(connection: Connection, database: Database, row: Row[Any]) -> None:
     for table in (policies, ledger):
         connection.execute(delete(table).where(table.c.study == name))
     began = closed(seal, without_policies(learner), True, name, "learner")
-    connection.execute(update(studies).where(studies.c.name == name).values(learner=began))
+    # Its versions begin at 0 again; reports of former learners are refused by their names.
+    connection.execute(
+        update(studies).where(studies.c.name == name).values(learner=began, closed="{}")
+    )
     paid = paid_before(connection, name)
     made = Store(database).prepared(learner, streams_of(learner), name, paid)
-    Store.publish(connection, made, name, 0)
+    Store.publish(connection, made, name, 0, database.clock.now())
 
 
 def _go_on(connection: Connection, row: Row[Any]) -> None:

@@ -11,6 +11,7 @@
 | tickets    | a report that was accepted, by its ticket, so that it is never counted twice |
 | decisions  | a decision under joint privacy; the payload goes when a release has it       |
 | ledger     | what a release may cost a person, and what it does                           |
+| pruned     | how many rows were deleted, which counts still hold (forgetting.py)          |
 | former     | policies and ledger rows of a server that this one was restored from         |
 | leases     | which aggregator works on a study, and until when                            |
 | keys       | a key to this service: its hash, never itself                                |
@@ -37,6 +38,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData(
@@ -57,6 +59,11 @@ def _study(primary_key: bool = False) -> Column[str]:
     return Column("study", String(100), owner, nullable=False, primary_key=primary_key)
 
 
+def _index(name: str, columns: list[str], only: str) -> Index:
+    """An index of the rows alone that a query asks for in these words, numbers and texts too."""
+    return Index(name, *columns, sqlite_where=text(only), postgresql_where=text(only))
+
+
 def _stream() -> Column[str]:
     return Column("stream", String(100), primary_key=True)
 
@@ -69,6 +76,8 @@ server = Table(
     Column("key_mark", LargeBinary, nullable=False),
     Column("made", Float, nullable=False),
     Column("restored_from", String(32)),
+    # The time up to which this database was served (clock.py); None before the first minute.
+    Column("clock", Float),
 )
 
 studies = Table(
@@ -82,6 +91,8 @@ studies = Table(
     Column("deployment", Text, nullable=False),
     Column("learner", LargeBinary, nullable=False),
     Column("made", Float, nullable=False),
+    # Of each stream the first version that takes reports, as JSON, where it is not 0.
+    Column("closed", Text, nullable=False, server_default="{}"),
 )
 
 snapshots = Table(
@@ -121,7 +132,9 @@ batches = Table(
     # By which it came, until a release has it.
     Column("key", String(16)),
     UniqueConstraint("study", "stream", "digest"),
-    Index("ix_batches_waiting", "study", "stream", "released", "id"),
+    _index("ix_batches_waiting", ["study", "stream", "id"], "released IS NULL"),
+    _index("ix_batches_empty", ["received"], "released >= 0"),
+    _index("ix_batches_aside", ["study"], "released = -1"),
 )
 
 tickets = Table(
@@ -146,11 +159,18 @@ decisions = Table(
     # try out which of a few rewards it is of.
     Column("mark", LargeBinary),
     Column("decided", Float, nullable=False),
+    # When what it holds is erased, unless it waits for a release, or else when it is deleted.
     Column("expires", Float, nullable=False),
     Column("released", Integer),
     Column("key", String(16)),
-    Index("ix_decisions_waiting", "study", "state", "released", "id"),
-    Index("ix_decisions_expires", "state", "expires"),
+    _index(
+        "ix_decisions_waiting",
+        ["study", "state", "id"],
+        "payload IS NOT NULL AND released IS NULL",
+    ),
+    _index("ix_decisions_held", ["expires"], "payload IS NOT NULL"),
+    _index("ix_decisions_empty", ["expires"], "payload IS NULL"),
+    _index("ix_decisions_aside", ["study"], "state = 'unreadable'"),
 )
 
 # In place of the release of a batch that cannot be read, and enters none. A decision that could not
@@ -160,6 +180,17 @@ SET_ASIDE = -1
 IN_NONE = 0
 # What is left of an observation that shall be kept no longer.
 ERASED = {"payload": None, "mark": None, "key": None}
+
+pruned = Table(
+    "pruned",
+    metadata,
+    _study(primary_key=True),
+    _stream(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    # Of decisions; `reported` of tickets, `stored` and `repeated` of batches.
+    Column("state", String(20), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+)
 
 ledger = Table(
     "ledger",

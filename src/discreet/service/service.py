@@ -49,7 +49,11 @@ class Service:
 
     @classmethod
     def open(
-        cls, url: str, environment: Mapping[str, str] = os.environ, releases: bool = True
+        cls,
+        url: str,
+        environment: Mapping[str, str] = os.environ,
+        releases: bool = True,
+        clock_confirmed: bool = False,
     ) -> Self:
         """A service on a database, which is made or brought up to date.
 
@@ -57,6 +61,8 @@ class Service:
             url: of the database, as `Database` takes it.
             environment: where its key is.
             releases: whether this process releases what is due.
+            clock_confirmed: whether the machine's clock is right, however far it is from the time
+                that the database recorded.
 
         Raises:
             InvalidInput: where another server has the file, or the key is another one.
@@ -67,7 +73,7 @@ class Service:
             database.hold()
             upgrade(database)
             keep_rows(database)
-            identity = database.begin()
+            identity = database.begin(clock_confirmed)
         except BaseException:
             database.close()
             raise

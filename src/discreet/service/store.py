@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column, select, update
 
 from discreet.codec import decode, encode
 from discreet.learners.messages import Reports
@@ -58,6 +58,7 @@ from discreet.service.schema import (
     leases,
     ledger,
     policies,
+    pruned,
     server,
     snapshots,
     studies,
@@ -70,6 +71,9 @@ _LOG = logger(__name__)
 State = Literal["running", "paused", "finished"]
 # So long a process serves a policy after another one published the next.
 _FRESH_SECONDS = 0.2
+# For so long the row of a decision or a batch stays after what it held is erased.
+RECORD_DAYS = 30.0
+RECORD_SECONDS = RECORD_DAYS * 86_400.0
 # Made once: every request that brings something asks this.
 _STATE_HELD = (
     select(studies.c.state)
@@ -179,7 +183,7 @@ class Store:
     """
 
     def __init__(self, database: Database) -> None:
-        self.database = database
+        self.database, self.clock = database, database.clock
         self._studies: dict[str, Study] = {}
         self._loading = threading.Lock()
 
@@ -235,7 +239,7 @@ class Store:
             )
             connection.execute(insert(leases).values(study=name, holder="", expires=0.0))
             connection.execute(insert(snapshots).values(study=name, number=0, learner=b""))
-            self.publish(connection, made, name, 0)
+            self.publish(connection, made, name, 0, self.clock.now())
         return True
 
     def prepared(
@@ -275,9 +279,8 @@ class Store:
         return Prepared(published, rows, kept)
 
     @staticmethod
-    def publish(connection: Connection, made: Prepared, name: str, number: int) -> None:
+    def publish(connection: Connection, made: Prepared, name: str, number: int, now: float) -> None:
         """Write a release: policies, their ledger rows, and the learner as it is now."""
-        now = time.time()
         for policy, row in zip(made.policies, made.ledger, strict=True):
             connection.execute(insert(policies).values(study=name, published=now, **policy))
             connection.execute(insert(ledger).values(study=name, drawn=now, **row))
@@ -331,8 +334,12 @@ class Store:
             if state == "finished" and row.trust_model == "joint":
                 connection.execute(
                     update(decisions)
-                    .where(decisions.c.study == name, decisions.c.released.is_(None))
-                    .values(ERASED)
+                    .where(
+                        decisions.c.study == name,
+                        decisions.c.payload.is_not(None),
+                        decisions.c.released.is_(None),
+                    )
+                    .values(ERASED | {"expires": self.clock.now() + RECORD_SECONDS})
                 )
                 connection.execute(
                     update(snapshots).where(snapshots.c.study == name).values(learner=b"")
@@ -399,13 +406,16 @@ class Store:
         """The number of stored reports and decisions that could not be read; for operators alone,
         because it may depend on people's data."""
         unread = select(func.coalesce(func.sum(batches.c.stored), 0)).where(
-            batches.c.study == name, batches.c.released == SET_ASIDE
+            batches.c.study == name, batches.c.released == literal_column(str(SET_ASIDE))
         )
         unreadable = select(func.count()).where(
-            decisions.c.study == name, decisions.c.state == "unreadable"
+            decisions.c.study == name, decisions.c.state == literal_column("'unreadable'")
+        )
+        deleted = select(func.coalesce(func.sum(pruned.c.number), 0)).where(
+            pruned.c.study == name, pruned.c.state == "unreadable"
         )
         with self.database.reading() as connection:
-            return int(connection.scalar(unread) or 0) + int(connection.scalar(unreadable) or 0)
+            return sum(int(connection.scalar(each) or 0) for each in (unread, unreadable, deleted))
 
     @staticmethod
     def check_running(connection: Connection, name: str) -> None:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, literal, select
 
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.stream import TARGET_NAME
 from discreet.service.findings import Finding, Part, finding_of_policy, parts_of, read
+from discreet.service.forgetting import deleted_rows
 from discreet.service.schema import decisions, policies, tickets
 from discreet.service.store import Store
 from discreet.showing import logger
@@ -140,26 +142,30 @@ class Watch:
         """How many people reported under each version. Counts are of people, which neighbours do
         not differ in (replace-one), and say nothing of what they brought."""
         began = time.monotonic()
-        waiting: dict[int, int] = {}
+        counts: Counter[tuple[int, str]] = Counter()
         with self.store.database.reading() as connection:
+            for (stream, version, state), number in deleted_rows(connection, name).items():
+                if stream == TARGET_NAME:
+                    counts[version, state] += number
             if self.store.study(name).secret:
                 rows = connection.execute(
                     select(decisions.c.version, decisions.c.state, func.count())
                     .where(decisions.c.study == name)
                     .group_by(decisions.c.version, decisions.c.state)
                 ).all()
-                # Those that cannot be read are among the people of a release.
-                arrived: dict[int, int] = {}
-                for version, state, n in rows:
-                    if state in ("rewarded", "unreadable"):
-                        arrived[version] = arrived.get(version, 0) + n
-                waiting = {version: n for version, state, n in rows if state == "waiting"}
             else:
-                counts = connection.execute(
-                    select(tickets.c.version, func.count())
+                rows = connection.execute(
+                    select(tickets.c.version, literal("reported"), func.count())
                     .where(tickets.c.study == name, tickets.c.stream == TARGET_NAME)
                     .group_by(tickets.c.version)
                 ).all()
-                arrived = {row[0]: row[1] for row in counts}
+        for version, state, number in rows:
+            counts[version, state] += number
+        # Those that cannot be read are among the people of a release.
+        arrived: Counter[int] = Counter()
+        for (version, state), number in counts.items():
+            if state in ("rewarded", "unreadable", "reported"):
+                arrived[version] += number
+        waiting = {version: n for (version, state), n in counts.items() if state == "waiting"}
         now = time.monotonic()
         return replace(known, arrived=arrived, waiting=waiting, counted=(now, now - began))
