@@ -7,6 +7,10 @@
 A change that is to leave the numbers alone leaves every line equal to the last bit; where one must
 differ, both results are printed. Only the command line is used, so that the inside may change
 freely. Half a processor minute.
+
+OpenBLAS, NumPy and the C library choose their routines by the processor, and a last bit that
+differs can change whom a learner asks next. Runs here therefore take the routines of the oldest
+processors (x86-64-v2, SSE4.2; `REFERENCE`), so that files of two x86 machines compare.
 """
 
 from __future__ import annotations
@@ -19,7 +23,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[1]
+# Environment variables that select routines without AVX and fused multiplication.
+REFERENCE = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_CORETYPE": "Nehalem",
+    "NPY_DISABLE_CPU_FEATURES": " ".join(
+        np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])  # type: ignore[index]
+    ),
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX,-AVX2,-FMA,-FMA4,-AVX512F",
+}
 KERNEL = {"kernel": "'RBF(length_scale=0.3)'"}
 # problem, people, options of the problem, and lines of (learner, trust model, epsilons, options).
 STUDIES = {
@@ -107,7 +122,7 @@ def study_file(name: str) -> str:
 def results(source: Path) -> dict[str, float]:
     """What every line of every study earned or lost in each replicate."""
     found: dict[str, float] = {}
-    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(source), **REFERENCE}
     with tempfile.TemporaryDirectory() as folder:
         for name in STUDIES:
             study, out = Path(folder) / f"{name}.toml", Path(folder) / f"{name}.jsonl"
