@@ -32,8 +32,9 @@ from discreet.learners import registry
 from discreet.learners.baselines.cells.context import NoisyContextPolicy
 from discreet.learners.messages import Actions
 from discreet.learners.partition.learner import Partition
+from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.registry import LEARNERS
-from discreet.privacy import Joint, Local
+from discreet.privacy import Joint, Local, SimulatedNoise
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import k_ary_response
 from discreet.records import Finding
@@ -66,7 +67,8 @@ def broken(name: str, kind: type[Any], space: ActionSpace = 3) -> Finding:
         ("usca", HalvedNoise, 3, ""),
         ("usca", SecondDraw, 3, ""),
         ("usca", Refusing, 3, "refused depends on the data"),
-        ("usca", SeedOfSums, 3, "a seed"),
+        ("usca", SeedOfSums, 3, "a source that the code made itself"),
+        ("usca", OwnRandomness, 3, "OwnRandomness._drawn"),
         ("capri", PublicSums, 3, "progress of the learner shows"),
         ("gp_ucb", RewardInThePolicy, DecisionSets(3), "policy_header of the learner"),
     ],
@@ -97,11 +99,35 @@ def test_a_click_that_costs_more_than_its_share_is_found(monkeypatch: pytest.Mon
     assert found.exact == pytest.approx(1.8 * LOCAL_EPSILON)
 
 
-def test_a_learner_with_randomness_of_its_own_fails() -> None:
-    found = broken("usca", OwnRandomness)
-    assert found.verdict == "FAILED"
-    assert found.failed
-    assert "cannot be replayed" in found.fault
+def test_reports_with_noise_that_anybody_can_draw_again_are_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = PartitionPolicy._report
+
+    def by_ticket(self, unit, actions, rewards, noise):  # type: ignore[no-untyped-def]
+        return report(self, unit, actions, rewards, SimulatedNoise(int(actions.tickets[0])))
+
+    monkeypatch.setattr(PartitionPolicy, "_report", by_ticket)
+    found = finding(learner_check("partition", _maker("partition", "local", 3)))
+    assert found.verdict == "BROKEN"
+    assert "a source that the code made itself" in found.fault
+
+
+@pytest.mark.parametrize(("count", "place"), [(1, 0), (3, 0), (3, 1), (3, 2)])
+def test_reports_that_leak_in_one_place_are_broken(
+    count: int, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device reports alone; in a batch the first and the last are people like others."""
+    report = PartitionPolicy._report
+
+    def leaking(self, unit, actions, rewards, noise):  # type: ignore[no-untyped-def]
+        if len(rewards) == count and rewards[place] > 0.9:
+            raise InvalidInput("too good to be true.")
+        return report(self, unit, actions, rewards, noise)
+
+    monkeypatch.setattr(PartitionPolicy, "_report", leaking)
+    found = finding(learner_check("partition", _maker("partition", "local", 3)))
+    assert "refused depends on the data" in found.fault
 
 
 @pytest.mark.slow

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
+import random
 import secrets
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF
 
 from discreet.audit.laws import exact_epsilon, unary_ratio
 from discreet.audit.ledger import (
@@ -20,11 +24,14 @@ from discreet.audit.ledger import (
     Ledger,
     SelectionDraw,
     UnaryDraw,
+    hand,
     loss_between,
     shared_noise,
 )
 from discreet.audit.loss import Loss, gaussian_epsilon
-from discreet.privacy import SimulatedNoise
+from discreet.domain import unit_cube
+from discreet.kernels.fourier import random_features
+from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import repeated_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
@@ -38,7 +45,7 @@ BITS = UnaryEncoding(5, 1.0, 0.7)
 
 def everything(value: float) -> list[object]:
     """One draw of each kind."""
-    noise, vector = SimulatedNoise(5), np.array([[value, 0.3, 0.0]])
+    noise, vector = hand(SimulatedNoise(5)), np.array([[value, 0.3, 0.0]])
     own, sign = np.array([int(4 * value)]), np.array([1], dtype=np.int8)
     scores = np.array([[value, 0.0]])
     return [
@@ -120,6 +127,65 @@ def test_secure_noise_is_recorded_too() -> None:
     ledger, shown = recorded(lambda: SecureNoise().add_gaussian(np.zeros(2), 1.0))
     _, again = played(ledger, lambda: SecureNoise().add_gaussian(np.ones(2), 1.0))
     assert again.tolist() == shown.tolist()
+
+
+# Whatever is not drawn from the source that was handed in.
+
+
+@pytest.mark.parametrize(
+    ("draw", "fault"),
+    [
+        (lambda noise: SimulatedNoise(7).add_gaussian(np.zeros(2), 1.0), "made itself"),
+        (lambda noise: copy.deepcopy(noise).coins(0.5, 3), "made itself"),
+        (lambda noise: type(noise)(7).below(4, 3), "made itself"),
+        (
+            lambda noise: SUBSET.privatise(np.array([1]), np.array([1]), SecureNoise()),
+            "made itself",
+        ),
+        (lambda noise: np.random.default_rng(7).normal(), "makes a generator"),
+        (lambda noise: np.random.default_rng().normal(), "makes a generator"),
+        (lambda noise: np.random.Generator(np.random.PCG64(7)).normal(), "PCG64"),
+        (lambda noise: np.random.RandomState(7).normal(), "RandomState"),
+        (lambda noise: np.random.normal(), "Python or NumPy shares"),  # noqa: NPY002
+        (lambda noise: stats.norm.rvs(size=2), "Python or NumPy shares"),
+        (lambda noise: random.gauss(0.0, 1.0), "Python or NumPy shares"),
+        (lambda noise: random.Random(7).random(), "Random"),
+        (lambda noise: os.urandom(4), "operating system"),
+        (lambda noise: secrets.randbits(9), "operating system"),
+    ],
+)
+def test_draws_from_anything_but_the_source_given_are_noticed(
+    draw: Callable[[NoiseSource], object], fault: str
+) -> None:
+    ledger, _ = recorded(lambda: draw(hand(SimulatedNoise(5))))
+    assert fault in ledger.foreign
+
+
+def test_draws_of_a_mechanism_from_a_source_of_its_own_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = SignedSubsetSelection.privatise
+
+    def privatise(self: Any, bins: Any, signs: Any, noise: NoiseSource) -> Any:
+        return original(self, bins, signs, SimulatedNoise(3))
+
+    monkeypatch.setattr(SignedSubsetSelection, "privatise", privatise)
+    given = np.array([1]), np.array([1], dtype=np.int8)
+    ledger, _ = recorded(lambda: SUBSET.privatise(*given, hand(SimulatedNoise(5))))
+    assert "makes SimulatedNoise" in ledger.foreign
+
+
+def test_public_randomness_is_no_noise_and_depends_on_no_person() -> None:
+    def features(seed: int) -> None:
+        random_features(RBF(), unit_cube(1), 8, seed=seed)
+
+    ledger, _ = recorded(lambda: features(3))
+    same, _ = played(ledger, lambda: features(3))
+    kept, _ = played(ledger, lambda: None)
+    other, _ = played(ledger, lambda: features(4))
+    assert [each.foreign for each in (ledger, same, kept, other)] == [""] * 4
+    assert [each.astray for each in (same, kept)] == ["", ""]
+    assert "public randomness of discreet.kernels.fourier" in other.astray
 
 
 # Losses.

@@ -6,6 +6,7 @@ ledger recording, and on every neighbour with the same outcomes played back. The
 * everything public in between must be equal: policies, others' actions, what the code returned,
   lengths, certificates, and whether anything was refused; what differs tells the two apart;
 * noise must be drawn afresh for every number, or losses would not add;
+* everything must be drawn from the source handed in, or others could draw it, too;
 * what was handed to each draw must move by no more than the sensitivity on record;
 * the loss follows from how far it moved (ledger.py).
 
@@ -21,11 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from discreet.audit.ledger import AddedNoise, Ledger, loss_between, shared_noise
+from discreet.audit.ledger import AddedNoise, Ledger, loss_between, shared_noise, watching
 from discreet.audit.loss import Loss
 from discreet.learners.schema import Message, encode
 from discreet.privacy import NoiseSource, Release, SecureNoise
@@ -218,6 +219,10 @@ class Subject(ABC):
         """Somebody like that person, for the search; None where there is nobody else."""
         return None
 
+    def at(self, base: int) -> Self:
+        """The subject of the recorded run with that number; other runs may have another place."""
+        return self
+
 
 class _Ran(NamedTuple):
     """One run."""
@@ -261,11 +266,18 @@ def worst_neighbours(subject: Subject) -> Exact:
             data enters.
     """
     groups = [subject.tried] if subject.tried else subject.groups()
-    findings = [
-        _worst_of_group(subject, [group[base], *group[:base], *group[base + 1 :]], base)
-        for group in groups
-        for base in range(min(subject.bases, len(group)))
-    ]
+    findings: list[Exact] = []
+    refused: AllRefused | None = None
+    with watching():
+        for group in groups:
+            for base in range(min(subject.bases, len(group))):
+                people = [group[base], *group[:base], *group[base + 1 :]]
+                try:
+                    findings.append(_worst_of_group(subject.at(base), people, base))
+                except AllRefused as error:
+                    refused = error  # from this place; others may get through
+    if refused is not None and not findings:
+        raise refused
     worst = max(findings, key=Exact.order)
     if not worst.fault and worst.loss == Loss():
         raise NothingToAttack(
@@ -283,9 +295,7 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
         difference = first.facts.difference(again.facts) or again.ledger.astray
         if not difference:
             break
-    if first.ledger.own_noise:
-        difference = "it makes a generator without a seed"
-    if difference:
+    if difference and not first.ledger.foreign:
         raise InvalidInput(
             f"{subject.state or 'the code'} cannot be replayed: two runs on the same data with the "
             f"same outcomes differ ({difference}). Draw all noise from the noise source that is "
@@ -297,7 +307,9 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
             f"{subject.state or 'the code'} refused everybody whom the audit tried; give people "
             "whom it takes."
         )
-    fault = first.facts.fault or first.promise.fault or shared_noise(first.ledger.draws)
+    foreign = next((run.ledger.foreign for run in runs if run.ledger.foreign), "")
+    fault = first.facts.fault or first.promise.fault or foreign
+    fault = fault or shared_noise(first.ledger.draws)
     loss, pair = _worst_pair(runs, first)
     rng = np.random.default_rng(3)
     for _ in range(0 if loss.reason or fault or subject.tried else _ROUNDS):

@@ -240,7 +240,7 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
     crowd = next(iter(honest.groups()))
     tried = tuple(crowd[:: max(1, len(crowd) // _PEOPLE)])
     base = replace(
-        honest, terms=maker.terms(source), certified=None, broken="", tried=tried, bases=1
+        honest, terms=maker.terms(source), certified=None, broken="", tried=tried, bases=2
     )
     findings: list[Exact] = []
     for words, policy in forgeries(honest.policy):
@@ -290,6 +290,8 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
     for place in (quarter, last):
         state = f"half of every batch reports late, person {place + 1}"
         yield other(state, variant="late", place=place)
+    for place in (0, quarter, last):
+        yield other(f"person {place + 1} is alone", variant="alone", place=place)
     yield other(f"saved and loaded, person {quarter + 1}", variant="saved", place=quarter)
     yield other("under SecureNoise", variant="secure")
     for epsilon in _EPSILONS:

@@ -16,6 +16,13 @@ Fitzsimons 2026, arXiv 2602.17454).
 | coins                          | uniform numbers        | the same, against the new probability |
 | whole numbers, keys, `urandom` | the outcome            | the outcome: their law has no data    |
 
+Noise protects only if its source does: an adversary who can rebuild a generator takes the noise off
+again, and replay cannot tell its numbers from others. So everything must be drawn from the sources
+that the audit hands in. `foreign` names the first draw from anything else: a source that the code
+made or copied, a generator other than those of public randomness (randomness.py), Python's or
+NumPy's own generator, or the operating system's. Public randomness must have one seed, and be used
+up equally, whoever the person is.
+
 Conditional on coins, whole numbers and keys, which have the same law on either data set, the loss
 of a run is that of its mechanisms; so a loss that is never above epsilon proves epsilon for these
 two data sets, and where these numbers are public, or do not matter, it is exact.
@@ -31,8 +38,8 @@ two data sets, and where these numbers are public, or do not matter, it is exact
 
 What they come to together is worked out in loss.py.
 
-A seed from which a source is made while a ledger is open must not depend on data: whoever guesses
-the data would take the noise off.
+A seed from which a source is made while a ledger is open must not depend on data: an adversary who
+guesses the data would take the noise off.
 """
 
 from __future__ import annotations
@@ -51,6 +58,7 @@ import numpy as np
 
 from discreet.audit.laws import subset_ratio, unary_ratio, vector_ratio
 from discreet.audit.loss import Loss
+from discreet.audit.randomness import SERVING, SOURCES, maker, may_generate, may_name
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.privacy.selection import ExponentialMechanism
@@ -238,91 +246,234 @@ def shared_noise(draws: Sequence[Draw]) -> str:
     return ""
 
 
+# The ledgers that record at present; the last one writes down.
+_RECORDING: list[Ledger] = []
+# What makes generators; NumPy's are built from these, or by `default_rng`.
+_GENERATORS = (
+    *((np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")),
+    (np.random, "RandomState"),
+    (random, "Random"),
+    (random, "SystemRandom"),
+)
+# How often stand-ins are wanted at present.
+_watches = 0
+
+
+def _seams() -> Iterator[tuple[Any, str, str]]:
+    """What draws, and the method of `Ledger` that stands in for it."""
+    for source in (SimulatedNoise, SecureNoise):
+        for name in ("add_gaussian", "add_laplace", "coins", "below", "keys"):
+            yield source, name, f"_{name}"
+    yield SignedSubsetSelection, "privatise", "_subset"
+    yield UnaryEncoding, "privatise", "_unary"
+    yield PrivUnit, "_report", "_vector"
+    yield ExponentialMechanism, "select", "_selection"
+
+
+def _makers() -> Iterator[tuple[Any, str, str]]:
+    """What makes sources and generators, and the method of `Ledger` that stands in for it."""
+    yield SimulatedNoise, "__init__", "_simulated"
+    yield SecureNoise, "__init__", "_secure"
+    yield np.random, "default_rng", "_generator"
+    yield os, "urandom", "_bytes"
+    yield random, "_urandom", "_bytes"
+
+
+@contextmanager
+def watching() -> Iterator[None]:
+    """Put stand-ins in the place of all that draws; they ask the ledger that records, if one does.
+
+    Entered around many runs it saves each of them the replacing.
+    """
+    global _watches
+    with ExitStack() as stack:
+        if not _watches:
+            for owner, name, method in _seams():
+                stand_in = _drawing(getattr(owner, name), method)
+                stack.enter_context(patch.object(owner, name, stand_in))
+            for owner, name, method in _makers():
+                stand_in = _making(getattr(owner, name), method)
+                stack.enter_context(patch.object(owner, name, stand_in))
+            for owner, name in _GENERATORS:
+                stack.enter_context(patch.object(owner, name, _made(getattr(owner, name))))
+        _watches += 1
+        try:
+            yield
+        finally:
+            _watches -= 1
+
+
+def _drawing(original: Any, method: str) -> Callable[..., Any]:
+    """A stand-in that writes down, and while it does lets everything inside be as it is."""
+
+    def stand_in(*given: Any, **named: Any) -> Any:
+        ledger = _RECORDING[-1] if _RECORDING else None
+        if ledger is None or ledger.inside:
+            return original(*given, **named)
+        ledger.inside = True
+        try:
+            return getattr(ledger, method)(original, *given, **named)
+        finally:
+            ledger.inside = False
+
+    return stand_in
+
+
+def _making(original: Any, method: str) -> Callable[..., Any]:
+    """A stand-in that looks at who makes something, inside mechanisms too."""
+
+    def stand_in(*given: Any, **named: Any) -> Any:
+        if not _RECORDING:
+            return original(*given, **named)
+        return getattr(_RECORDING[-1], method)(original, *given, **named)
+
+    return stand_in
+
+
+def _made(kind: type[Any]) -> Any:
+    """A class of generators whose every new object is looked at."""
+
+    class Watched(type(kind)):  # type: ignore[misc]
+        def __call__(cls, *given: Any, **named: Any) -> Any:
+            if _RECORDING:
+                _RECORDING[-1].made(kind.__name__)
+            return kind(*given, **named)
+
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, kind)
+
+    return Watched(kind.__name__, (kind,), {})
+
+
 class Ledger:
     """Records a run, or plays one back (see the module).
 
     Attributes:
         draws: of the present run.
         astray: how the run asked for something else than the recorded one; empty if it did not.
-        own_noise: whether the run made a generator without a seed, which no noise source is.
+        foreign: the first draw from anything but what the audit handed in; empty if none was.
+        inside: whether a mechanism runs that is written down as a whole.
     """
 
     def __init__(self, seed: int | np.random.SeedSequence = 0) -> None:
         self._rng = np.random.default_rng(seed)
         # What was drawn: its kind, what else was asked for that is public, and what came back.
         self._entries: list[tuple[str, tuple[Any, ...], Any]] = []
-        self._played: list[tuple[str, tuple[Any, ...], Any]] | None = None
-        self._open = False
+        self._played: Ledger | None = None
+        # Sources that the audit made or took over; they are kept, so that none has their id.
+        self._handed: list[NoiseSource] = []
+        # Where public generators were made, from which seeds, and how far they were used.
+        self._generators: list[tuple[str, str, np.random.Generator]] = []
+        self._public: set[tuple[str, str, str]] = set()
         self.draws: list[Draw] = []
         self.astray = ""
-        self.own_noise = False
+        self.foreign = ""
+        self.inside = False
 
     @contextmanager
     def recording(self) -> Iterator[Ledger]:
         """Write down what happens inside, with fresh noise."""
-        self._entries, self.draws, self.astray, self.own_noise = [], [], "", False
-        with ExitStack() as stack:
-            for owner, name, wrap in self._seams():
-                original = getattr(owner, name)
-                stack.enter_context(patch.object(owner, name, self._seam(original, wrap)))
-            self._open = True
+        self._entries, self._handed, self._generators, self._public = [], [], [], set()
+        self.draws, self.astray, self.foreign = [], "", ""
+        with watching():
+            _RECORDING.append(self)
+            # Looking takes a while: the recorded run, of which there are several, stands for all.
+            before = None if self._played else _global_states()
             try:
                 yield self
             finally:
-                self._open = False
+                _RECORDING.remove(self)
+        if before and _global_states() != before:
+            self._strange("it draws from the generator that Python or NumPy shares")
+        for site, seed, generator in self._generators:
+            self._public.add((site, seed, repr(generator.bit_generator.state)))
 
     @contextmanager
     def playing(self, recorded: Ledger) -> Iterator[Ledger]:
         """Hand out inside what the other ledger recorded."""
-        self._played = recorded._entries
+        self._played = recorded
         with self.recording():
             yield self
-        if len(self._entries) < len(self._played):
+        if len(self._entries) < len(recorded._entries):
             self._strays("it drew less")
+        # What is kept from one run to the next is not made again.
+        for site, *_ in sorted(self._public - recorded._public):
+            self._strays(f"the public randomness of {site}")
 
-    def _seam(self, original: Any, wrap: Callable[..., Any]) -> Callable[..., Any]:
-        """A stand-in that writes down, and while it does lets everything inside be as it is."""
+    # Who draws, and from what.
 
-        def stand_in(*given: Any, **named: Any) -> Any:
-            if not self._open:
-                return original(*given, **named)
-            self._open = False
-            try:
-                return wrap(original, *given, **named)
-            finally:
-                self._open = True
+    def hand(self, source: NoiseSource) -> NoiseSource:
+        """The source, from which the code may draw."""
+        self._handed.append(source)
+        return source
 
-        return stand_in
+    def made(self, what: str) -> None:
+        """Note who makes a generator."""
+        site = maker()
+        if site is not None and not may_generate(site):
+            self._strange(f"{site} makes a generator ({what})")
 
-    def _seams(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
-        for source in (SimulatedNoise, SecureNoise):
-            yield source, "add_gaussian", partial(self._added, GaussianDraw)
-            yield source, "add_laplace", partial(self._added, LaplaceDraw)
-            yield source, "coins", self._coins
-            yield source, "below", self._below
-            yield source, "keys", self._keys
-        yield SimulatedNoise, "__init__", self._seeded
-        yield SignedSubsetSelection, "privatise", self._subset
-        yield UnaryEncoding, "privatise", self._unary
-        yield PrivUnit, "_report", self._vector
-        yield ExponentialMechanism, "select", self._selection
-        yield np.random, "default_rng", self._generator
-        yield os, "urandom", self._bytes
-        yield random, "_urandom", self._bytes
+    def _strange(self, what: str) -> None:
+        self.foreign = self.foreign or f"{what}; draw everything from the noise source given"
+
+    def _given(self, source: NoiseSource, what: str) -> None:
+        if not any(each is source for each in self._handed):
+            self._strange(f"{what} come from a source that the code made itself")
+
+    def _simulated(self, original: Any, source: Any, seed: Any = None) -> None:
+        site = maker()
+        if site is None:
+            self._handed.append(source)
+        elif self.inside:
+            self._strange(f"{site} makes SimulatedNoise")
+        elif site in SOURCES and not any(each.secure for each in self._handed):
+            self._handed.append(source)
+        if not self.inside:
+            self._taken("a seed", (repr(seed),), lambda: None)
+        original(source, seed)
+
+    def _secure(self, original: Any, source: Any) -> None:
+        site = maker()
+        if site is None or site in SOURCES:
+            self._handed.append(source)
+        original(source)
+
+    def _generator(self, original: Any, seed: Any = None) -> Any:
+        generator = original(seed)
+        site = maker()
+        if generator is seed or site is None or site.endswith(" SimulatedNoise.__init__"):
+            return generator
+        if not may_generate(site):
+            self._strange(f"{site} makes a generator")
+        elif seed is not None:
+            self._generators.append((site, repr(seed), generator))
+        elif not site.startswith(SERVING):
+            self._strange(f"{site} makes a generator without a seed")
+        return generator
+
+    def _bytes(self, original: Any, count: int) -> Any:
+        # Of SecureNoise this is seen inside only, where each draw is written down as a whole.
+        site = maker()
+        if site is not None and not may_name(site):
+            self._strange(f"{site} draws from the operating system")
+        if self.inside:
+            return original(count)
+        return self._taken("bytes", (count,), partial(original, count))
 
     def _taken(self, name: str, asked: tuple[Any, ...], fresh: Callable[[], Any]) -> Any:
         """What was recorded in this place if it was asked for in the same way, else a fresh draw;
         a copy, which the code may change."""
         place = len(self._entries)
-        if self._played is None:
+        played = None if self._played is None else self._played._entries
+        if played is None:
             outcome = fresh()
-        elif place >= len(self._played):
+        elif place >= len(played):
             self._strays(f"it drew {name} besides")
             outcome = fresh()
-        elif self._played[place][:2] == (name, asked):
-            outcome = self._played[place][2]
+        elif played[place][:2] == (name, asked):
+            outcome = played[place][2]
         else:
-            before, other, _ = self._played[place]
+            before, other, _ = played[place]
             self._strays(f"it drew {name} {asked} in place of {before} {other}")
             outcome = fresh()
         self._entries.append((name, asked, outcome))
@@ -340,77 +491,84 @@ class Ledger:
         kind: type[Draw],
         mechanism: Any,
         value: FloatArray,
+        noise: NoiseSource,
         fresh: Callable[[], Any],
         public: Sequence[float] | FloatArray = (),
-        secure: bool = False,
     ) -> Any:
+        self._given(noise, f"draws of {kind.kind}")
         exact = np.array(value, dtype=np.float64)
         taken = self._taken(kind.kind, (exact.shape,), fresh)
-        self.draws.append(kind(mechanism, exact, self._entries[-1][2], public, secure))
+        self.draws.append(kind(mechanism, exact, self._entries[-1][2], public, noise.secure))
         return taken
 
-    def _inside(self, original: Any, *given: Any) -> Callable[[], Any]:
+    def _fresh(self, original: Any, *given: Any) -> Callable[[], Any]:
         """Mechanisms whose law has a check of its own draw from a source that costs little."""
         return lambda: original(*given, SimulatedNoise(int(self._rng.integers(2**62))))
 
-    def _added(
-        self, kind: type[Draw], original: Any, source: Any, values: Any, scale: float
-    ) -> Any:
+    def _add_gaussian(self, original: Any, source: Any, values: Any, scale: float) -> Any:
         fresh = partial(original, source, values, scale)
-        return self._drawn(kind, scale, values, fresh, secure=source.secure)
+        return self._drawn(GaussianDraw, scale, values, source, fresh)
+
+    def _add_laplace(self, original: Any, source: Any, values: Any, scale: float) -> Any:
+        fresh = partial(original, source, values, scale)
+        return self._drawn(LaplaceDraw, scale, values, source, fresh)
 
     def _subset(
         self, original: Any, mechanism: Any, bins: Any, signs: Any, noise: NoiseSource
     ) -> Any:
         value = np.stack([np.asarray(bins), np.asarray(signs)], axis=1)
-        # Every report can be anybody's: one of somebody drawn at random shows what the code does
-        # with reports that are rare for the person of the run.
+        # Every report can be anybody's: one of a random person shows what the code does with
+        # reports that are rare for the person of the run.
         anyone = self._rng.integers(mechanism.bins, size=len(value))
         either = self._rng.choice(np.array([-1, 1], dtype=np.int8), size=len(value))
-        fresh = self._inside(original, mechanism, anyone, either)
-        return self._drawn(SubsetDraw, mechanism, value, fresh)
+        fresh = self._fresh(original, mechanism, anyone, either)
+        return self._drawn(SubsetDraw, mechanism, value, noise, fresh)
 
     def _unary(self, original: Any, mechanism: Any, values: Any, noise: NoiseSource) -> Any:
         value = np.asarray(values)
         anyone = self._rng.integers(mechanism.values, size=len(value))
-        return self._drawn(UnaryDraw, mechanism, value, self._inside(original, mechanism, anyone))
+        fresh = self._fresh(original, mechanism, anyone)
+        return self._drawn(UnaryDraw, mechanism, value, noise, fresh)
 
     def _vector(
         self, original: Any, mechanism: Any, directions: Any, lengths: Any, noise: NoiseSource
     ) -> Any:
         value = np.asarray(directions) * np.asarray(lengths)[:, None]
-        fresh = self._inside(original, mechanism, directions, lengths)
-        return self._drawn(VectorDraw, mechanism, value, fresh)
+        fresh = self._fresh(original, mechanism, directions, lengths)
+        return self._drawn(VectorDraw, mechanism, value, noise, fresh)
 
     def _selection(
         self, original: Any, mechanism: Any, scores: Any, score_range: Any, noise: NoiseSource
     ) -> Any:
         ranges = np.broadcast_to(np.asarray(score_range, dtype=np.float64), len(scores))
-        fresh = self._inside(original, mechanism, scores, score_range)
-        return self._drawn(SelectionDraw, mechanism, scores, fresh, ranges)
+        fresh = self._fresh(original, mechanism, scores, score_range)
+        return self._drawn(SelectionDraw, mechanism, scores, noise, fresh, ranges)
 
     # Draws without looking at data.
 
     def _coins(self, original: Any, source: Any, probability: Any, shape: Any) -> Any:
+        self._given(source, "coins")
         size = tuple(np.atleast_1d(shape))
         uniform = self._taken("coins", (size,), lambda: self._rng.random(shape))
         return uniform < np.asarray(probability, dtype=np.float64)
 
     def _below(self, original: Any, source: Any, bound: int, shape: Any) -> Any:
+        self._given(source, "whole numbers")
         asked = int(bound), tuple(np.atleast_1d(shape))
         return self._taken("below", asked, partial(original, source, bound, shape))
 
     def _keys(self, original: Any, source: Any, shape: Any) -> Any:
+        self._given(source, "keys")
         asked = (tuple(np.atleast_1d(shape)),)
         return self._taken("keys", asked, partial(original, source, shape))
 
-    def _bytes(self, original: Any, count: int) -> Any:
-        return self._taken("bytes", (count,), partial(original, count))
 
-    def _generator(self, original: Any, seed: Any = None) -> Any:
-        self.own_noise = self.own_noise or seed is None
-        return original(seed)
+def hand(source: NoiseSource) -> NoiseSource:
+    """The source, from which audited code may draw, in a run that is recorded."""
+    return _RECORDING[-1].hand(source) if _RECORDING else source
 
-    def _seeded(self, original: Any, source: Any, seed: Any = None) -> None:
-        self._taken("a seed", (repr(seed),), lambda: None)
-        original(source, seed)
+
+def _global_states() -> tuple[Any, ...]:
+    """Of the generators that Python and NumPy share among all code."""
+    numpy: Any = np.random.get_state(legacy=True)  # noqa: NPY002 (it is looked at)
+    return numpy[1].tobytes(), numpy[2:], random.getstate()

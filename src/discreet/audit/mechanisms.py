@@ -30,6 +30,7 @@ import numpy as np
 from discreet.audit.exact import Claim, Exact, Promise, promised, secure
 from discreet.audit.games import Check, Design, Seed
 from discreet.audit.laws import DRAWS, exact_epsilon, fault_of, law_of
+from discreet.audit.randomness import library_randomness
 from discreet.audit.releases import composition_checks, stream_designs
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
@@ -68,6 +69,7 @@ def mechanism_checks() -> Iterator[Check]:
     yield from _selection_checks()
     for name, source in (("simulated", SimulatedNoise), ("secure", secure)):
         yield _exactly(f"noise, {name}", "none", partial(_drawn, source), "draws of each kind")
+    yield _exactly("randomness, library", "none", _randomness, "what draws, by its source code")
     yield from composition_checks()
 
 
@@ -99,6 +101,10 @@ def _drawn(make: Callable[[Seed], NoiseSource]) -> Exact:
     source = make(Seed(5))
     words = f"{DRAWS:,} draws of each kind, {source.name}"
     return Exact(Claim(0.0), 0.0, words, fault_of(source))
+
+
+def _randomness() -> Exact:
+    return Exact(Claim(0.0), 0.0, "every function that draws", library_randomness())
 
 
 # Noise that is added.

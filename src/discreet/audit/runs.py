@@ -9,14 +9,16 @@ data. What may differ is that person's context, reward and action.
 | variant | what is different                                                            |
 |---------|------------------------------------------------------------------------------|
 | late    | half of every batch reports only after the next batch has acted              |
+| alone   | the person acts and reports in a batch of one                                |
 | saved   | the learner is saved after its second policy, and loaded again               |
 | secure  | noise comes from SecureNoise                                                 |
 
 **Local privacy** (`LocalReport`): the adversary knows all that came before, and the ticket. A
-report is made by a batch of three people, of whom the middle one is attacked. Public are the report
-with its length, the tickets, and whether reporting failed; private are the person's context, action
-and reward, valid or not. The policy is one that a learner published in some state, or that a server
-forged; everybody gets the same.
+report is made by the person alone, as a device does, or by a batch of three people, of whom the
+first, the middle or the last one is attacked. Public are the report with its length, the tickets,
+and whether reporting failed; private are the person's context, action and reward, valid or not. The
+policy is one that a learner published in some state, or that a server forged; everybody gets the
+same.
 
 **Visits.** Where the budget covers several visits of a person, the person attacked comes as often,
 all visits with the same data, which is the worst: under joint privacy in neighbouring places, and
@@ -26,6 +28,7 @@ once more than is covered, which must not show; under local privacy with as many
 
 | rule                                                        | what breaks without it           |
 |-------------------------------------------------------------|----------------------------------|
+| nothing is drawn but from the source that is given          | others can take the noise off    |
 | two learners have two identities                            | people are counted in one group  |
 | reports that say that nothing protects them are refused     | plain data passes for private    |
 | a policy with a larger epsilon than was agreed is refused   | the learner chooses the promise  |
@@ -44,13 +47,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from discreet.audit.exact import SECURE, Claim, Facts, Promise, Subject, public_facts, secure
 from discreet.audit.people import Maker, Person, Point, Population
+from discreet.audit.randomness import own_randomness
 from discreet.learners.base import Learner
 from discreet.learners.baselines.cells.context import NoisyContextPolicy
 from discreet.learners.messages import Policy, Reports
@@ -63,15 +68,15 @@ from discreet.privacy.noise import NO_NOISE
 from discreet.validation import IntArray, InvalidInput
 
 AnyLearner = Learner[Any, Any, Any]
-Variant = Literal["plain", "late", "saved", "secure"]
+Variant = Literal["plain", "late", "alone", "saved", "secure"]
 # Public names that are no facts: objects of the audit's own, a policy that would be made anew, and
 # what goes into a file that says that it is secret (`open_file`).
 _NO_FACTS = ("noise", "policy", "secret_fields")
 # Certificates are looked at once, at the end: they take as long as all else.
 _DEAR = ("guarantee",)
 _SEED, _LOCAL_SEED = 5, 7
-# People who report together under local privacy, and which of them is attacked.
-_BATCH, _PLACE = 3, 1
+# How many people report together under local privacy, and which of them is attacked.
+_PLACES = ((1, 0), (3, 1), (3, 0), (3, 2))
 # Terms that a policy is over: by a hundredth.
 _OVER = 0.99
 _SCALES = ("scale", "multiplier", "noise_multiplier")
@@ -117,7 +122,7 @@ class JointRun(Subject):
     def run(self, person: Person, facts: Facts) -> Promise:
         fresh = self.maker.make(secure() if self.variant == "secure" else SimulatedNoise(self.seed))
         if facts.wanted:
-            facts.rule(same_identity(self.maker))
+            facts.rule(same_identity(self.maker) or own_randomness(type(fresh)))
         learner = self._ran(fresh, person, facts)
         asked = self.maker.asked()
         if not facts.wanted:
@@ -141,27 +146,21 @@ class JointRun(Subject):
         while came < count:
             learner, policy = self._published(learner, facts)
             stop = min(came + learner.batch_size, count)
-            batch = crowd[came:stop]
-            actions, _ = policy.act(people.contexts(batch), rng)
-            others = actions[~np.isin(np.arange(came, stop), places)]
-            facts.add("other people's actions", [others.arms, others.points, actions.tickets])
-            for at in places:
-                if came <= at < stop:
-                    actions = people.acted(actions, person, at - came)
-            rewards = people.rewards(table[came:stop], actions)
-            half = len(batch) // 2 if self.variant == "late" else 0
-            parts = [slice(0, half), slice(half, None)] if half else [slice(None)]
-            now, *later = (
-                _Sent(
-                    policy.report(
-                        people.contexts(batch[part]), actions[part], rewards[part], Unprotected()
-                    ),
-                    ids[came:stop][part],
-                )
-                for part in parts
-            )
-            self._heard(learner, [*late, now], facts)
-            late, came = later, stop
+            sent = []
+            for start, end in pairwise(self._cuts(came, stop)):
+                batch = people.contexts(crowd[start:end])
+                actions, _ = policy.act(batch, rng)
+                others = actions[~np.isin(np.arange(start, end), places)]
+                facts.add("other people's actions", [others.arms, others.points, actions.tickets])
+                for at in places:
+                    if start <= at < end:
+                        actions = people.acted(actions, person, at - start)
+                rewards = people.rewards(table[start:end], actions)
+                report = policy.report(batch, actions, rewards, Unprotected())
+                sent.append(_Sent(report, ids[start:end]))
+            half = 1 if self.variant == "late" else len(sent)
+            self._heard(learner, [*late, *sent[:half]], facts)
+            late, came = sent[half:], stop
         if late:
             self._heard(learner, late, facts)
         learner, _ = self._published(learner, facts)
@@ -173,6 +172,12 @@ class JointRun(Subject):
             facts.add("a prediction", predicted)
         self._looked_at(learner, facts)
         return learner
+
+    def _cuts(self, came: int, stop: int) -> list[int]:
+        """Where people `came` to `stop` are cut into those who act and report together."""
+        inner = {"late": [(came + stop) // 2], "alone": [self.place, self.place + 1]}
+        cuts = inner.get(self.variant, [])
+        return [came, *(cut for cut in cuts if came < cut < stop), stop]
 
     def _heard(self, learner: AnyLearner, sent: list[_Sent], facts: Facts) -> None:
         named = self.maker.budget.visits > 1
@@ -219,6 +224,7 @@ class LocalReport(Subject):
         secure: whether noise comes from SecureNoise.
         ticket: the seed of the tickets.
         visits: how many reports the person makes.
+        place: how many report together, and which of them is attacked.
         broken: a rule that the learner or the policy breaks; empty if none.
     """
 
@@ -232,7 +238,11 @@ class LocalReport(Subject):
     secure: bool = False
     ticket: int = 0
     visits: int = 1
+    place: tuple[int, int] = _PLACES[0]
     broken: str = ""
+
+    def at(self, base: int) -> Self:
+        return replace(self, place=_PLACES[base % len(_PLACES)])
 
     def groups(self) -> Iterator[Sequence[Person]]:
         rng, people = np.random.default_rng(_LOCAL_SEED), self.people
@@ -262,19 +272,23 @@ class LocalReport(Subject):
     def _reported(self, person: Person, noise: NoiseSource, facts: Facts, visit: int) -> Any:
         people, policy = self.people, self.policy
         rng = np.random.default_rng([_LOCAL_SEED, self.ticket, *[visit] * (visit > 0)])
-        crowd: list[Any] = people.crowd(_BATCH, rng)
+        count, place = self.place
+        crowd: list[Any] = people.crowd(count, rng)
         # A device acts on what the policy takes; what it reports on may turn out to be otherwise.
-        crowd[_PLACE] = people.inside(person).where
+        crowd[place] = people.inside(person).where
         acting = people.contexts(crowd)
-        crowd[_PLACE] = person.where
+        crowd[place] = person.where
         contexts = people.contexts(crowd)
-        rewards = people.in_units(np.array([0.3, person.reward, 0.6]))
+        given = np.array([0.3, 0.8, 0.6])[:count]
+        given[place] = person.reward
+        rewards = people.in_units(given)
         if isinstance(policy, SourcePolicy):
-            arms = np.array([0, person.arm or 0, policy.arms - 1])
+            arms = np.array([0, 0, policy.arms - 1])[:count]
+            arms[place] = person.arm or 0
             return policy.report(contexts, arms, rewards, noise, self.terms)
         actions = acted_for_report(self.acted_under or policy, acting, rng, noise, self.terms)
         facts.add("the tickets", actions.tickets)
-        acted = people.acted(actions, person, _PLACE)
+        acted = people.acted(actions, person, place)
         return policy.report(contexts, acted, rewards, noise, self.terms)
 
     def copies(self, person: Person, count: int, noise: NoiseSource) -> Any:
@@ -332,7 +346,9 @@ def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
         lambda: report(SimulatedNoise(1), replace(actions, policy="another"))
     ):
         return "actions of another policy are reported"
-    return same_identity(maker) or (cheaper_file(learner) if learner.people else "")
+    kinds: tuple[Any, ...] = type(learner), type(policy)
+    own = next(filter(None, map(own_randomness, kinds)), "")
+    return own or same_identity(maker) or (cheaper_file(learner) if learner.people else "")
 
 
 def same_identity(maker: Maker) -> str:
