@@ -6,16 +6,20 @@ import asyncio
 import json
 import sqlite3
 import struct
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
 
-from discreet import GPUCB, Box, DecisionSets, InvalidInput, Joint, SecureNoise
+from discreet import GPUCB, Box, Capri, DecisionSets, InvalidInput, Joint, SecureNoise
 from discreet.client import AsyncDecisions, Choice, Decisions, Refused, Unreachable
+from discreet.client.talking import body_of
 from discreet.service.app import create_app
-from discreet.service.deployment import Deployment
+from discreet.service.decisions import Decision
+from discreet.service.deployment import Deployment, answer_bytes, request_bytes
 from tests.client.conftest import QUICK, Running
 from tests.client.test_device import Killed, killed_at
 
@@ -91,6 +95,119 @@ def test_awaited_and_paused(running: Running, tmp_path: Path) -> None:
     assert running.service.aggregator.waiting("joint") == 1
 
 
+class Wire(httpx2.HTTPTransport):
+    """Notes what a network sees under TLS: lengths by what is sent, and codes.
+
+    Attributes:
+        seen: for each code of an answer the lengths of paths, headers and bodies, both ways.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[tuple[str, int], set[tuple[int, ...]]] = {}
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = super().handle_request(request)
+        what = request.url.path.split("/")[-1]
+        self.seen.setdefault((what, response.status_code), set()).add(
+            (
+                len(request.url.raw_path),
+                sum(map(len, sum(request.headers.raw, ()))),
+                len(request.read()),
+                sum(map(len, sum(response.headers.raw, ()))),
+                len(response.read()),
+            )
+        )
+        return response
+
+
+PEOPLE = [
+    {"hiv": "no", "age": 40},
+    {"age": 40.123456789012345, "hiv": "not tested"},
+    [1, 18],
+    [2.0, 1.8000000000000003e1],
+]
+
+
+@pytest.mark.chance(0)
+def test_lengths_on_the_wire_do_not_tell_people_apart(running: Running, tmp_path: Path) -> None:
+    """Contexts, who it is, arms, points and rewards; nor what is wrong with those refused."""
+    pytest.importorskip("opendp")
+    arms = Capri(
+        Box.of({"hiv": ["no", "yes", "not tested"], "age": (18, 90)}),
+        ["a leaflet", "a visit by a nurse, and a call a week later"],
+        Joint(1.0, 1e-6, visits=2),
+        noise=SecureNoise(),
+        horizon=1000,
+    )
+    running.service.store.register(Deployment("joint", "t", None, 30.0, 0.0, (), "text"), arms)
+    open_joint(running, "points")
+    for study, contexts, wrong in (
+        ("joint", PEOPLE * 5, [{"hiv": "perhaps", "age": 40}, [1.0, 1e300]]),
+        ("points", [[[0.1]], POINTS, [{"x1": 1e-300}, {"x1": 1}]], [[[2.0]], POINTS * 2]),
+    ):
+        wire = Wire()
+        with Decisions(
+            running.url,
+            study,
+            key=running.key("client", study),
+            store=tmp_path / f"{study}.db",
+            transport=wire,
+        ) as decisions:
+            for place, context in enumerate(contexts):
+                person = "é" * (1 + 9 * (place % 10)) if study == "joint" else None
+                choice = decisions.decide(context, person)
+                decisions.reward(choice.id, (0.0, 1, 0.123456789012345, 1e-300)[place % 4])
+            for context in wrong:
+                with pytest.raises(Refused):
+                    decisions.decide(context, "x" if study == "joint" else None)
+            for reward in (1.5, -1.2345678901234567e-300):
+                assert not decisions.reward(decisions.decide(contexts[0], person).id, reward)
+        assert set(wire.seen) == {
+            (study, 200),
+            ("decisions", 201),
+            ("decisions", 400),
+            ("reward", 202),
+            ("reward", 400),
+        }
+        assert {len(lengths) for lengths in wire.seen.values()} == {1}
+        requests = {(what, sent[:3]) for (what, _), each in wire.seen.items() for sent in each}
+        assert len(requests) == 3  # of the study, a decision and a reward, whatever the answer
+
+
+@pytest.mark.parametrize("sets", [False, True])
+def test_the_longest_request_of_a_decision_is_within_its_public_length(sets: bool) -> None:
+    names, labels = ["é" * 20, "x" * 30, "y"], ["\U0001f600" * 90, "no"]
+    domain = Box.of({names[0]: labels, names[1]: (-1e300, 1e300), names[2]: ["a", "b"]})
+    number = -1.2345678901234567e-300
+    point = {names[0]: labels[0], names[1]: number, names[2]: number}
+    learner: Any = SimpleNamespace(
+        domain=domain,
+        space=DecisionSets(most=40) if sets else 3,
+        budget=Joint(1.0, 1e-6, visits=2),
+    )
+    fields = {"context": [point] * 40 if sets else point, "person": "\U0001f600" * 100}
+    room = request_bytes(learner) - len(body_of(fields))
+    assert 0 <= room < 200 * (40 if sets else 1)
+
+
+@pytest.mark.parametrize("points", [False, True])
+def test_the_longest_answer_to_a_decision_is_within_its_public_length(points: bool) -> None:
+    names, number = ("é" * 100, "no"), -1.2345678901234567e-300
+    learner: Any = SimpleNamespace(
+        domain=Box((0.0,) * 9, (1.0,) * 9), arm_names=() if points else names
+    )
+    longest = Decision(
+        "f" * 32,
+        10**9,
+        -(2**53),
+        None if points else names[0],
+        (number,) * 9 if points else None,
+        abs(number),
+    )
+    assert len(json.dumps(asdict(longest), ensure_ascii=False).encode()) <= answer_bytes(learner)
+
+
 class Server:
     """Takes rewards of any decision; answers can be made to fail."""
 
@@ -108,7 +225,7 @@ class Server:
             fields = {"id": "d" * 32, "version": 3, "arm": 1, "name": "b", "point": None}
             return httpx2.Response(201, json={**fields, "propensity": 0.25})
         if request.method == "GET":
-            return httpx2.Response(200, json={"state": "running"})
+            return httpx2.Response(200, json={"state": "running", "request_bytes": 128})
         identity = request.url.path.split("/")[-2]
         self.rewards.append((identity, json.loads(request.content)["reward"]))
         return httpx2.Response(202, json={"new": True})

@@ -141,7 +141,7 @@ class TestAnswers:
             assert answer.headers["x-content-type-options"] == "nosniff"
             assert "default-src 'none'" in answer.headers["content-security-policy"]
             assert answer.headers["x-frame-options"] == "DENY"
-            assert answer.headers["cache-control"] == "no-store"
+            assert answer.headers["cache-control"] == "no-store, no-transform"
             assert answer.headers["referrer-policy"] == "no-referrer"
             assert "server" not in answer.headers
 

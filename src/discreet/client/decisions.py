@@ -5,6 +5,10 @@
     decisions.reward(choice.id, 1.0)        # minutes or weeks later; kept until the service has it
     decisions.send()                        # now and then, until nothing waits
 
+Requests and answers have lengths that follow from the study alone, so a network that counts bytes
+learns neither context nor arm nor reward. The service says to which length a decision's request is
+padded, and is asked before the first one.
+
 While the service cannot be reached, or makes no decisions, people get the default arm, with
 propensity 1, and nothing is learnt from them. A reward is on the disk before it is sent, and is
 taken away when the service has it. A decision that was made and did not arrive expires unrewarded.
@@ -34,6 +38,7 @@ from discreet.client.talking import (
     paused,
     study_path,
 )
+from discreet.codec import padded
 from discreet.durable import StateFile
 from discreet.validation import InvalidInput, finite_number
 
@@ -46,6 +51,8 @@ _SCHEMA = (
 )
 # A study that is paused or finished makes no decisions, and one that has too much to do none now.
 _NO_DECISIONS = (409, 410)
+# More than any reward has.
+_REWARD_BYTES = 64
 
 
 class _Decisions(Party):
@@ -75,6 +82,7 @@ class _Decisions(Party):
         self.study = study
         self.default_arm = default_arm
         self._file = StateFile(Path(store), "an outbox", _SCHEMA, _APPLICATION, wait=_WAIT)
+        self._request_bytes: int | None = None
 
     @Conversation
     def decide(self, context: Any = None, person: str | None = None) -> Talk[Choice]:
@@ -90,10 +98,14 @@ class _Decisions(Party):
             Unreachable: where there is no default arm either.
         """
         fields = {"context": context} if person is None else {"context": context, "person": person}
-        wanted = Request("POST", study_path(self.study, "decisions"), body_of(fields))
+        body = body_of(fields)
         try:
-            answer = yield from ask(wanted, AT_ONCE)
-            return _read(answer)
+            if self._request_bytes is None:
+                facts = yield from ask(Request("GET", study_path(self.study)), AT_ONCE)
+                self._request_bytes = _request_bytes(facts)
+            body = padded(body, self._request_bytes)
+            wanted = Request("POST", study_path(self.study, "decisions"), body)
+            return _read((yield from ask(wanted, AT_ONCE)))
         except Refused as refusal:
             if refusal.status not in _NO_DECISIONS or self.default_arm is None:
                 raise
@@ -173,7 +185,7 @@ class _Decisions(Party):
             if only not in (None, identity):
                 continue
             path = study_path(self.study, "decisions", identity, "reward")
-            wanted = Request("POST", path, body_of({"reward": reward}))
+            wanted = Request("POST", path, padded(body_of({"reward": reward}), _REWARD_BYTES))
             try:
                 answer = yield from ask(wanted, patience)
                 if answer.status != 202 or "new" not in answer.fields():
@@ -208,6 +220,18 @@ class Decisions(Plain, _Decisions):
 
 class AsyncDecisions(Asynchronous, _Decisions):
     __doc__ = _Decisions.__doc__
+
+
+def _request_bytes(answer: Answer) -> int:
+    """Bytes to which a study's requests are padded; `Unreachable` where something else answered."""
+    fields = answer.fields()
+    size = fields.get("request_bytes") if isinstance(fields, dict) else None
+    if not isinstance(size, int) or size < 1:
+        raise Unreachable(
+            f"something answered {answer.status} in place of a service that makes decisions, or "
+            "one of another version; no decision was made."
+        )
+    return size
 
 
 def _read(answer: Answer) -> Choice:

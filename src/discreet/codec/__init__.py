@@ -92,6 +92,7 @@ __all__ = [
     "fields_of",
     "fields_to_json",
     "from_json",
+    "padded",
     "register",
     "to_json",
 ]
@@ -123,6 +124,11 @@ class Coded:
 def encode(value: Any) -> str:
     """An object whose class has a kind, as one line of JSON."""
     return json.dumps({"kind": value.kind, "schema": SCHEMA, **fields_of(value)}, allow_nan=False)
+
+
+def padded(text: bytes, size: int) -> bytes:
+    """JSON text with spaces after it, up to a multiple of `size` bytes; it reads the same."""
+    return text.ljust(-(-len(text) // size) * size)
 
 
 def decode(text: str | bytes, expected: type[T]) -> T:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from discreet.codec import padded
 from discreet.service.database import Unavailable
 from discreet.service.errors import (
     Conflict,
@@ -26,6 +28,7 @@ from discreet.validation import InvalidInput
 
 _LOG = logger(__name__)
 _RETRY_SECONDS = 1
+_REFUSAL_BYTES = 1024
 _WORDS = {
     404: "there is nothing at this path; see /v1/openapi.json for what there is.",
     405: "this path does not take this method; the header Allow says which ones it takes.",
@@ -58,9 +61,27 @@ def answer_to(error: Exception) -> JSONResponse:
     )
 
 
+class PaddedResponse(JSONResponse):
+    """JSON at a length that many contents have.
+
+    Args:
+        content, status_code, headers: as of `JSONResponse`.
+        size: bytes of which the length is a multiple; public.
+    """
+
+    def __init__(
+        self, content: Any, status_code: int, size: int, headers: dict[str, str] | None = None
+    ) -> None:
+        self._size = size
+        super().__init__(content, status_code, headers)
+
+    def render(self, content: Any) -> bytes:
+        return padded(super().render(content), self._size)
+
+
 def refusal(code: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """An answer that refuses."""
-    return JSONResponse({"error": message}, code, headers)
+    """An answer that refuses; its message may quote a value, whose length must not show."""
+    return PaddedResponse({"error": message}, code, _REFUSAL_BYTES, headers)
 
 
 def _headers(error: Exception) -> dict[str, str]:

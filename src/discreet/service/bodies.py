@@ -164,6 +164,14 @@ class StudyFacts(StudyRow):
         dict[str, float], Field(description="The epsilon of a report, by auxiliary source.")
     ]
     terms_sha256: Digest
+    request_bytes: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="Under joint privacy: the public length to a multiple of which clients pad "
+            "the body of a decision's request with spaces.",
+        ),
+    ]
 
 
 class TermsFields(Body):

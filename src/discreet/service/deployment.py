@@ -39,6 +39,8 @@ _FRAME, _LEAST = 8, 2048
 # Characters of JSON: of a number with what divides it from the next, of the brackets of a list, and
 # of what is sealed beside what a person brings: the names of its fields, the action, and who it is.
 _NUMBER, _BRACKETS, _BESIDE = 26, 4, 1600
+# Of what is beside columns and names in a request and its answer, and of a person's id there.
+_REQUEST, _ANSWER, _PERSON = 32, 192, 1216
 _PSEUDONYM = re.compile("#[0-9a-f]{32}")
 # Characters of JSON: of the visits of one pseudonym, and of the list of them.
 _VISITOR, _VISITORS = 2 * _BRACKETS + 37 + _NUMBER, 32
@@ -76,6 +78,31 @@ class Deployment(Coded):
     @property
     def retention_seconds(self) -> float:
         return self.retention_days * _DAY
+
+
+# Lengths on the wire. Others would tell contexts, arms and rewards apart, TLS or not; these follow
+# from what a study declares.
+
+# The body of a reward and its answer.
+REWARD_BYTES = 64
+
+
+def request_bytes(learner: AnyLearner) -> int:
+    """Bytes of JSON that are enough for every request of a decision, by column or in order."""
+    domain, space = learner.domain, learner.space
+    columns = sum(
+        len(json.dumps(name)) + max([_NUMBER, *(len(json.dumps(label)) for label in labels)]) + 2
+        for name, labels in zip(domain.names, domain.categories, strict=True)
+    )
+    points = space.most if isinstance(space, DecisionSets) else 1
+    person = _PERSON if learner.budget.visits > 1 else 0
+    return _REQUEST + person + points * (columns + _BRACKETS)
+
+
+def answer_bytes(learner: AnyLearner) -> int:
+    """Bytes of JSON that are enough for every answer to one, whatever is chosen."""
+    name = max((len(json.dumps(each)) for each in learner.arm_names), default=0)
+    return _ANSWER + name + _NUMBER * learner.domain.dimension
 
 
 # A learner and its parts in the database.
@@ -172,7 +199,8 @@ def longest_kept(kept: bytes) -> int:
     whatever its numbers are, and however many people the visits were of."""
     content = json.loads(zlib.decompress(kept))
     visitors = content["state"]["target"].pop("visitors", [])
-    return _longest(content) + _VISITORS + _VISITOR * sum(count for _, count in visitors)
+    visits: int = sum(count for _, count in visitors)
+    return _longest(content) + _VISITORS + _VISITOR * visits
 
 
 def longest_decision(domain: Box, space: ActionSpace) -> int:

@@ -37,7 +37,8 @@ _LOG = logger(__name__)
 _CLOSED = ("/v1/", "/metrics")
 _TABLES = "/v1/tables/"
 _HEADERS = {
-    "Cache-Control": "no-store",
+    # A proxy that compressed an answer would bring its length back.
+    "Cache-Control": "no-store, no-transform",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",

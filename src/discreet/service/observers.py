@@ -7,7 +7,8 @@ byte, and the loss of what was drawn is that of the releases:
 | observer                          | sees                                                         |
 |-----------------------------------|--------------------------------------------------------------|
 | another client, an auditor        | every answer to a request of their own, with its headers     |
-| a network                         | the same, and the codes of the person's answers              |
+| a network                         | the same, and of the person's own traffic, as the client of  |
+|                                   | discreet sends it, codes and lengths: TLS hides no more      |
 | an operator without the           | every column of the database; of what is sealed its length   |
 | database's key                    |                                                              |
 
@@ -45,6 +46,7 @@ from discreet.audit.exact import (
     worst_neighbours,
 )
 from discreet.audit.games import Check
+from discreet.client.decisions import AsyncDecisions
 from discreet.domain import Box
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.gp_ucb.learner import GPUCB
@@ -93,7 +95,8 @@ class ServedRun(Subject):
                 learner = self.make()
                 deployment = Deployment(_STUDY, "a study", None, 30.0, 0.0, (), "")
                 service.store.register(deployment, learner)
-                asyncio.run(self._play(service, person.data, facts))
+                outbox = Path(folder) / "outbox.db"
+                asyncio.run(self._play(service, person.data, facts, outbox))
                 _look_inside(service, facts)
                 _, released = service.aggregator._learner(_STUDY)
                 asked, held = learner.budget, released.guarantee()
@@ -102,30 +105,39 @@ class ServedRun(Subject):
             finally:
                 service.stop()
 
-    async def _play(self, service: Service, one: Any, facts: Facts) -> None:
+    async def _play(self, service: Service, one: Any, facts: Facts, outbox: Path) -> None:
         """Everybody asks for a decision and sends its reward twice; others look meanwhile."""
         tokens = {role: service.keys.make(role) for role in ("client", "operator", "auditor")}
         transport = httpx2.ASGITransport(create_app(service))
         luck = np.random.default_rng(2).integers(0, 2, len(self.crowd))
-        async with httpx2.AsyncClient(base_url=_ADDRESS, transport=transport) as http:
+        product = AsyncDecisions(
+            _ADDRESS,
+            _STUDY,
+            key=tokens["client"],
+            store=outbox,
+            transport=_Wire(transport, facts),
+        )
+        async with httpx2.AsyncClient(base_url=_ADDRESS, transport=transport) as http, product:
 
             async def ask(method: str, path: str, role: str, **content: Any) -> httpx2.Response:
                 headers = {"authorization": f"Bearer {tokens[role]}"}
                 return await http.request(method, path, headers=headers, **content)
 
             for place, context in enumerate(self.crowd):
-                given = (context, float(luck[place]), f"person {place % (len(self.crowd) // 2)}")
-                attacked = place == _PLACE
-                context, reward, name = one if attacked else given
-                body = {"context": context, **({"person": name} if self.named else {})}
-                answers = [await ask("POST", "/v1/studies/s/decisions", "client", json=body)]
-                path = f"/v1/studies/s/decisions/{answers[0].json()['id']}/reward"
-                for _ in range(2):
-                    answers.append(await ask("POST", path, "client", json={"reward": reward}))
-                for answer in answers:
-                    if attacked:
-                        facts.add("a code that the person was answered with", answer.status_code)
-                    else:
+                if place == _PLACE:
+                    context, reward, name = one
+                    choice = await product.decide(context, name if self.named else None)
+                    for _ in range(2):
+                        await product.reward(choice.id, reward)
+                else:
+                    name = f"person {place % (len(self.crowd) // 2)}"
+                    body = {"context": context, **({"person": name} if self.named else {})}
+                    answers = [await ask("POST", "/v1/studies/s/decisions", "client", json=body)]
+                    path = f"/v1/studies/s/decisions/{answers[0].json()['id']}/reward"
+                    reward = {"reward": float(luck[place])}
+                    for _ in range(2):
+                        answers.append(await ask("POST", path, "client", json=reward))
+                    for answer in answers:
                         _show(answer, facts)
                 if place % _LOOKS == _LOOKS - 1:
                     service.aggregator.step()
@@ -135,6 +147,28 @@ class ServedRun(Subject):
                     paths = [f"/v1/studies/s{path}" for path in _OPERATED]
                     for path in (*paths, "/metrics", "/v1/operations", "/health"):
                         _show(await ask("GET", path, "operator"), facts)
+
+
+class _Wire(httpx2.AsyncBaseTransport):
+    """Carries one person's requests, and notes what a network sees of them under TLS."""
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport, facts: Facts) -> None:
+        self._transport, self._facts = transport, facts
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        body = await request.aread()
+        response = await self._transport.handle_async_request(request)
+        answer = await response.aread()
+        head = [len(request.method), len(request.url.raw_path), _length(request.headers)]
+        self._facts.add("the length of the person's request", [*head, len(body)])
+        self._facts.add("a code that the person was answered with", response.status_code)
+        seen = [_length(response.headers), len(answer)]
+        self._facts.add("the length of the answer to the person", seen)
+        return response
+
+
+def _length(headers: httpx2.Headers) -> int:
+    return sum(len(name) + len(value) for name, value in headers.raw)
 
 
 def _show(answer: httpx2.Response, facts: Facts) -> None:
@@ -189,9 +223,10 @@ def _gp_ucb() -> AnyLearner:
 
 
 def _capri() -> AnyLearner:
-    box = Box((0.0,), (1.0,), levels=(4,))
+    box = Box.of({"hiv": ["no", "yes", "not tested", "unknown"]})
+    arms = ["a leaflet", "a call", "a visit by a nurse, and a call a week later"]
     budget = Joint(1.0, 1e-6, visits=2)
-    return Capri(box, 3, budget, noise=SecureNoise(), horizon=200, identity="served")
+    return Capri(box, arms, budget, noise=SecureNoise(), horizon=200, identity="served")
 
 
 def _sets() -> ServedRun:
@@ -214,11 +249,12 @@ def _visits() -> ServedRun:
     return ServedRun(
         make=_capri,
         named=True,
-        crowd=[[float(level) / 3.0] for level in rng.integers(0, 4, _PEOPLE)],
+        crowd=[[float(level)] for level in rng.integers(0, 4, _PEOPLE)],
         people=[
-            Value("a short name", ([1.0], 0.0, "x")),
-            Value("a long one", ([1.0 / 3.0], 0.123456789012345, "x" * 100)),
-            Value("that of somebody who comes", ([0.0], 1.0, "person 1")),
+            Value("a short name", ({"hiv": "no"}, 0.0, "x")),
+            Value("a long one", ({"hiv": "not tested"}, 0.123456789012345, "é" * 100)),
+            Value("that of somebody who comes", ([1], 1.0, "person 1")),
+            Value("that of somebody else who comes", ({"hiv": "yes"}, 1.0, "person 2")),
         ],
     )
 

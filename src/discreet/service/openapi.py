@@ -174,6 +174,7 @@ def examples() -> dict[str, Any]:
             "default_arm": "leaflet",
             "sources": {"clinic": 2.0},
             "terms_sha256": terms.digest,
+            "request_bytes": None,
         },
         "TermsFields": terms.to_fields(),
         "ReportsBody": {"reports": [reported]},

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 
 from discreet.learners.stream import TARGET_NAME
 from discreet.service.access import ALL, key_of, only, router
+from discreet.service.answers import PaddedResponse
 from discreet.service.bodies import (
     MESSAGE,
     DecisionBody,
@@ -23,6 +24,7 @@ from discreet.service.bodies import (
     StudyRow,
     TermsFields,
 )
+from discreet.service.deployment import REWARD_BYTES
 from discreet.service.metrics import Metrics
 from discreet.service.service import Service
 from discreet.service.store import StoredPolicy
@@ -89,6 +91,7 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
             default_arm=served.deployment.default_arm,
             sources=dict(served.deployment.sources),
             terms_sha256=served.terms.digest,
+            request_bytes=served.request_bytes if served.secret else None,
         )
 
     @routes.get("/v1/studies/{study}/terms", openapi_extra=only(*ALL))
@@ -156,7 +159,7 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
         """Choose for one person."""
         key = key_of(request).id
         made = service.decisions.decide(study, body.context, body.person, key)
-        return JSONResponse(asdict(made), 201)
+        return PaddedResponse(asdict(made), 201, store.study(study).answer_bytes)
 
     @routes.post(
         "/v1/studies/{study}/decisions/{decision}/reward",
@@ -166,7 +169,8 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
     )
     def reward(study: Study, decision: DecisionId, body: RewardBody) -> Response:
         """What followed from a decision."""
-        return JSONResponse({"new": service.decisions.reward(study, decision, body.reward)}, 202)
+        new = service.decisions.reward(study, decision, body.reward)
+        return PaddedResponse({"new": new}, 202, REWARD_BYTES)
 
     return routes
 

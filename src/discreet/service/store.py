@@ -34,6 +34,7 @@ from discreet.service.database import Database
 from discreet.service.deployment import (
     AnyLearner,
     Deployment,
+    answer_bytes,
     closed,
     longest_kept,
     noise_for,
@@ -41,6 +42,7 @@ from discreet.service.deployment import (
     packed,
     put_together,
     read_policy,
+    request_bytes,
     streams_of,
     unpacked,
     without_policies,
@@ -123,6 +125,7 @@ class Study:
         self.learner = learner
         self.secret = learner.secret
         self.terms = learner.terms()
+        self.request_bytes, self.answer_bytes = request_bytes(learner), answer_bytes(learner)
         self.former = former
         self.fresh_until = 0.0
         self.lock = threading.Lock()
