@@ -280,6 +280,24 @@ class TestSlowClients:
             pytest.fail("it listened for ever")
 
 
+def test_two_lengths_of_one_body_close_the_connection(web: Web) -> None:
+    """RFC 9112, section 6.3: a proxy in front may have read the other length."""
+    body = b"0\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    heads = [
+        b"POST /v1/studies/local/reports HTTP/1.1\r\ncontent-type: application/json\r\n",
+        b"GET /health HTTP/1.1\r\n",
+    ]
+    with listening(create_app(web.service)) as port:
+        for head in heads:
+            more = b"host: localhost\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n"
+            with socket.create_connection(("127.0.0.1", port), timeout=10.0) as line:
+                line.sendall(head + more + body)
+                answer = b"".join(iter(lambda line=line: line.recv(65536), b""))
+            assert answer.startswith(b"HTTP/1.1 400")
+            assert answer.count(b"HTTP/1.1") == 1
+            assert b"connection: close" in answer.lower()
+
+
 def test_a_second_server_on_one_file_is_refused(tmp_path: Path) -> None:
     service = opened(tmp_path)
     try:

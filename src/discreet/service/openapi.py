@@ -61,29 +61,38 @@ def describe(app: FastAPI) -> None:
 def _completed(document: dict[str, Any]) -> dict[str, Any]:
     schemas = Schemas()
     messages = {name: make(schemas) for name, make in _SCHEMAS.items()}
+    # One class alone keeps its own name: generators refuse two names for one schema.
+    names = {name: _name(schema) if "$ref" in schema else name for name, schema in messages.items()}
+    messages = {name: schema for name, schema in messages.items() if "$ref" not in schema}
     components = document.setdefault("components", {})
     known = components.setdefault("schemas", {})
     if doubled := known.keys() & (messages.keys() | schemas.named_schemas.keys()):
         raise TypeError(f"two classes are called {sorted(doubled)} in the OpenAPI document.")
     known |= messages | schemas.named_schemas
     reports = {
-        reference["$ref"].rpartition("/")[2]: _report_like(reference, known)
+        _name(reference): _report_like(reference, known)
         for reference in messages["Report"]["anyOf"]
     }
     for name, example in (reports | examples()).items():
+        name = names.get(name, name)
         known[name] = {**known[name], "examples": [example]}
     components["securitySchemes"] = {SCHEME: {"type": "http", "scheme": "bearer"}}
-    completed: dict[str, Any] = _referred(document)
+    completed: dict[str, Any] = _referred(document, names)
     return completed
 
 
-def _referred(value: Any) -> Any:
+def _name(reference: dict[str, Any]) -> str:
+    """The name of the schema that a reference is to."""
+    return str(reference["$ref"]).rpartition("/")[2]
+
+
+def _referred(value: Any, names: Mapping[str, str]) -> Any:
     """JSON values with references in place of the names of messages."""
     if isinstance(value, dict):
         if MESSAGE in value:
-            return {"$ref": f"#/components/schemas/{value[MESSAGE]}"}
-        return {key: _referred(inner) for key, inner in value.items()}
-    return [_referred(inner) for inner in value] if isinstance(value, list) else value
+            return {"$ref": f"#/components/schemas/{names[value[MESSAGE]]}"}
+        return {key: _referred(inner, names) for key, inner in value.items()}
+    return [_referred(inner, names) for inner in value] if isinstance(value, list) else value
 
 
 def _report_like(schema: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +103,7 @@ def _report_like(schema: dict[str, Any], known: Mapping[str, Any]) -> dict[str, 
 
 def _least(schema: dict[str, Any], known: Mapping[str, Any]) -> Any:
     if "$ref" in schema:
-        return _least(known[schema["$ref"].rpartition("/")[2]], known)
+        return _least(known[_name(schema)], known)
     if "anyOf" in schema:
         return _least(schema["anyOf"][0], known)
     if "const" in schema:

@@ -56,6 +56,11 @@ def check_headers(scope: Scope) -> None:
     for name in _ONCE:
         if names.count(name) > 1:
             raise InvalidInput(f"the header {name.decode()} came twice; send it once.")
+    if b"content-length" in names and b"transfer-encoding" in names:
+        raise InvalidInput(
+            "the headers had Content-Length and Transfer-Encoding, which two programs read in two "
+            "ways; send one of them."
+        )
     if Headers(scope=scope).get("content-encoding", "identity") != "identity":
         raise InvalidInput("the body was compressed; send it as it is, without Content-Encoding.")
 
