@@ -6,7 +6,7 @@
     python benchmarks/planning.py --show plans.jsonl             what an earlier one measured
     python benchmarks/planning.py --time --jobs 2                from a CSV to a recommendation
     python benchmarks/planning.py --verdicts 60                  wrong yes and no, 60 tables
-    python benchmarks/planning.py --verdicts 6 --quick           a tenth of that
+    python benchmarks/planning.py --verdicts 60 --quick          a third of the truth
 
 Each problem gets a plan, as `discreet.plan` makes it, at one epsilon and without privacy, in which
 learners race. Three things are asked of it:
@@ -25,9 +25,9 @@ its 95% interval of the loss at the end, and a plan whose interval is as narrow 
 truths than 5%.
 
 `--verdicts` plans random tables (two to four arms, a rule of random strength or none) and compares
-each yes and no with the verdict of 100 replicates with another seed: whether choosing by person
-gains anything, and whether each of two epsilons loses at most a fifth. Where 100 replicates
-cannot tell either, a yes or no is "unknown".
+each yes and no with the verdict of 100 replicates (30 with --quick) with another seed: whether
+choosing by person gains anything, and whether each of two epsilons loses at most a fifth. Where
+these cannot tell either, a yes or no is "unknown".
 
 | column            | meaning                                                             |
 |-------------------|---------------------------------------------------------------------|
@@ -366,7 +366,7 @@ _TRIED = (2.0, 8.0)
 def random_study(number: int, learner: str) -> Study:
     """A study of a table whose size, arms and rule are random; a quarter have no rule."""
     rng = np.random.default_rng([number, 29])
-    people = int(rng.choice([200, 400, 800]))
+    people = int(rng.choice([200, 400]))
     arms, width = int(rng.integers(2, 5)), int(rng.integers(2, 10))
     strength = 0.0 if rng.random() < 0.25 else float(rng.uniform(0.1, 1.0))
     place = rng.integers(0, width, people)
@@ -540,7 +540,7 @@ def main() -> None:
         time_commands(given.people, given.seed, given.jobs)
         return
     if given.verdicts:
-        size = Size(truth=40) if given.quick else Size(truth=100)
+        size = Size(truth=30) if given.quick else Size(truth=100)
         compare_verdicts(given.verdicts, given.learner, size, given.jobs)
         return
     if given.show:

@@ -61,6 +61,10 @@ privacy that is lost, each with the ends of its 95% interval; with all people, w
 at most what may be lost: yes, no or cannot tell yet."""
 
 
+ORIGIN = ("made", "study", "study_sha256", "table_sha256", "seed", "versions")
+"""Keys that the records of a run, a plan and an audit have besides: where they come from."""
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """One learner under one budget in one replicate.
@@ -161,12 +165,16 @@ class Finding:
 Record = RunRecord | Finding | Mapping[str, Value]
 
 
+def values_of(record: Record) -> dict[str, Value]:
+    """The values of a record by their names."""
+    return dict(record) if isinstance(record, Mapping) else asdict(record)
+
+
 def as_json_line(record: Record) -> str:
     """One record as a line of strict JSON; infinities and NaN become null."""
-    values = record if isinstance(record, Mapping) else asdict(record)
     finite = {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in values.items()
+        for key, value in values_of(record).items()
     }
     return json.dumps(finite, allow_nan=False)
 
@@ -223,10 +231,10 @@ def _is_record(keys: Iterable[str]) -> bool:
     given = set(keys)
     run, check = ({field.name for field in fields(kind)} for kind in (RunRecord, Finding))
     return (
-        {"study", "learner", "replicate", "metric", "value"} <= given <= run
-        or {"name", "verdict", "lower_bound"} <= given <= check
+        {"study", "learner", "replicate", "metric", "value"} <= given <= run | {*ORIGIN}
+        or {"name", "verdict", "lower_bound"} <= given <= check | {*ORIGIN}
         or set(REPRODUCED) <= given
-        or set(PLANNED) == given
+        or {"plan", "people", "gain"} <= given <= {*PLANNED, *ORIGIN}
     )
 
 

@@ -44,8 +44,8 @@ def invoke(*arguments: object) -> tuple[int, str, str]:
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    """The records of a file, without how long they took."""
+    """The records of a file, without how long they took, and when."""
     return [
-        {key: value for key, value in json.loads(line).items() if key != "seconds"}
+        {key: value for key, value in json.loads(line).items() if key not in ("seconds", "made")}
         for line in path.read_text().splitlines()
     ]

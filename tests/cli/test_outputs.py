@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 from dataclasses import asdict
+from html import unescape
+from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from discreet.cli.console import FIGURE, PAGE, RECORDS, Kind, check_outputs
-from discreet.records import Record, RunRecord, write_records
+from discreet.records import Record, RunRecord, holds_records, write_records
 from discreet.reporting.layout import save_figure
 from discreet.reporting.page import render, write_page
 from discreet.validation import InvalidInput
@@ -154,3 +158,39 @@ def test_other_mistakes_are_refused(tmp_path: Path) -> None:
     (tmp_path / "pipe.jsonl").mkdir()
     with pytest.raises(InvalidInput, match="folder"):
         check_outputs([(tmp_path / "pipe.jsonl", RECORDS)])
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "audit"])
+def test_pages_and_records_carry_their_origin(command: str, tmp_path: Path) -> None:
+    study, table = write_study(tmp_path), tmp_path / "people.csv"
+    page, lines = tmp_path / "page.html", tmp_path / "records.jsonl"
+    options = {
+        "run": ("--rounds", 100, "--replicates", 1),
+        "plan": ("--people", 60, "--epsilons", 2, "--replicates", 2),
+        "audit": ("--trials", 0),
+    }[command]
+    code, _, err = invoke(command, study, "--jobs", 1, *options, "--report", page, "--json", lines)
+    assert code == 0 or command == "audit", err  # whatever it found
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (study, table)]
+    text = page.read_text(encoding="utf-8")
+    made = re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", text)
+    assert made
+    versions = f"discreet {version('discreet')}, numpy {version('numpy')}, opendp "
+    for fact in (*digests, made[0], versions, "partition", "small", "signature", "role"):
+        assert fact in text
+    assert "lets readers who can guess the table confirm their guess" in text
+    for line in lines.read_text().splitlines():
+        record = json.loads(line)
+        assert record["made"] == made[0]
+        assert (record["study"], record["study_sha256"]) == ("small", digests[0])
+        assert record["table_sha256"] == f"people.csv: {digests[1]}"
+        assert record["seed"] == 0
+        assert record["versions"].startswith(versions)
+    assert holds_records(lines)
+    certificates = re.findall(r"<pre>(\{.*?\})</pre>", text, re.DOTALL)
+    assert bool(certificates) == (command != "audit")
+    for certificate in certificates:
+        origin = json.loads(unescape(certificate))["provenance"]
+        assert origin["study_sha256"] == digests[0]
+        assert origin["learner"] == "partition"
+        assert digests[1] not in certificate, "it is passed on alone"

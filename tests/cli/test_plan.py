@@ -10,7 +10,7 @@ import pytest
 import discreet
 import discreet.reporting.plan_view
 from discreet.cli.plan import numbers_in, share_of
-from discreet.records import PLANNED, holds_records
+from discreet.records import ORIGIN, PLANNED, holds_records
 from discreet.validation import InvalidInput
 from tests.planning.cases import SMOOTH, write_people, write_study
 
@@ -42,7 +42,7 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
         assert text in words
     assert "Simulating ..." in err
     assert "discreet" in page.read_text(encoding="utf-8")
-    assert set(records(lines)[0]) == set(PLANNED)
+    assert set(records(lines)[0]) == {*PLANNED, *ORIGIN} - {"made"}
     assert holds_records(lines)
 
 

@@ -17,6 +17,8 @@ from discreet.planning.forecast import Forecast
 from discreet.planning.race import Standing
 from discreet.privacy import Guarantee, Local, NonPrivate
 from discreet.problems.synthetic import exponential
+from discreet.reporting.plan_view import Plan
+from discreet.reporting.provenance import provenance_of_audit
 from discreet.validation import FloatArray
 
 HORIZONS = (250, 500, 1000, 2000, 4000)
@@ -49,6 +51,8 @@ def forecast(
     lines += [line("none", None, "partition", free)]
     lines += [line("reference", None, "best_fixed", nothing)]
     lines += [line("reference", None, "uniform", nothing + FIXED - CHANCE)]
+    if issubclass(kind, Plan):
+        facts = {"provenance": provenance_of_audit("made", 1)} | facts
     standings = [
         Standing(each.epsilon, each.setting, horizons[-1], 0, math.nan, 0.0, 1.0, True, False)
         for each in lines
@@ -67,6 +71,7 @@ def forecast(
         lose_at_most=0.2,
         seed=1,
         seconds=1.0,
+        **{key: facts.pop(key) for key in ("provenance",) if key in facts},
     )
     return replace(made, **facts)
 

@@ -6,6 +6,7 @@ import math
 
 from discreet.records import Finding
 from discreet.reporting.audit import render_audit_report
+from discreet.reporting.provenance import provenance_of_audit
 
 HONEST = Finding(
     *("gp_ucb, joint", "learner", "joint", "holds", 8.0, 1e-5),
@@ -26,11 +27,12 @@ BROKEN = Finding(
     replayed="taught; reward 1 or reward 0",
     fault="whether a report is refused depends on the data",
 )
+ORIGIN = provenance_of_audit("all", 5)
 FAILED = Finding("odd", "learner", "local", "FAILED", fault="it cannot be replayed")
 
 
 def test_everything_that_a_decision_needs_is_there() -> None:
-    page = render_audit_report("study.toml", [HONEST, BROKEN, FAILED], 0.999)
+    page = render_audit_report("study.toml", [HONEST, BROKEN, FAILED], 0.999, ORIGIN)
     for words in (
         "Audit of study.toml",
         "1 of 2 promises withstood their attack, 1 BROKEN; 1 FAILED to be audited.",
@@ -49,6 +51,6 @@ def test_everything_that_a_decision_needs_is_there() -> None:
 
 
 def test_nothing_alarms_where_nothing_is_wrong() -> None:
-    page = render_audit_report("all", [HONEST], 0.999)
+    page = render_audit_report("all", [HONEST], 0.999, ORIGIN)
     assert "Do not rely" not in page
     assert "1 of 1 promises withstood their attack." in page

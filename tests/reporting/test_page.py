@@ -12,7 +12,7 @@ from discreet.reporting.audit import render_audit_report
 from discreet.reporting.page import minus_signs, verbatim
 
 from .cases import LEARNERS, exponential, run_study
-from .test_audit import BROKEN, HONEST
+from .test_audit import BROKEN, HONEST, ORIGIN
 from .test_report import parsed, render_report
 
 
@@ -63,7 +63,7 @@ def block(css: str, start: str) -> str:
 
 @pytest.mark.usefixtures("unpainted")
 def test_every_colour_has_its_counterpart_in_the_dark() -> None:
-    css = style(render_audit_report("all", [HONEST, BROKEN], 0.999))
+    css = style(render_audit_report("all", [HONEST, BROKEN], 0.999, ORIGIN))
     light = set(re.findall(r"(--[\w-]+):", css[: css.index("@media")]))
     dark = block(css, "@media screen and (prefers-color-scheme: dark) {")
     assert light == set(re.findall(r"(--[\w-]+):", dark))
@@ -93,7 +93,7 @@ def test_the_only_script_is_the_one_that_the_policy_names(page: str) -> None:
 
 @pytest.mark.usefixtures("unpainted")
 def test_a_page_without_a_choice_has_no_script() -> None:
-    text = render_audit_report("all", [HONEST], 0.999)
+    text = render_audit_report("all", [HONEST], 0.999, ORIGIN)
     assert "script" not in parsed(text).tags
     assert "script-src" not in text
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from discreet.reporting.provenance import provenance
 from discreet.reporting.report import render_report, write_report
 from discreet.reporting.summary import summarise
 from discreet.reporting.words import verdict
@@ -162,7 +163,8 @@ def test_a_study_of_references_only(tmp_path: Path) -> None:
 def test_the_same_outcomes_give_the_same_bytes(tmp_path: Path) -> None:
     learners = "[[learners]]\nname = 'uniform'\n"
     study, outcomes = run_study(tmp_path, exponential(1), learners, replicates=1)
-    assert render_report(study, outcomes) == render_report(study, outcomes)
+    origin = provenance(study)
+    assert render_report(study, outcomes, origin) == render_report(study, outcomes, origin)
 
 
 @pytest.mark.usefixtures("unpainted")

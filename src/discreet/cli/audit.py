@@ -33,6 +33,7 @@ from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.audit.games import Check
+    from discreet.studies import Study
 
 
 _SERVICE, _NO_PROMISE = "service", "promises nothing"
@@ -73,7 +74,8 @@ def audit(
     too weak to tell, if nothing was audited, or if a design broken on purpose is not caught.
     """
     with refusing():
-        checks, inputs = _checks(name, data)
+        checks, study = _checks(name, data)
+        inputs = () if study is None else study.files
         check_outputs([(json, RECORDS), (plot, FIGURE), (report, PAGE)], inputs)
         findings = _findings(checks, trials, confidence, seed, jobs or cores())
     # Matplotlib takes a second to import: only a run that got here needs it.
@@ -85,6 +87,7 @@ def audit(
         audit_verdict,
         write_audit_report,
     )
+    from discreet.reporting.provenance import provenance, provenance_of_audit
 
     out.print()
     out.print(audit_table(findings))
@@ -94,16 +97,17 @@ def audit(
         out.print()
     out.print(f"[bold]{plain(audit_verdict(findings))}[/]")
     with refusing():
-        write_results(json, findings, plot, lambda: audit_figure(findings))
+        origin = provenance_of_audit(name, seed) if study is None else provenance(study)
+        write_results(json, origin.stamped(findings), plot, lambda: audit_figure(findings))
         if report is not None:
-            write_audit_report(name, findings, confidence, report)
+            write_audit_report(name, findings, confidence, report, origin)
             out.print(plain(f"Report:  {report}"))
     if any(one.failed for one in findings) or {one.verdict for one in findings} <= {_NO_PROMISE}:
         raise typer.Exit(1)
 
 
-def _checks(name: str, folder: Path | None) -> tuple[list[Check], Sequence[Path]]:
-    """What a name means, and the files that it is read from."""
+def _checks(name: str, folder: Path | None) -> tuple[list[Check], Study | None]:
+    """What a name means, and the study that it is read from, if it is one."""
     from discreet.audit.runner import checks_named
 
     if name == _SERVICE:
@@ -111,9 +115,9 @@ def _checks(name: str, folder: Path | None) -> tuple[list[Check], Sequence[Path]
         with refusing_service():
             from discreet.service.observers import service_checks
 
-            return service_checks(), ()
+            return service_checks(), None
     if not name.endswith(".toml"):
-        return checks_named(name), ()
+        return checks_named(name), None
     from discreet.audit.learners import deployed_check
     from discreet.studies import load_study
 
@@ -127,7 +131,7 @@ def _checks(name: str, folder: Path | None) -> tuple[list[Check], Sequence[Path]
         raise InvalidInput(
             f"the study file {study.files[0]} has no private learner, so nothing to audit."
         )
-    return checks, study.files
+    return checks, study
 
 
 def _findings(

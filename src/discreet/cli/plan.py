@@ -146,7 +146,7 @@ def plan(
             )
         _show(made)
         check_outputs(((json, RECORDS), (report, PAGE)), (*inputs, *made.problem.files))
-        write_results(json, made.records())
+        write_results(json, made.provenance.stamped(made.records()))
         if report is not None:
             made.report(report)
             out.say(f"Report:  {report}")

@@ -83,7 +83,7 @@ def run(
                 # A command that is broken into lines could not be pasted.
                 err.print(plain(f"{done}\n{journal.stopped(again)}"), soft_wrap=True)
             check_outputs(outputs, loaded.files)
-            write_results(json, [outcome.record for outcome in outcomes])
+            write_results(json, result.provenance.stamped(each.record for each in outcomes))
             if report is not None:
                 out.say(f"Report:  {result.report(report)}")
             if stop is not None:

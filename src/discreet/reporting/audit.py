@@ -29,6 +29,7 @@ from discreet.reporting.layout import (
 from discreet.reporting.next_steps import after_audit
 from discreet.reporting.numbers import ABSENT
 from discreet.reporting.page import image, render, write_page
+from discreet.reporting.provenance import Provenance
 from discreet.reporting.words import terminal_table
 
 # Inches of a line of the picture, and of one with its name above it.
@@ -230,24 +231,28 @@ def _keys(kinds: set[str]) -> list[Line2D]:
 
 
 def write_audit_report(
-    name: str, findings: Sequence[Finding], confidence: float, path: Path
+    name: str, findings: Sequence[Finding], confidence: float, path: Path, origin: Provenance
 ) -> None:
     """Write the report; the file appears whole or not at all."""
-    write_page(lambda: render_audit_report(name, findings, confidence), path)
+    write_page(lambda: render_audit_report(name, findings, confidence, origin), path)
 
 
-def render_audit_report(name: str, findings: Sequence[Finding], confidence: float) -> str:
+def render_audit_report(
+    name: str, findings: Sequence[Finding], confidence: float, origin: Provenance
+) -> str:
     """The report as HTML.
 
     Args:
         name: what was audited, as it was asked for.
         findings: of the audit.
         confidence: with which all verdicts of trials hold together.
+        origin: of the audit.
     """
     audited = [finding for finding in findings if not math.isnan(finding.epsilon)]
     return render(
         "audit.html.j2",
         name=Path(name).name,
+        origin=origin,
         promises=sum(finding.kind != "specimen" for finding in audited),
         specimens=sum(finding.kind == "specimen" for finding in audited),
         answer=audit_verdict(findings),

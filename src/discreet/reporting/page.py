@@ -106,9 +106,9 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def indented(text: str) -> str:
-    """JSON that people can read."""
-    return json.dumps(json.loads(text), indent=2)
+def indented(text: str, **more: object) -> str:
+    """JSON that people can read, of an object with more keys."""
+    return json.dumps({**json.loads(text), **more}, indent=2)
 
 
 @cache

@@ -9,7 +9,7 @@ plan.report("plan.html")
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from html import escape
 from numbers import Real
@@ -43,6 +43,7 @@ from discreet.reporting.plan_words import (
     recommendation,
     rival,
 )
+from discreet.reporting.provenance import Provenance, provenance
 from discreet.studies import Study
 from discreet.validation import Refusals, path_of, refused
 
@@ -72,7 +73,13 @@ class Plots:
 
 @dataclass(frozen=True, eq=False)
 class Plan(Forecast):
-    """A plan: everything that a `Forecast` knows, with words, figures and a page."""
+    """A plan: everything that a `Forecast` knows, with words, figures and a page.
+
+    Attributes:
+        provenance: where its numbers come from.
+    """
+
+    provenance: Provenance = field(kw_only=True)
 
     @cached_property
     def recommendation(self) -> Recommendation:
@@ -175,7 +182,15 @@ def plan(
         loaded, wished, data = study_for(study, sized, stands_in, synthetic, contrast, folder)
     refusals.raise_if_any()
     forecast = make_forecast(loaded, wished, data, wish, progress)
-    return Plan(**{each.name: getattr(forecast, each.name) for each in fields(forecast)})
+    known = {each.name: getattr(forecast, each.name) for each in fields(forecast)}
+    return Plan(**known, provenance=_origin(loaded, forecast))
+
+
+def _origin(study: Study, forecast: Forecast) -> Provenance:
+    """Of a plan: with the learners that it chose, which may be others than the study's."""
+    lines = [line for line in forecast.lines if line.kind != "reference"]
+    learners = tuple(dict.fromkeys(line.learner for line in lines))
+    return replace(provenance(study), learners=learners)
 
 
 def _several(given: object, kind: type, name: str, wanted: str) -> tuple[Any, ...]:
@@ -194,6 +209,7 @@ def render_plan(plan: Plan) -> str:
     return render(
         "plan.html.j2",
         plan=plan,
+        origin=plan.provenance,
         recommended=recommended,
         answer=plan.answer,
         steps=after_plan(plan, recommended),

@@ -31,6 +31,7 @@ from discreet.reporting.map_choices import map_choices
 from discreet.reporting.next_steps import after_run
 from discreet.reporting.numbers import ABSENT, listed
 from discreet.reporting.page import image, render, write_page
+from discreet.reporting.provenance import Provenance, provenance
 from discreet.reporting.summary import Line, Summary, summarise, with_best_fixed
 from discreet.reporting.words import (
     has_best_fixed,
@@ -57,7 +58,9 @@ _REFERENCES: dict[str, Dashes] = {
 _OTHERS: tuple[Dashes, ...] = ((0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 2)))
 
 
-def write_report(study: Study, outcomes: Sequence[Outcome], path: Path) -> None:
+def write_report(
+    study: Study, outcomes: Sequence[Outcome], path: Path, origin: Provenance | None = None
+) -> None:
     """Write the report of a study's outcomes, which may be incomplete.
 
     The file appears whole or not at all.
@@ -65,11 +68,13 @@ def write_report(study: Study, outcomes: Sequence[Outcome], path: Path) -> None:
     Raises:
         InvalidInput: no outcome, or a folder that does not exist.
     """
-    write_page(lambda: render_report(study, outcomes), path)
+    write_page(lambda: render_report(study, outcomes, origin), path)
 
 
-def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
-    """The report as HTML."""
+def render_report(
+    study: Study, outcomes: Sequence[Outcome], origin: Provenance | None = None
+) -> str:
+    """The report as HTML; its origin is now, if left out."""
     finished = len(outcomes)
     outcomes = with_best_fixed(study, outcomes)
     summary = summarise(outcomes, study.settings)
@@ -82,6 +87,7 @@ def render_report(study: Study, outcomes: Sequence[Outcome]) -> str:
     return render(
         "study.html.j2",
         study=study,
+        origin=origin or provenance(study),
         summary=summary,
         verdict=verdict(summary, study.problem),
         steps=after_run(study, summary, finished),

@@ -29,6 +29,7 @@ from rich.console import Console
 from discreet.experiments import Outcome
 from discreet.privacy import Guarantee
 from discreet.records import RunRecord
+from discreet.reporting.provenance import Provenance, provenance
 from discreet.reporting.summary import (
     Difference,
     Line,
@@ -122,6 +123,11 @@ class StudyResult:
         """The records: a row for each replicate of each setting."""
         names = [each.name for each in fields(RunRecord)]
         return pd.DataFrame([asdict(each.record) for each in self.outcomes], columns=names)
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """When the result was made, from which study, tables and versions."""
+        return provenance(self.study)
 
     @property
     def planned(self) -> int:
@@ -228,7 +234,7 @@ class StudyResult:
         file = Path(path)
         if file.suffix != ".html":  # which no table that was read has
             raise InvalidInput(f"path was {str(file)!r}; the report is a page: end it in .html.")
-        write_report(self.study, self.outcomes, file)
+        write_report(self.study, self.outcomes, file, self.provenance)
         return file
 
     @property
