@@ -80,10 +80,14 @@ ALLOWED: dict[str, frozenset[str]] = {
         _ENTROPY: ("outsourcing.curator Proposal.named", "privacy.noise SecureNoise.keys"),
     }.items()
 }
-# Sources that the audit cannot hand in: answers draw when they are asked for, and a service makes
-# its learners anew.
+# Sources that the audit cannot hand in: answers and devices draw when they are asked for, and a
+# service makes its learners anew.
 SOURCES = frozenset(
-    {"discreet.outsourcing.answers AnswerNoise.draw", "discreet.service.deployment noise_for"}
+    {
+        "discreet.client.pending _drawn",
+        "discreet.outsourcing.answers AnswerNoise.draw",
+        "discreet.service.deployment noise_for",
+    }
 )
 # What these draw besides SecureNoise is no noise: names, keys, and coins on a person's side.
 SERVING = tuple(

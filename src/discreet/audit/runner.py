@@ -44,13 +44,14 @@ _KINDS = {"mechanisms": "mechanism", "learners": "learner", "specimens": "specim
 def all_checks() -> list[Check]:
     """Mechanisms, learners and specimens, in this order."""
     # Learners take seconds to import, which whoever makes other checks need not wait for.
+    from discreet.audit.devices import device_checks
     from discreet.audit.learners import learner_checks
     from discreet.audit.mechanisms import mechanism_checks
     from discreet.audit.outsourced import outsourced_checks
     from discreet.audit.specimens import specimen_checks
 
     mechanisms = [*mechanism_checks(), *outsourced_checks()]
-    return [*mechanisms, *learner_checks(), *specimen_checks()]
+    return [*mechanisms, *learner_checks(), *device_checks(), *specimen_checks()]
 
 
 def checks_named(name: str) -> list[Check]:
