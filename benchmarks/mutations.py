@@ -2,7 +2,7 @@
 
     python benchmarks/mutations.py                     every mutation
     python benchmarks/mutations.py --by audit          what exact replay catches
-    python benchmarks/mutations.py laplace gp_ucb      those with such a word in name or file
+    python benchmarks/mutations.py laplace gp_ucb      with such a word in name, file or kind
     python benchmarks/mutations.py --json caught.jsonl
 
 The source is copied to a temporary folder, one mutation is made there, and the test files that
@@ -42,6 +42,7 @@ class Mutation:
     why: str
     tests: list[str]
     audit: list[str]
+    kind: str = "other"
 
     def apply(self, source: Path) -> None:
         """Make the change in a copy of src/discreet."""
@@ -56,13 +57,14 @@ class Mutation:
 
 
 def mutations(words: list[str]) -> list[Mutation]:
-    """Those of the table that have one of the words in their name or file; all without words."""
+    """Those of the table with one of the words in their name, file or kind; all without words."""
     table = tomllib.loads(TABLE.read_text())["mutation"]
     listed = [Mutation(**fields) for fields in table]
     return [
         mutation
         for mutation in listed
-        if not words or any(word in f"{mutation.name} {mutation.file}" for word in words)
+        if not words
+        or any(word in f"{mutation.name} {mutation.file} {mutation.kind}" for word in words)
     ]
 
 
@@ -127,9 +129,8 @@ def main() -> None:
 
         def fresh() -> Path:
             shutil.rmtree(source, ignore_errors=True)
-            shutil.copytree(
-                ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
-            )
+            # With its bytecode, so that only the file with the break is compiled.
+            shutil.copytree(ROOT / "src", source)
             return source / "discreet"
 
         fresh()
@@ -162,6 +163,13 @@ def main() -> None:
             if verdict == "SURVIVED":
                 print(f"{'':21}{mutation.why}", flush=True)
             findings.append({**asdict(mutation), "caught": caught})
+    for kind in dict.fromkeys(mutation.kind for mutation in chosen):
+        alike = [finding for finding in findings if finding["kind"] == kind]
+        counts = (
+            f"{sum(bool(finding['caught'][way]) for finding in alike):4} by the {way}"
+            for way in asked.by
+        )
+        print(f"{kind:20}{len(alike):4} made, caught{','.join(counts)}")
     for way in asked.by:
         count = sum(bool(finding["caught"][way]) for finding in findings)
         print(f"{count} of {len(findings)} caught by the {way}")
