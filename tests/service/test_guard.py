@@ -280,6 +280,12 @@ class TestSlowClients:
             pytest.fail("it listened for ever")
 
 
+def test_requests_are_padded_no_further_than_bodies_are_taken(tmp_path: Path) -> None:
+    with serving(tmp_path, Limits(body=100)) as own:
+        facts = own.ask("GET", "/v1/studies/joint", "client").json()
+    assert facts["request_bytes"] == 100
+
+
 def test_two_lengths_of_one_body_close_the_connection(web: Web) -> None:
     """RFC 9112, section 6.3: a proxy in front may have read the other length."""
     body = b"0\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"

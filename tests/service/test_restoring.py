@@ -246,6 +246,18 @@ def test_joint_a_chain_of_restores_adds(
 
 
 @pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
+def test_local_a_batch_that_cannot_be_read_is_set_aside(
+    original: Server, restored: Server, tmp_path: Path
+) -> None:
+    for seed in range(2):
+        assert original.send(original.reports(5, seed)) == 5
+    with original.database.writing() as connection:
+        connection.execute(update(batches).where(batches.c.id == 1).values(body=b"damaged"))
+    assert carried(original, restored, tmp_path / "b.db").kept == 5
+    assert restored.store.set_aside("calls") == 5
+
+
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 def test_joint_a_backup_restored_twice_costs_more_than_either_certificate_says(
     original: Server, databases: Databases, tmp_path: Path
 ) -> None:

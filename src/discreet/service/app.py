@@ -34,7 +34,7 @@ def create_app(
         hosts: names of this server beside those of the loopback, as they are in requests.
         limits: what it takes.
     """
-    metrics = Metrics(service)
+    metrics, limits = Metrics(service), limits or Limits()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -69,7 +69,7 @@ def create_app(
         response.status_code = 503 if missing else 200
         return Health(status=missing or "ok")
 
-    app.include_router(study_routes(service, metrics))
+    app.include_router(study_routes(service, metrics, limits))
     app.include_router(control_routes(service, metrics))
     app.include_router(table_routes(service))
     describe(app)
@@ -79,7 +79,7 @@ def create_app(
         Guard,
         keys=service.keys,
         hosts=(*LOOPBACK, *hosts),
-        limits=limits or Limits(),
+        limits=limits,
         metrics=metrics,
     )
     return app

@@ -57,6 +57,7 @@ from discreet.service.former import lay_by, paid_before
 from discreet.service.operations import note
 from discreet.service.schema import (
     ERASED,
+    SET_ASIDE,
     batches,
     decisions,
     keys,
@@ -244,15 +245,15 @@ def _rename_reports(connection: Connection, study: str, identity: str) -> None:
     )
     for batch, stream in connection.execute(waiting).all():
         source = identity if stream == TARGET_NAME else source_id(identity, stream)
-        body = connection.scalar(select(batches.c.body).where(batches.c.id == batch))
-        assert body is not None
-        kept = json.loads(unpacked(body))
-        reports = [json.dumps({**json.loads(each), "source": source}) for each in kept["reports"]]
-        connection.execute(
-            update(batches)
-            .where(batches.c.id == batch)
-            .values(body=packed(json.dumps({**kept, "reports": reports})))
-        )
+        body: Any = connection.scalar(select(batches.c.body).where(batches.c.id == batch))
+        try:
+            kept = json.loads(unpacked(body))
+            named = [json.dumps({**json.loads(each), "source": source}) for each in kept["reports"]]
+            values: dict[str, Any] = {"body": packed(json.dumps({**kept, "reports": named}))}
+        except (zlib.error, ValueError, LookupError, TypeError):
+            # As a release would, which this damage does not stop either.
+            values = {"released": SET_ASIDE}
+        connection.execute(update(batches).where(batches.c.id == batch).values(values))
 
 
 def _count_on(connection: Connection) -> None:

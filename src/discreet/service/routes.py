@@ -25,6 +25,7 @@ from discreet.service.bodies import (
     TermsFields,
 )
 from discreet.service.deployment import REWARD_BYTES
+from discreet.service.limits import Limits
 from discreet.service.metrics import Metrics
 from discreet.service.service import Service
 from discreet.service.store import StoredPolicy
@@ -46,7 +47,7 @@ _FRESH = "public, max-age=1"
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-def study_routes(service: Service, metrics: Metrics) -> APIRouter:
+def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRouter:
     """The routes of studies."""
     routes = router("studies")
     store = service.store
@@ -91,7 +92,8 @@ def study_routes(service: Service, metrics: Metrics) -> APIRouter:
             default_arm=served.deployment.default_arm,
             sources=dict(served.deployment.sources),
             terms_sha256=served.terms.digest,
-            request_bytes=served.request_bytes if served.secret else None,
+            # No longer body is taken, so requests of all lengths that are taken become one.
+            request_bytes=min(served.request_bytes, limits.body) if served.secret else None,
         )
 
     @routes.get("/v1/studies/{study}/terms", openapi_extra=only(*ALL))
