@@ -145,7 +145,7 @@ RARE = ("as logged", "leaning", "a tenth one arm")
 def clicks(contexts: np.ndarray) -> np.ndarray:
     """(n, 80) click rates, about 0.4% on average."""
     item, slope = _EFFECTS
-    return np.asarray(CLICKS / 1.13 * np.exp(item + slope * (contexts[:, :1] - 0.5)))
+    return np.asarray(CLICKS / 1.054 * np.exp(item + slope * (contexts[:, :1] - 0.5)))
 
 
 def rare_policy(contexts: np.ndarray, policy: str) -> np.ndarray:

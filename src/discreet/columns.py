@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from discreet.validation import (
     InvalidInput,
@@ -34,6 +35,8 @@ STATED_FROM = "public facts, such as a form's limits, a law or a census, never f
 
 OutsideRule = Literal["error", "clip", "drop"]
 MissingRule = Literal["error", "drop"]
+UNKNOWN: Final = "unknown"
+"""The label of a missing value, and the word that the name of its indicator ends with."""
 
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
 
@@ -120,7 +123,10 @@ class Column:
             are encoded as labels called, for example, `under 13`, `13 to 20`, `20 or more`.
         outside: what happens to a value outside the bounds or a label that is not declared: an
             error, moved to the nearest bound (numbers only), or the row is left out.
-        missing: what happens where a value is missing: an error, or the row is left out.
+        missing: what happens where a value is missing: an error, the row is left out, or it counts
+            as unknown: for labels and brackets a further label `unknown`, the last one; for numbers
+            the middle of the bounds (of levels, the one nearest to it) and a further column `NAME
+            unknown` of the labels no and yes (`with_indicators`).
         log: whether differences are those of logarithms, for columns of a `Search`; numbers above
             0 without labels.
 
@@ -137,7 +143,7 @@ class Column:
     levels: Whole | None = None
     values: Labels = ()
     outside: OutsideRule = "error"
-    missing: MissingRule = "error"
+    missing: MissingRule | Literal["unknown"] = "error"
     thresholds: tuple[Number, ...] | None = None
     log: Truth = False
 
@@ -145,7 +151,7 @@ class Column:
         if not isinstance(self.name, str) or not self.name:
             raise refused(self.name, "a column's name", "a text")
         one_of(self.outside, f"outside of column {self.name!r}", ("error", "clip", "drop"))
-        one_of(self.missing, f"missing of column {self.name!r}", ("error", "drop"))
+        one_of(self.missing, f"missing of column {self.name!r}", ("error", "drop", UNKNOWN))
         if self.thresholds is not None:
             self._name_brackets(self.thresholds)
         elif self.values:
@@ -198,6 +204,8 @@ class Column:
                 f"outside of column {self.name!r} was 'clip', but labels have no nearest bound; "
                 "use 'error' or 'drop'."
             )
+        if self.missing == UNKNOWN and UNKNOWN not in texts:
+            texts = (*texts, UNKNOWN)
         count = len(texts)
         follow = {"lower": 0.0, "upper": count - 1.0, "levels": count}
         given = {key: getattr(self, key) for key in follow}
@@ -219,11 +227,19 @@ class Column:
         name: str,
         values: Sequence[Label],
         outside: OutsideRule = "error",
-        missing: MissingRule = "error",
+        missing: MissingRule | Literal["unknown"] = "error",
     ) -> Column:
         """A column of labels: texts, numbers or truth values."""
         texts = label_texts(values, f"the values of column {name!r}")
         return cls(name, values=texts, outside=outside, missing=missing)
+
+    @property
+    def if_unknown(self) -> float:
+        """The code of a missing value under missing = "unknown"."""
+        if self.values:
+            return float(self.values.index(UNKNOWN))
+        steps = 0.5 if self.levels is None else (self.levels - 1) // 2 / (self.levels - 1)
+        return self.lower + steps * (self.upper - self.lower)
 
 
 Declared = Sequence[Column] | Mapping[str, Any]
@@ -263,6 +279,16 @@ def declared_columns(bounds: Declared) -> tuple[Column, ...]:
             )
     distinct((column.name for column in bounds), "the columns")
     return tuple(bounds)
+
+
+def with_indicators(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Columns of contexts: each number that may be unknown is followed by its indicator."""
+    expanded: list[Column] = []
+    for column in columns:
+        expanded.append(column)
+        if column.missing == UNKNOWN and not column.values:
+            expanded.append(Column.category(f"{column.name} {UNKNOWN}", ("no", "yes")))
+    return tuple(expanded)
 
 
 def _stated(name: Any, stated: Any) -> Column:
@@ -308,3 +334,25 @@ def same_label(text: str) -> str:
     if whole:
         return whole[1]
     return text.lower() if text.lower() in ("true", "false") else text
+
+
+def label_places(labels: Sequence[str]) -> Callable[[str], float]:
+    """The place of a text among declared labels; NaN for one that is none of them.
+
+    A label as it is declared comes first, then one that programs write differently (`same_label`),
+    then the only one that differs in capitals alone.
+    """
+    places = {label: float(place) for place, label in enumerate(labels)}
+    same = {same_label(label): places[label] for label in reversed(labels)}
+    spellings = Counter(label.casefold() for label in labels)
+    folded = {
+        label.casefold(): place
+        for label, place in places.items()
+        if spellings[label.casefold()] == 1
+    }
+
+    def place_of(text: str) -> float:
+        place = places.get(text, same.get(same_label(text)))
+        return folded.get(text.casefold(), math.nan) if place is None else place
+
+    return place_of

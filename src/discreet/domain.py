@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.columns import Column, Declared, declared_columns
+from discreet.columns import Column, Declared, declared_columns, with_indicators
 from discreet.named_rows import Extra, has_names, rows_by_name
 from discreet.validation import (
     FloatArray,
@@ -93,6 +93,8 @@ class Box:
     def of(cls, columns: Declared, radius: float | None = None) -> Box:
         """The public domain that columns declare, or with a radius the ball of rows of that length.
 
+        A column of numbers with missing = "unknown" has its indicator behind it.
+
         Args:
             columns: a list of `Column`, or a dictionary such as
                 `{"age": (18, 90), "region": ["north", "south"]}` (`columns.declared_columns`).
@@ -102,7 +104,7 @@ class Box:
             InvalidInput: for columns that are declared wrongly, that are measured by logarithms, or
                 that do not fit the radius.
         """
-        declared = declared_columns(columns)
+        declared = with_indicators(declared_columns(columns))
         for column in declared:
             if column.log:
                 raise InvalidInput(

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.columns import Column, label_text, same_label
+from discreet.columns import Column, label_places, label_text
 from discreet.validation import FloatArray, InvalidInput, Refusals, a_kind, nearest, one_of
 
 Extra = Literal["refuse", "ignore"]
@@ -170,7 +170,7 @@ def _codes(values: Objects, column: Column) -> FloatArray:
         numbers = _plain(values)
         places = np.searchsorted(column.thresholds, numbers, side="right").astype(np.float64)
         return np.asarray(np.where(np.isnan(numbers), np.nan, places))
-    places_of = {same_label(label): place for place, label in enumerate(column.values)}
+    place_of_text = label_places(column.values)
     kinds: dict[Any, float] = {}
 
     def place_of(value: Any) -> float:
@@ -178,7 +178,7 @@ def _codes(values: Objects, column: Column) -> FloatArray:
             return math.nan
         try:
             if (type(value), value) not in kinds:
-                kinds[type(value), value] = places_of.get(same_label(label_text(value)), math.nan)
+                kinds[type(value), value] = place_of_text(label_text(value))
             return kinds[type(value), value]
         # A list or the like is no label, and whole numbers of thousands of digits have no text.
         except (TypeError, ValueError):

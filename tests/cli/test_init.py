@@ -126,3 +126,38 @@ def test_other_files_are_left_alone(folder: Path, name: str, arguments: tuple[st
 def test_files_of_bytes_are_no_drafts(folder: Path) -> None:
     (folder / "people.toml").write_bytes(b"\xff\xfe\x00")
     assert invoke("init", "people.csv")[0] == 2
+
+
+def test_a_table_with_gaps_and_questions_runs_once_they_are_answered(folder: Path) -> None:
+    """Rows without an outcome go, and are the first thing that is said; gaps elsewhere stay."""
+    rows = (
+        f"{i % 9 if i % 3 else ''},{'ab'[i // 3 % 2] if i % 4 else ''},"
+        f"{('ja', 'Ja', 'nein')[i % 3]},"
+        f"{i % 2},{('yes', 'no')[i % 2] if i % 5 else ''}"
+        for i in range(200)
+    )
+    (folder / "gaps.csv").write_text("x,y,smokes,won_code,won\n" + "\n".join(rows) + "\n")
+    code, out, _ = invoke("init", "gaps.csv", "--label", "won")
+    assert code == 0
+    assert out.startswith("Warning: at least 40 of 200 rows are left out")
+    assert "Left out: won_code, as its name has that of 'won' in it." in out
+    assert "Question about smokes: 'Ja' and 'ja' differ in capitals alone." in out
+    path = folder / "gaps.toml"
+    text = path.read_text().replace('lower = "?", upper = "?"', "lower = 0, upper = 8")
+    path.write_text(text.replace('levels = "?"', "levels = 9").replace('"?"', '["ja", "nein"]'))
+    study = load_study(path)
+    assert study.rounds == 160
+    assert study.warnings[0].startswith("40 of 200 rows (20%) are left out: 40 lack won.")
+    assert study.problem.domain.names == ("x", "x unknown", "y", "smokes")
+    code, out, _ = invoke("check", "gaps.toml", "--jobs", 1)
+    assert code == 0
+    assert "160 of 200 rows; 40 lack won" in out
+
+
+def test_a_log_is_drafted_as_one(folder: Path) -> None:
+    rows = (f"{i % 9},{'abc'[i % 3]},{i % 2},0.3" for i in range(200))
+    (folder / "log.csv").write_text("x,action,reward,propensity\n" + "\n".join(rows) + "\n")
+    code, out, _ = invoke("init", "log.csv")
+    assert code == 0
+    assert "A log of decisions: action was done, reward followed, propensity is" in out
+    assert tomllib.loads((folder / "log.toml").read_text())["problem"]["name"] == "log"

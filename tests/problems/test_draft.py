@@ -13,10 +13,12 @@ from discreet.problems.draft import (
     Draft,
     DraftColumn,
     DraftLabel,
+    DraftLog,
     DraftRewards,
     first_draft,
 )
 from discreet.problems.draft_text import draft_text, is_untouched
+from discreet.problems.log_problem import LogProblem
 from discreet.problems.sketch import Sketch, TableSketch, sketch_table
 from discreet.studies import load_study
 from discreet.validation import InvalidInput
@@ -72,7 +74,7 @@ def test_a_draft_asks_for_what_only_a_person_can_say(table: TableSketch, tmp_pat
         "path": "data/people.csv",
         "label": {"column": "won", "classes": ["no", "yes"]},
         "columns": [
-            {"name": "age", "lower": "?", "upper": "?", "outside": "clip", "missing": "drop"},
+            {"name": "age", "lower": "?", "upper": "?", "outside": "clip", "missing": "unknown"},
             {"name": NAMES[1], "values": ["north", "south, or east"]},
             {"name": "steps", "lower": "?", "upper": "?", "levels": "?", "outside": "drop"},
             {"name": "signed", "values": [False, True]},
@@ -109,12 +111,13 @@ def test_a_draft_with_everything_stated_is_a_study(table: TableSketch, tmp_path:
     assert draft.unstated == 0
     study = load_study(file)
     assert [each.budget.epsilon for each in study.settings if each.private] == [0.5, 3.0]
-    assert study.problem.domain.levels == (None, 2, 4, 2, None, None)
+    assert study.problem.domain.levels == (None, 2, 2, 4, 2, None, None)
+    assert study.problem.domain.names[:2] == ("age", "age unknown")
     assert study.problem.rows is not None
     assert 80 < (study.problem.rows.people or 0) <= 90
     marked = table.columns[2].marked
     assert dict(study.problem.rows.outside) == {"steps": marked}
-    assert dict(study.problem.rows.lacking) == {"age": 1}
+    assert dict(study.problem.rows.lacking) == {}
 
 
 def test_rewards_and_thresholds(table: TableSketch, tmp_path: Path) -> None:
@@ -174,13 +177,12 @@ def test_bounds_and_labels_that_no_study_takes_are_refused() -> None:
 
 
 def test_columns_that_most_rows_lack_are_left_out(tmp_path: Path) -> None:
-    """With several of them nobody would be left."""
     half = Sketch("half", "numbers", "numbers", missing=50)
     sketches = (half, Sketch("few", "numbers", "numbers", missing=51))
     draft = first_draft(TableSketch(tmp_path / "people.csv", 100, sketches))
     assert [column.sketch for column in draft.columns] == [half]
     text = draft_text(draft, tmp_path / "study.toml")
-    assert '#   "few": numbers (51 rows have none, and would be left out with it)' in text
+    assert '#   "few": numbers (51 rows have none)' in text
 
 
 def test_a_table_without_anything_to_know_of_people_is_refused(tmp_path: Path) -> None:
@@ -204,3 +206,110 @@ def test_where_no_column_is_left_each_says_why(tmp_path: Path) -> None:
         first_draft(sketch_table(path), "won")
     assert "age: 2 columns have this name" in str(refusal.value)
     assert "gone: nothing" in str(refusal.value)
+
+
+class TestColumnsThatFollowFromTheOutcome:
+    @staticmethod
+    def drafted(folder: Path, *rewards: str) -> Draft:
+        """The draft of 400 people whose class is known by name, by code, by a cut, by nothing."""
+        rng = random.Random(2)
+        lines = ["age,state,state_code,grade,hours,cost,price,pence"]
+        for _ in range(400):
+            hours = rng.uniform(0, 40)
+            state = "low" if hours < 15 else "high"
+            grade = state[0] if rng.random() < 0.997 else "x"
+            price = rng.uniform(1, 9)
+            cells = (rng.randint(18, 90), state, rng.randint(1, 3), grade, hours)
+            lines.append(",".join(map(str, (*cells, rng.random(), price, 100 * price + 1))))
+        path = folder / "people.csv"
+        path.write_text("\n".join(lines))
+        table = sketch_table(path)
+        return first_draft(table, rewards=rewards) if rewards else first_draft(table, "state")
+
+    def test_names_and_values_tell(self, tmp_path: Path) -> None:
+        draft = self.drafted(tmp_path)
+        assert [each.sketch.name for each in draft.columns] == ["age", "cost", "price", "pence"]
+        why = dict(draft.follows)
+        assert why["state_code"] == "its name has that of 'state' in it"
+        assert why["grade"].startswith("it tells 'state' in 99")
+        assert why["hours"] == "it tells 'state' in 100.0% of rows"
+        text = draft_text(draft, tmp_path / "study.toml")
+        words = " ".join(text.replace("#", " ").split())
+        assert "\"hours\": numbers (it tells 'state' in 100.0% of rows; put it back if" in words
+
+    def test_rewards_in_other_units(self, tmp_path: Path) -> None:
+        draft = self.drafted(tmp_path, "price", "cost")
+        assert dict(draft.follows) == {"pence": "it is 'price' in other units, or nearly so"}
+
+    def test_a_common_class_is_not_told_by_every_column(self, tmp_path: Path) -> None:
+        rng = random.Random(3)
+        lines = [f"{rng.choice('pqr')},{'yes' if row % 200 else 'no'}" for row in range(1000)]
+        (tmp_path / "people.csv").write_text("\n".join(["region,ill", *lines]))
+        draft = first_draft(sketch_table(tmp_path / "people.csv"), "ill")
+        assert draft.follows == ()
+
+
+class TestLogs:
+    @staticmethod
+    def log(folder: Path, header: str = "age,offer,click,pscore", likely: str = "0.25") -> Path:
+        rng = random.Random(4)
+        path = folder / "log.csv"
+        rows = [
+            f"{rng.randint(18, 90)},{rng.choice('abcd')},{rng.randint(0, 1)},{likely}"
+            for _ in range(400)
+        ]
+        path.write_text("\n".join([header, *rows]))
+        return path
+
+    def test_an_action_a_reward_and_a_propensity_are_a_log(self, tmp_path: Path) -> None:
+        draft = first_draft(sketch_table(self.log(tmp_path)))
+        assert isinstance(draft.outcome, DraftLog)
+        file = tmp_path / "study.toml"
+        text = draft_text(draft, file)
+        problem = tomllib.loads(text)["problem"]
+        assert problem["name"] == "log"
+        assert problem["action"] == {"column": "offer", "names": ["a", "b", "c", "d"]}
+        assert problem["reward"] == {"column": "click", "lower": 0, "upper": 1}
+        assert problem["propensity"] == {"column": "pscore"}
+        file.write_text(draft_text(stated(draft), file))
+        assert isinstance(load_study(file).problem, LogProblem)
+
+    @pytest.mark.parametrize(
+        ("header", "likely"),
+        [
+            ("age,offer,click,pscore", "1.25"),  # no probability
+            ("age,region,click,pscore", "0.25"),
+            ("age,offer,seen,pscore", "0.25"),
+            ("age,offer,click,share", "0.25"),
+        ],
+    )
+    def test_without_one_of_the_three_it_is_a_table(
+        self, tmp_path: Path, header: str, likely: str
+    ) -> None:
+        table = sketch_table(self.log(tmp_path, header, likely))
+        assert first_draft(table).outcome is None
+
+    def test_a_label_that_is_named_is_guessed(self, tmp_path: Path) -> None:
+        draft = first_draft(sketch_table(self.log(tmp_path)), "click")
+        assert isinstance(draft.outcome, DraftLabel)
+
+
+def test_a_question_stops_a_study_until_it_is_answered(tmp_path: Path) -> None:
+    """Labels that differ in capitals: one that is listed stands for all spellings."""
+    rng = random.Random(5)
+    lines = [f"{rng.choice(['ja', 'Ja', 'nein'])},{rng.choice('ab')}" for _ in range(100)]
+    (tmp_path / "people.csv").write_text("\n".join(["smokes,won", *lines]))
+    draft = first_draft(sketch_table(tmp_path / "people.csv"), "won")
+    assert draft.unstated == 1
+    file = tmp_path / "study.toml"
+    text = draft_text(draft, file)
+    assert "# QUESTION: 'Ja' and 'ja' differ" in text
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=r'values is still "\?"'):
+        load_study(file)
+    file.write_text(text.replace('values = "?"', 'values = ["ja", "nein"]'))
+    problem = load_study(file).problem
+    assert problem.rows is not None
+    assert (problem.rows.used, problem.domain.levels) == (100, (2,))
+    file.write_text(text.replace('values = "?"', 'values = ["ja", "nein", "Ja"]'))
+    assert load_study(file).problem.domain.levels == (3,)

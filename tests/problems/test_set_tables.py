@@ -90,7 +90,8 @@ def test_a_rule_leaves_out_a_person_with_all_candidates_and_says_so() -> None:
     problem = problem_of(frame, columns=columns)
     assert problem.size == 1
     assert problem.rows.sentence.startswith("2 of 5 rows; 1 lacks taste")
-    assert problem.warnings == (
+    assert problem.warnings[0].startswith("3 of 5 rows (60%) are left out: 1 lacks taste")
+    assert problem.warnings[1:] == (
         "1 of 2 visits were left out with all their candidates, because a rule leaves out 1 of "
         "these",
     )

@@ -57,7 +57,7 @@ def sketched(folder: Path, values: Sequence[object], name: str = "x") -> Sketch:
         (list(range(1000, 1400, 2)), "left out", "whole numbers that rise from row to row"),
         ([f"p{n}" for n in range(200)], "left out", "ids or free text: no value comes twice"),
         ([f"p{n}" for n in range(70)], "left out", "free text, or labels of which there are 70"),
-        ([f"{n},{n}00" for n in range(1, 80)], "left out", "numbers with a separator of thousands"),
+        ([f"{n},{n}00" for n in range(1, 80)], "numbers", "numbers with a separator of thousands"),
         ([f"{n}.5%" for n in range(80)], "left out", "percentages"),
         (
             [n + 0.5 for n in range(59)] + ["unknown"],
@@ -71,6 +71,27 @@ def test_kinds_of_columns(tmp_path: Path, values: Sequence[object], kind: str, h
     assert sketch.kind == kind
     assert sketch.holds.startswith(holds)
     assert bool(sketch.labels) or kind not in ("labels", "levels")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "question"),
+    [
+        (["2024-01-31", "31/12/2024"], "numbers", "dates are written in several ways"),
+        (["31/12/2024", "12/31/2024"], "numbers", "dates are written in several ways"),
+        (["31/12/2024", "01/12/2024"], "left out", ""),
+        (["1,5", "2,75", "3.5"], "numbers", "'1,5' may have a decimal comma"),
+        (["1,234", "2,345"], "numbers", "'1,234' may have a decimal comma"),
+        (["ja", "Ja", "nein"], "labels", "'Ja' and 'ja' differ in capitals alone"),
+        (["ja", "nein"], "labels", ""),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_a_question(
+    tmp_path: Path, values: Sequence[object], kind: str, question: str
+) -> None:
+    sketch = sketched(tmp_path, values)
+    assert sketch.kind == kind
+    assert question in sketch.question
+    assert bool(sketch.question) == bool(question)
 
 
 @pytest.mark.parametrize("name", ["id", "person_id", "Patient ID", "customerId", "UUID", "uuid"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -265,3 +267,60 @@ def test_ids_of_people_become_numbers() -> None:
 def test_ids_that_are_missing_or_none_are_refused(ids: object, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         person_numbers(pd.Series(ids, name="user"))
+
+
+class TestUnknownValues:
+    """missing = "unknown": a further label, or the middle of the bounds and an indicator."""
+
+    FRAME = pd.DataFrame(
+        {
+            "age": [20.0, None, 90.0, 40.0],
+            "region": ["north", "?", "south", None],
+            "rooms": [2, 3, None, 1],
+            "hours": [None, 5.0, 20.0, 1.0],
+        }
+    )
+    COLUMNS = (
+        Column("age", 0, 100, missing="unknown"),
+        Column.category("region", ["north", "south"], missing="unknown"),
+        Column("rooms", 1, 4, 4, missing="unknown"),
+        Column("hours", thresholds=(3, 10), missing="unknown"),
+    )
+
+    def test_every_row_stays_and_says_what_it_lacks(self) -> None:
+        values, rows = encode_columns(self.FRAME, self.COLUMNS)
+        domain = Box.of(self.COLUMNS)
+        names = ("age", "age unknown", "region", "rooms", "rooms unknown", "hours")
+        assert domain.names == names
+        assert domain.categories[2] == ("north", "south", "unknown")
+        assert domain.categories[5] == ("under 3", "3 to 10", "10 or more", "unknown")
+        np.testing.assert_array_equal(
+            values,
+            [
+                [20, 0, 0, 2, 0, 3],
+                [50, 1, 2, 3, 0, 1],
+                [90, 0, 1, 2, 1, 2],
+                [40, 0, 2, 1, 0, 0],
+            ],
+        )
+        assert (rows.used, rows.sentence, rows.warnings) == (4, "All 4 rows", ())
+        domain.people_to_unit(values)
+
+    def test_what_is_filled_in_is_public(self) -> None:
+        """The middle of the declared bounds, whatever the table holds."""
+        others = self.FRAME.assign(age=[99.0, None, 98.0, 97.0])
+        values, _ = encode_columns(others, self.COLUMNS)
+        assert values[1, 0] == 50.0
+
+    def test_a_column_that_is_copied_stays_as_it_is(self) -> None:
+        for column in self.COLUMNS:
+            assert replace(column) == column
+
+    def test_many_rows_that_go_are_the_first_warning(self) -> None:
+        frame = pd.DataFrame({"age": [None, None, *range(20, 38)], "rooms": [9] * 5 + [1] * 15})
+        columns = [Column("age", 0, 100, missing="drop"), Column("rooms", 1, 4, outside="clip")]
+        _, rows = encode_columns(frame, columns)
+        assert not any("left out" in text for text in rows.warnings)
+        _, rows = encode_columns(frame.iloc[:19], columns)
+        assert rows.warnings[0].startswith("2 of 19 rows (11%) are left out: 2 lack age.")
+        assert 'missing = "unknown" keeps people' in rows.warnings[0]

@@ -21,12 +21,20 @@ from discreet.validation import InvalidInput, Refusals
 
 if TYPE_CHECKING:
     from discreet.columns import Label
-    from discreet.problems.draft import Bounds, Draft, DraftColumn, DraftLabel, DraftRewards
+    from discreet.problems.draft import (
+        Bounds,
+        Draft,
+        DraftColumn,
+        DraftLabel,
+        DraftLog,
+        DraftRewards,
+    )
     from discreet.problems.sketch import Sketch
 
 Answer = TypeVar("Answer")
 
 _LEAVE_OUT = "-"
+_MANY_LOST = 0.1  # the share of rows left out that is worth a warning
 
 
 def init(
@@ -89,9 +97,16 @@ def _is_draft(path: Path) -> bool:
 
 def _show(draft: Draft, path: Path) -> None:
     """What the table seems to hold, and what is left to do."""
+    from discreet.problems.draft import DraftLog
     from discreet.reporting.numbers import counted
     from discreet.reporting.words import terminal_table
 
+    if draft.lost > _MANY_LOST * draft.table.rows:
+        out.say(
+            f"Warning: at least {draft.lost:,} of {draft.table.rows:,} rows are left out, as they "
+            "have no outcome, or a number that marks a missing value."
+        )
+        out.print()
     used = {column.sketch.name for column in draft.columns}
     absent = {sketch.name for sketch in draft.left_out}
     table = terminal_table(("column", "holds", "without"), left=("column", "holds"))
@@ -103,6 +118,16 @@ def _show(draft: Draft, path: Path) -> None:
     out.print(table)
     out.print()
     out.say(f"{counted(draft.table.rows, 'row')}. Study: {path}")
+    if isinstance(draft.outcome, DraftLog):
+        log = draft.outcome.columns
+        out.say(
+            f"A log of decisions: {log.action.name} was done, {log.reward.name} followed, "
+            f"{log.propensity.name} is how likely that was."
+        )
+    for name, why in draft.follows:
+        out.say(f"Left out: {name}, as {why}. Put it back if it is known before the choice.")
+    for name, question in draft.questions:
+        out.say(f"Question about {name}: {question}.")
     left = draft.unstated
     out.say(
         f'In {counted(left, "line")} something is still "?": the comments there say where it comes '
@@ -168,10 +193,14 @@ def _ask_outcome(draft: Draft) -> Draft:
     return _ask(f"{question}{hint}", read)
 
 
-def _ask_about_outcome(outcome: DraftLabel | DraftRewards) -> DraftLabel | DraftRewards:
-    from discreet.problems.draft import DraftRewards
+def _ask_about_outcome(
+    outcome: DraftLabel | DraftRewards | DraftLog,
+) -> DraftLabel | DraftRewards | DraftLog:
+    from discreet.problems.draft import DraftLog, DraftRewards
 
-    if isinstance(outcome, DraftRewards):
+    if isinstance(outcome, DraftLog) and outcome.columns.binary:
+        return outcome
+    if isinstance(outcome, DraftRewards | DraftLog):
         return _ask(
             "Lowest and highest reward of an arm:",
             lambda answer: replace(outcome, bounds=_bounds(answer)),
@@ -197,7 +226,9 @@ def _ask_column(column: DraftColumn, rows: int) -> DraftColumn | None:
         if answer == _LEAVE_OUT:
             return None
         if sketch.kind == "labels":
-            return replace(column, labels=_labels(answer, column.labels))
+            labels = _labels(answer, column.labels)
+            answered = replace(sketch, question="") if answer else sketch
+            return replace(column, sketch=answered, labels=labels)
         return replace(column, bounds=_bounds(answer, whole=sketch.kind == "levels"))
 
     if sketch.kind == "labels":
@@ -209,7 +240,8 @@ def _ask_column(column: DraftColumn, rows: int) -> DraftColumn | None:
 
 def _about(sketch: Sketch, rows: int) -> str:
     missing = f", none in {sketch.missing:,} of {rows:,} rows" if sketch.missing else ""
-    return f"{sketch.name}: {sketch.holds}{missing}"
+    question = f" ({sketch.question})" if sketch.question else ""
+    return f"{sketch.name}: {sketch.holds}{missing}{question}"
 
 
 def _ask_person(draft: Draft) -> Draft:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from discreet.columns import Column, Label
+from discreet.columns import UNKNOWN, Column, Label
 from discreet.problems.classification import ClassLabels, RewardColumns
-from discreet.problems.sketch import Sketch, TableSketch
+from discreet.problems.log_columns import LoggedReward
+from discreet.problems.sketch import LogColumns, Sketch, TableSketch, follows_from, log_columns
 from discreet.problems.toml_words import UNSTATED
 from discreet.validation import InvalidInput, Refusals, distinct, nearest, positive_number
 
@@ -47,13 +48,14 @@ class DraftColumn:
         """Its entry in the study file."""
         fields: dict[str, object] = {"name": self.sketch.name}
         if self.sketch.kind == "labels":
-            fields["values"] = list(self.labels)
-            fields |= _outside(self.sketch, self.labels)
+            asked = self.sketch.question and self.labels == self.sketch.labels
+            fields["values"] = UNSTATED if asked else list(self.labels)
+            fields |= {} if asked else _outside(self.sketch, self.labels)
         else:
             fields |= _bounds(self.bounds)
             fields |= {"levels": self._levels} if self.sketch.kind == "levels" else {}
             fields["outside"] = "clip" if self.sketch.mark is None else "drop"
-        return fields | ({"missing": "drop"} if self.sketch.missing else {})
+        return fields | ({"missing": UNKNOWN} if self.sketch.missing else {})
 
     @property
     def _levels(self) -> object:
@@ -85,7 +87,9 @@ class DraftLabel:
     def declared(self) -> dict[str, object]:
         """Its entry in the study file."""
         fields: dict[str, object] = {"column": self.sketch.name}
-        if self.classes:
+        if self.classes and self.sketch.question and self.classes == self.sketch.labels:
+            fields["classes"] = UNSTATED
+        elif self.classes:
             fields["classes"] = list(self.classes)
             fields |= _outside(self.sketch, self.classes)
         else:
@@ -120,6 +124,34 @@ class DraftRewards:
 
 
 @dataclass(frozen=True)
+class DraftLog:
+    """Logged decisions: what was done, what followed, and how likely it was."""
+
+    columns: LogColumns
+    bounds: Bounds | None = None
+
+    def __post_init__(self) -> None:
+        if self.bounds is None and self.columns.binary:
+            object.__setattr__(self, "bounds", (0.0, 1.0))
+        LoggedReward(self.columns.reward.name, *(self.bounds or (0.0, 1.0)))
+
+    @property
+    def action(self) -> dict[str, object]:
+        """The entry of the action in the study file."""
+        return {"column": self.columns.action.name, "names": list(self.columns.names)}
+
+    @property
+    def declared(self) -> dict[str, object]:
+        """The entry of the reward."""
+        return {"column": self.columns.reward.name, **_bounds(self.bounds)}
+
+    @property
+    def sketches(self) -> tuple[Sketch, ...]:
+        """The columns that are no contexts."""
+        return self.columns.action, self.columns.reward, self.columns.propensity
+
+
+@dataclass(frozen=True)
 class Draft:
     """What is known so far about a study of a table.
 
@@ -129,13 +161,15 @@ class Draft:
         outcome: what is learnt; None until somebody says.
         person: the column that says whose row it is, where people come more than once.
         epsilons: the privacy that is tried.
+        follows: columns left out as they seem to follow from the outcome, each with the reason.
     """
 
     table: TableSketch
     columns: tuple[DraftColumn, ...]
-    outcome: DraftLabel | DraftRewards | None = None
+    outcome: DraftLabel | DraftRewards | DraftLog | None = None
     person: str | None = None
     epsilons: tuple[float, ...] = EPSILONS
+    follows: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         distinct((positive_number(each, "epsilon") for each in self.epsilons), "epsilons")
@@ -148,21 +182,42 @@ class Draft:
         return sum(UNSTATED in entry.values() for entry in entries)
 
     @property
+    def outcome_sketches(self) -> tuple[Sketch, ...]:
+        """The columns of what is learnt."""
+        if isinstance(self.outcome, DraftLabel):
+            return (self.outcome.sketch,)
+        return () if self.outcome is None else self.outcome.sketches
+
+    @property
     def left_out(self) -> tuple[Sketch, ...]:
         """The columns of the table that are nowhere in the study."""
-        used = [column.sketch for column in self.columns]
-        used += [self.outcome.sketch] if isinstance(self.outcome, DraftLabel) else []
-        used += self.outcome.sketches if isinstance(self.outcome, DraftRewards) else []
-        return tuple(each for each in self.table.columns if each not in used)
+        used = [column.sketch for column in self.columns] + [*self.outcome_sketches]
+        names = {each.name for each in used}
+        return tuple(each for each in self.table.columns if each.name not in names)
+
+    @property
+    def questions(self) -> tuple[tuple[str, str], ...]:
+        """What can be read in two ways: columns of the study, each with its question."""
+        sketches = [column.sketch for column in self.columns] + [*self.outcome_sketches]
+        return tuple((each.name, each.question) for each in sketches if each.question)
+
+    @property
+    def lost(self) -> int:
+        """How many rows the rules of the draft leave out at least."""
+        outcomes = [each.missing for each in self.outcome_sketches]
+        marked = [column.sketch.marked for column in self.columns]
+        return max([0, *outcomes, *marked])
 
 
 def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[str] = ()) -> Draft:
-    """A draft with every column that can be used, but for those that most rows lack.
+    """A draft with every column that can be used, but for those that most rows lack, and those
+    that seem to follow from the outcome.
 
     Args:
         table: what the table seems to hold.
         label: the column to guess, if that is what is learnt.
-        rewards: or one column of rewards for each arm.
+        rewards: or one column of rewards for each arm. Without either, a table with an action, a
+            reward and a propensity is a log.
 
     Raises:
         InvalidInput: for columns that are not there, or cannot be what they are asked to be.
@@ -172,7 +227,7 @@ def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[
             f"the label {label!r} and the rewards {', '.join(rewards)} were given; a study has one "
             "or the other: a column to guess, or a column of rewards for each arm."
         )
-    outcome: DraftLabel | DraftRewards | None = None
+    outcome: DraftLabel | DraftRewards | DraftLog | None = None
     if label is not None:
         sketch = _named(table, label)
         outcome = DraftLabel(sketch, sketch.labels)
@@ -183,11 +238,26 @@ def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[
                 sketches.append(_named(table, name))
         refusals.raise_if_any()
         outcome = DraftRewards(tuple(sketches))
-    taken = {label, *rewards}
-    columns = tuple(
-        DraftColumn(each, labels=each.labels if each.kind == "labels" else ())
+    elif (log := log_columns(table)) is not None:
+        outcome = DraftLog(log)
+    learnt = Draft(table, (), outcome).outcome_sketches
+    taken = {each.name for each in learnt}
+    able = [
+        each
         for each in table.named
         if each.kind != "left out" and each.name not in taken and not table.mostly_lacks(each)
+    ]
+    about = [log.reward] if isinstance(outcome, DraftLog) and log is not None else learnt
+    follows = {
+        each.name: why
+        for each in able
+        for outcome_column in about
+        if (why := follows_from(table, each, outcome_column))
+    }
+    columns = tuple(
+        DraftColumn(each, labels=each.labels if each.kind == "labels" else ())
+        for each in able
+        if each.name not in follows
     )
     if not columns:
         spare = [each for each in table.columns if each.name not in taken][:_NAMED]
@@ -195,6 +265,7 @@ def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[
             f"{each.name or 'unnamed'}: {each.holds}"
             + (f" ({each.advice})" if each.advice and each.kind == "left out" else "")
             + (", and most rows lack it" if table.mostly_lacks(each) else "")
+            + (f", and {follows[each.name]}" if each.name in follows else "")
             for each in spare
         )
         why = "; ".join(dict.fromkeys(said))
@@ -202,7 +273,7 @@ def first_draft(table: TableSketch, label: str | None = None, rewards: Sequence[
             f"no column of {str(table.path)!r} is left that a learner could know of a person. "
             f"{why or 'The table has no other column'}. Give a table with numbers or labels."
         )
-    return Draft(table, columns, outcome)
+    return Draft(table, columns, outcome, follows=tuple(follows.items()))
 
 
 def _named(table: TableSketch, name: str) -> Sketch:

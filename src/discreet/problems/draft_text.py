@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from discreet.problems.draft import Draft, DraftRewards, tidy
+from discreet.problems.draft import Draft, DraftLog, DraftRewards, tidy
 from discreet.problems.sketch import RARE, Sketch
 from discreet.problems.toml_words import UNSTATED, toml_text
 
@@ -61,7 +61,7 @@ def _lines(draft: Draft, file: Path) -> Iterator[str]:
     yield "seed = 1         # the same seed gives the same result"
     yield ""
     yield "[problem]"
-    yield 'name = "table"'
+    yield f'name = "{"log" if isinstance(draft.outcome, DraftLog) else "table"}"'
     yield f"path = {toml_text(_relative(table.path, file))}   # {table.rows:,} rows"
     yield ""
     yield from _outcome(draft)
@@ -86,6 +86,16 @@ def _outcome(draft: Draft) -> Iterator[str]:
         yield '# label = { column = "outcome", classes = ["no", "yes"] }'
         yield '# label = { column = "hours", thresholds = [10, 20] }   # brackets of a number'
         yield '# rewards = { columns = ["reward_a", "reward_b"], lower = 0, upper = 1 }'
+    elif isinstance(outcome, DraftLog):
+        columns = outcome.columns
+        yield from _comment(
+            "The table seems to log decisions: what was done, what followed, and how likely that "
+            "was to be done. If it does not, name the column to guess: discreet init --label."
+        )
+        yield f"action = {toml_text(outcome.action)}"
+        yield from _counts(columns.reward)
+        yield f"reward = {toml_text(outcome.declared)}"
+        yield f"propensity = {toml_text({'column': columns.propensity.name})}"
     elif isinstance(outcome, DraftRewards):
         yield from _comment(
             "What each arm would pay a person, and what an arm can pay at least and at most: "
@@ -114,6 +124,11 @@ def _columns(draft: Draft) -> Iterator[str]:
         f"it, and no promise covers it. State {PUBLIC}. Bounds that are rather too wide cost "
         'little; what lies beyond them counts as the nearest bound (outside = "clip").'
     )
+    if any(column.sketch.missing for column in draft.columns):
+        yield from _comment(
+            'missing = "unknown": labels get one more, "unknown"; a number without a value counts '
+            "as the middle of its bounds, and a further column says that it is unknown."
+        )
     if any(column.sketch.kind == "labels" for column in draft.columns):
         yield from _comment(
             "Labels are listed as they occur, and a list that is read off the table names rare "
@@ -127,13 +142,15 @@ def _columns(draft: Draft) -> Iterator[str]:
             yield "  # levels = upper - lower + 1, as values are whole numbers"
         yield f"  {toml_text(column.declared)},"
     yield "]"
-    table, left_out = draft.table, draft.left_out
+    table, left_out, follows = draft.table, draft.left_out, dict(draft.follows)
     if left_out:
         yield "# Left out:"
     for sketch in left_out:
         used = "not used" if sketch.kind != "left out" else sketch.advice
         if table.mostly_lacks(sketch):
-            used = f"{sketch.missing:,} rows have none, and would be left out with it"
+            used = f"{sketch.missing:,} rows have none"
+        if sketch.name in follows:
+            used = f"{follows[sketch.name]}; put it back if it is known before the choice"
         advice = f" ({used[0].lower()}{used[1:].removesuffix('.')})" if used else ""
         yield from _comment(f"  {toml_text(sketch.name)}: {sketch.holds}{advice}")
 
@@ -141,7 +158,8 @@ def _columns(draft: Draft) -> Iterator[str]:
 def _counts(*sketches: Sketch, indent: str = "") -> Iterator[str]:
     """What was read off the table about columns, as comments."""
     for sketch in sketches:
-        facts = [sketch.holds]
+        facts = [f"QUESTION: {sketch.question}"] if sketch.question else []
+        facts += [sketch.holds]
         facts += [f"{sketch.rare} of them in fewer than {RARE} rows"] if sketch.rare else []
         facts += [f"{_rows(sketch.missing)} none"] if sketch.missing else []
         if sketch.mark is not None:

@@ -296,7 +296,8 @@ class LogProblem(Problem):
         rejected = self.replay == "rejection"
         self.size = rejection_people(self.estimates.propensities) if rejected else len(log)
         self.source = f"{log.source} {len(log):,} logged decisions, replayed by {self._how()}."
-        self.warnings = tuple(estimated.warnings)
+        rows = () if self.rows is None else self.rows.warnings
+        self.warnings = (*rows, *estimated.warnings)
 
     @property
     def exposure(self) -> str:

@@ -10,6 +10,9 @@ counts are of the table, though, and whoever sees a sketch learns them.
 | levels   | whole numbers, few of them              | lower, upper and how many levels      |
 | labels   | texts, 0 and 1, or truth values         | which labels there are, in what order |
 | left out | dates, ids, free text, nothing, one value | nothing: nobody learns from these   |
+
+What can be read in two ways is a question, not a guess: dates in several formats, numbers with
+commas, labels that differ in capitals alone.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,8 +31,15 @@ from pandas.api.types import is_hashable
 
 from discreet.columns import Label, label_text
 from discreet.problems.table_files import read_table
-from discreet.problems.tables import DATES, TEXT, looks_like, missing_rows, numbers_of
-from discreet.validation import FloatArray, InvalidInput
+from discreet.problems.tables import (
+    DATES,
+    TEXT,
+    WITH_COMMAS,
+    looks_like,
+    missing_rows,
+    numbers_of,
+)
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 Kind = Literal["numbers", "levels", "labels", "left out"]
 
@@ -48,7 +59,17 @@ _WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 _YEAR = ("january", "february", "march", "april", "may", "june", "july", "august", "september",
          "october", "november", "december")  # fmt: skip
 _SHORTEST = 3
+_EXAMPLES = 3
 _TRUE = {"true": True, "false": False}
+# Names of the columns of a log, in small letters.
+_PROPENSITY = re.compile(r"(?:.*[\W_])?(?:propensity|pscore|probability)(?:[\W_]score)?|p|prob")
+_ACTION = re.compile(r"(?:.*[\W_])?(?:action|arm|treatment|offer|variant|item)(?:[\W_]id)?")
+_REWARD = re.compile(
+    r"(?:.*[\W_])?(?:reward|click|clicked|clicks|converted|conversion|outcome|response|paid)"
+)
+_TAKEN = 10  # rows of each value, on average, that make values labels
+_ENOUGH_TO_TELL = 50  # rows, with fewer a column may tell the outcome by accident
+_TELLING, _ERRORS, _ALIKE = 0.99, 0.1, 0.999
 _ID = re.compile(r"(?:.*[\W_])?(?:id|ID|uuid|UUID|guid|GUID)|.*[a-z]I[dD]|rownames", re.DOTALL)
 
 
@@ -66,6 +87,7 @@ class Sketch:
         mark: a number that seems to stand for a missing value, and `marked` how many rows have it.
         advice: what to do to use a column that is left out, or what to check; "" for nothing.
         names_people: whether it could say whose row it is, as some of its values come again.
+        question: what has to be decided before the column can be declared; "" for nothing.
     """
 
     name: str
@@ -78,6 +100,7 @@ class Sketch:
     marked: int = 0
     advice: str = ""
     names_people: bool = False
+    question: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,11 +111,13 @@ class TableSketch:
         path: the table.
         rows: how many rows it has.
         columns: of each column a sketch, in the order of the table.
+        written: the fields as texts; None for a sketch without its table.
     """
 
     path: Path
     rows: int
     columns: tuple[Sketch, ...]
+    written: pd.DataFrame | None = field(default=None, repr=False, compare=False)
 
     def mostly_lacks(self, column: Sketch) -> bool:
         """Whether more than half of the rows have no value in a column that could be used."""
@@ -125,7 +150,7 @@ def sketch_table(path: Path) -> TableSketch:
             sketches.append(_left_out(name, "a column without a name", "name it in the header"))
         else:
             sketches.append(_sketch(name, frame.iloc[:, place], texts.iloc[:, place]))
-    return TableSketch(path, len(frame), tuple(sketches))
+    return TableSketch(path, len(frame), tuple(sketches), texts)
 
 
 def _left_out(name: str, holds: str, advice: str = "", missing: int = 0) -> Sketch:
@@ -230,14 +255,24 @@ def _of_texts(name: str, present: pd.Series[Any], missing: int) -> Sketch:
         return _left_out(name, "the same text in every row", missing=missing)
     forms = {form for text in counts if (form := _form(text)) is not None}
     if forms == {DATES}:
+        question = _about_dates(counts)
+        if question:
+            return Sketch(name, "numbers", "dates in several formats", missing, question=question)
         return _left_out(name, DATES, looks_like("2000-01-01")[1], missing)
+    if forms and forms <= set(WITH_COMMAS):
+        example = next(text for text in counts if _form(text) is not None)
+        holds = " or ".join(kind for kind in WITH_COMMAS if kind in forms)
+        return Sketch(name, "numbers", holds, missing, question=_about_commas(example))
     few = len(counts) <= _MOST_LABELS and len(counts) * _REPEATED <= rows
     if few and not _ID.fullmatch(name):
         labels = _sorted(list(counts))
         rare = sum(count < RARE for count in counts.values())
         values: tuple[Label, ...] = tuple(_TRUE[text] for text in labels if text in _TRUE)
         values = values if len(values) == len(labels) else tuple(labels)
-        return Sketch(name, "labels", f"{len(labels)} labels", missing, values, rare)
+        holds = f"{len(labels)} labels"
+        return Sketch(
+            name, "labels", holds, missing, values, rare, question=_about_capitals(labels)
+        )
     numbers = sum(count for text, count in counts.items() if _form(text) is None)
     if numbers and 2 * numbers > rows and TEXT in forms:
         return _partly_numbers(name, counts, missing)
@@ -250,6 +285,41 @@ def _of_texts(name: str, present: pd.Series[Any], missing: int) -> Sketch:
     sketch = _left_out(name, holds, "bring it to fewer labels by a public rule to use it", missing)
     blank = any(" " in text for text in counts)
     return replace(sketch, names_people=not blank)
+
+
+def _about_dates(texts: Iterable[str]) -> str:
+    """What to ask about dates that are not all written alike, or have their day in two places."""
+    formats = {next(mark for mark in "-/." if mark in text[:5]) for text in texts}
+    parts = [list(map(int, re.split(r"[./]", text)[:2])) for text in texts if "-" not in text[:5]]
+    if len(formats) > 1 or (any(a > 12 for a, _ in parts) and any(b > 12 for _, b in parts)):
+        return (
+            "dates are written in several ways, and 03/04 may be in March or in April. Write them "
+            "alike in the table, as days since a fixed one, then state bounds; or take the column "
+            "out"
+        )
+    return ""
+
+
+def _about_commas(example: str) -> str:
+    return (
+        f"{example!r} may have a decimal comma or a separator of thousands. Write the numbers with "
+        "a decimal point in the table, then state bounds; or take the column out"
+    )
+
+
+def _about_capitals(labels: Sequence[str]) -> str:
+    """What to ask about labels that differ in capitals alone."""
+    spellings: dict[str, list[str]] = {}
+    for label in labels:
+        spellings.setdefault(label.casefold(), []).append(label)
+    alike = [each for each in spellings.values() if len(each) > 1]
+    if not alike:
+        return ""
+    shown = "; ".join(" and ".join(map(repr, sorted(each))) for each in alike[:_EXAMPLES])
+    return (
+        f"{shown} differ in capitals alone. List one of them if they are the same label, or all "
+        f"if they are not; the labels are {', '.join(map(repr, labels))}"
+    )
 
 
 def _partly_numbers(name: str, counts: Counter[str], missing: int) -> Sketch:
@@ -306,3 +376,117 @@ def _order(text: str) -> tuple[bool, float, str]:
     """Numbers by size, before texts by the alphabet."""
     number = _is_number(text)
     return not number, float(text) if number else 0.0, text.casefold()
+
+
+# What a study is about.
+
+
+@dataclass(frozen=True)
+class LogColumns:
+    """The columns of a table that seem to hold logged decisions.
+
+    Attributes:
+        action, reward, propensity: the columns.
+        names: the labels of the actions.
+        binary: whether all rewards are 0 or 1.
+    """
+
+    action: Sketch
+    reward: Sketch
+    propensity: Sketch
+    names: tuple[str, ...]
+    binary: bool
+
+
+def log_columns(table: TableSketch) -> LogColumns | None:
+    """The action, reward and propensity of a table that has all three, by names and values."""
+    if table.written is None:
+        return None
+    propensity = _first(table, _PROPENSITY, lambda each: _all(each, lambda p: (p > 0) & (p <= 1)))
+    reward = _first(table, _REWARD, lambda each: _all(each, np.isfinite))
+    action = _first(table, _ACTION, _holds_actions)
+    if action is None or reward is None or propensity is None:
+        return None
+    labels = {label_text(value) for value in table.written[action.name]}
+    binary = set(_numbers_in(table.written[reward.name])) <= {0.0, 1.0}
+    return LogColumns(action, reward, propensity, tuple(_sorted(list(labels))), binary)
+
+
+def _first(
+    table: TableSketch, names: re.Pattern[str], fits: Callable[[pd.Series[Any]], bool]
+) -> Sketch | None:
+    """The first column with such a name and such values; None where there is none."""
+    assert table.written is not None
+    for sketch in table.named:
+        if names.fullmatch(sketch.name.casefold()) and fits(table.written[sketch.name]):
+            return sketch
+    return None
+
+
+def _numbers_in(series: pd.Series[Any]) -> FloatArray:
+    """(n,) numbers, NaN for everything else."""
+    numbers: FloatArray = pd.to_numeric(series, errors="coerce").to_numpy(
+        np.float64, na_value=np.nan
+    )
+    return numbers
+
+
+def _all(series: pd.Series[Any], holds: Callable[[FloatArray], BoolArray]) -> bool:
+    """Whether every field is a number of which this holds."""
+    return bool(holds(_numbers_in(series)).all())
+
+
+def _holds_actions(series: pd.Series[Any]) -> bool:
+    """Whether fields are labels that come again and again, and none is missing."""
+    distinct = series.nunique()
+    return not missing_rows(series).any() and distinct >= 2 and distinct * _TAKEN <= len(series)
+
+
+def follows_from(table: TableSketch, column: Sketch, outcome: Sketch) -> str:
+    """Why a column seems to follow from the outcome; "" where it does not.
+
+    By its name, which has all words of the outcome's; or by values: for labels that tell the
+    outcome's label of 99 in 100 rows and leave out a tenth of the errors of the commonest label,
+    also by as many cuts of a number; for two columns of numbers by a correlation of 0.999.
+    """
+    words = _words(outcome.name)
+    if words and words <= _words(column.name):
+        return f"its name has that of {outcome.name!r} in it"
+    if table.written is None:
+        return ""
+    both = table.written[[column.name, outcome.name]]
+    both = both[~(missing_rows(both.iloc[:, 0]) | missing_rows(both.iloc[:, 1]))]
+    if len(both) < _ENOUGH_TO_TELL:
+        return ""
+    x, y = _numbers_in(both.iloc[:, 0]), _numbers_in(both.iloc[:, 1])
+    if outcome.kind == "labels":
+        told = _told_share(column, both.iloc[:, 0], x, pd.factorize(both.iloc[:, 1])[0])
+        return f"it tells {outcome.name!r} in {100.0 * told:.1f}% of rows" if told else ""
+    if np.isnan(x).any() or np.isnan(y).any() or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
+        return ""
+    alike = abs(float(np.corrcoef(x, y)[0, 1])) >= _ALIKE
+    return f"it is {outcome.name!r} in other units, or nearly so" if alike else ""
+
+
+def _told_share(
+    column: Sketch, texts: pd.Series[Any], numbers: FloatArray, labels: IntArray
+) -> float:
+    """The share of rows whose label a column tells; 0 where that is too little."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    commonest = np.bincount(labels).max() / len(labels)
+    if column.kind == "labels" or texts.nunique() * _TAKEN <= len(texts):
+        told = pd.crosstab(texts, labels).max(axis=1).sum() / len(labels)
+    elif np.isnan(numbers).any():
+        return 0.0
+    else:
+        tree = DecisionTreeClassifier(max_leaf_nodes=int(labels.max()) + 1, random_state=0)
+        told = tree.fit(numbers[:, None], labels).score(numbers[:, None], labels)
+    enough = told >= _TELLING and 1.0 - told <= _ERRORS * (1.0 - commonest)
+    return float(told) if enough else 0.0
+
+
+def _words(name: str) -> set[str]:
+    """The words of a column's name, in small letters."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    return {word for word in re.split(r"[\W_]+", parted.casefold()) if word}

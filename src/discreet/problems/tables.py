@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.columns import Column, MissingRule, label_text, same_label
+from discreet.columns import UNKNOWN, Column, MissingRule, label_places, label_text, with_indicators
 from discreet.validation import (
     BoolArray,
     FloatArray,
@@ -33,17 +33,18 @@ MISSING_MARKS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "
 """Text that stands for a missing value, unless a column declares it as one of its `values`."""
 
 DATES, TEXT = "dates", "text"
+WITH_COMMAS = ("numbers with a separator of thousands", "numbers with a decimal comma")
 # Texts that are no numbers: what they look like, by which pattern, and what to do about it.
 _NOT_NUMBERS = tuple(
     (kind, re.compile(pattern), advice)
     for kind, pattern, advice in (
         (
-            "numbers with a separator of thousands",
+            WITH_COMMAS[0],
             r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?",
             "Write numbers without a separator of thousands: 1234, not 1,234.",
         ),
         (
-            "numbers with a decimal comma",
+            WITH_COMMAS[1],
             r"[+-]?\d*,\d+|[+-]?\d{1,3}(\.\d{3})+(,\d+)?",
             "Write numbers with a decimal point and no separator of thousands, or separate the "
             "columns by semicolons; then decimal commas are read.",
@@ -68,6 +69,8 @@ _NOT_NUMBERS = tuple(
 )
 # A larger share of values than this is hardly beyond bounds by nature.
 _MANY_CLIPPED = 0.2
+# A larger share of rows than this that are left out is worth a warning.
+_MANY_DROPPED = 0.1
 # More names than these are not listed one by one.
 _MANY = 30
 
@@ -97,13 +100,21 @@ class RowCounts:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Columns whose bounds may be in other units than their values, a sentence each."""
-        return tuple(
+        """Many rows that are left out, and columns whose bounds may be in other units than their
+        values; a sentence each."""
+        gone = self.read - self.used
+        dropped = (
+            f"{gone:,} of {self.read:,} rows ({100.0 * gone / max(self.read, 1):.0f}%) are left "
+            f"out: {', '.join(self._reasons)}. Who is left may differ from who is not; "
+            'missing = "unknown" keeps people who lack a context column.'
+        )
+        units = tuple(
             f"{count:,} of {self.read:,} values of column {name!r} lie beyond its declared bounds "
             "and count as the nearest: are both in the same units?"
             for name, count in self.clipped
             if count > _MANY_CLIPPED * self.read
         )
+        return (dropped, *units) if gone > _MANY_DROPPED * self.read else units
 
     def check_any(self) -> None:
         """`InvalidInput` where no row is left."""
@@ -122,12 +133,16 @@ class RowCounts:
     def _rows(self) -> str:
         if self.used == self.read:
             return f"All {self.read:,} rows"
-        reasons = [f"{n:,} lack{'s' if n == 1 else ''} {name}" for name, n in self.lacking]
-        reasons += [f"{n:,} outside the declared {name}" for name, n in self.outside]
-        text = f"{self.used:,} of {self.read:,} rows; {', '.join(reasons)}"
+        text = f"{self.used:,} of {self.read:,} rows; {', '.join(self._reasons)}"
         counted = sum(count for _, count in self.lacking + self.outside)
         several = " (some rows count for several columns)"
         return text + several if counted > self.read - self.used else text
+
+    @property
+    def _reasons(self) -> list[str]:
+        """Why rows are left out, a few words for each column."""
+        reasons = [f"{n:,} lack{'s' if n == 1 else ''} {name}" for name, n in self.lacking]
+        return reasons + [f"{n:,} outside the declared {name}" for name, n in self.outside]
 
 
 def encode_columns(
@@ -138,6 +153,8 @@ def encode_columns(
 ) -> tuple[FloatArray, RowCounts]:
     """Every row of the table as numbers (n, d), NaN where a rule leaves it out, and how many stay.
 
+    The columns of numbers are those of `with_indicators`.
+
     Args:
         frame: the table.
         columns: what is declared about it.
@@ -147,18 +164,26 @@ def encode_columns(
     Raises:
         InvalidInput: naming every column that is not there or whose values its rules refuse.
     """
-    values = np.empty((len(frame), len(columns)), dtype=np.float64)
+    values = np.empty((len(frame), len(with_indicators(columns))), dtype=np.float64)
+    place = 0
     lacking: dict[str, int] = {}
     outside: dict[str, int] = {}
     clipped: dict[str, int] = {}
     refusals = Refusals()
-    for position, column in enumerate(columns):
+    for column in columns:
         with refusals.collected((starts or {}).get(column.name, "")):
             series = column_of(frame, column.name)
             read = _labels if column.values and column.thresholds is None else _numbers
-            values[:, position], *gone = read(series, column, may_drop)
-            for counts, rows in zip((lacking, outside, clipped), gone, strict=True):
+            codes, absent, *gone = read(series, column, may_drop)
+            if column.missing == UNKNOWN:
+                codes[absent] = column.if_unknown
+                if not column.values:
+                    values[:, place + 1] = absent
+                absent = np.zeros_like(absent)
+            values[:, place] = codes
+            for counts, rows in zip((lacking, outside, clipped), (absent, *gone), strict=True):
                 counts |= {column.name: int(rows.sum())} if rows.any() else {}
+        place += len(with_indicators([column]))
     refusals.raise_if_any()
     counted = [tuple(counts.items()) for counts in (lacking, outside, clipped)]
     used = int(kept_rows(values).sum())
@@ -256,7 +281,8 @@ Read = tuple[FloatArray, BoolArray, BoolArray, BoolArray]
 
 def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
     """Numbers within bounds, or the brackets between thresholds."""
-    values = numbers_of(series, column.missing, may_drop)
+    rule: MissingRule = "drop" if column.missing == UNKNOWN else column.missing
+    values = numbers_of(series, rule, may_drop)
     absent = np.isnan(values)
     if column.thresholds is not None:
         codes = np.where(absent, math.nan, np.digitize(values, column.thresholds))
@@ -287,10 +313,8 @@ def _numbers(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
 
 
 def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
-    code = {same_label(label): float(i) for i, label in reversed(list(enumerate(column.values)))}
-    code |= {label: float(i) for i, label in enumerate(column.values)}
     texts = [label_text(value) for value in series.tolist()]
-    codes = np.array([code.get(text, code.get(same_label(text), math.nan)) for text in texts])
+    codes = np.array(list(map(label_places(column.values), texts)))
     # A declared label such as "None" is a label, even where it also marks a missing value.
     absent = missing_rows(series) & np.isnan(codes)
     unknown = np.isnan(codes) & ~absent
@@ -304,7 +328,8 @@ def _labels(series: pd.Series[Any], column: Column, may_drop: bool) -> Read:
             f"column {column.name!r} had a label that is not declared in "
             f"{_where(unknown, series)}; declared are: {declared}. Add the label{drop}.{garbled}"
         )
-    _refuse_missing(absent, column.missing, series, may_drop)
+    rule: MissingRule = "drop" if column.missing == UNKNOWN else column.missing
+    _refuse_missing(absent, rule, series, may_drop)
     return codes, absent, unknown, np.zeros_like(absent)
 
 
@@ -316,7 +341,7 @@ def _refuse_missing(
     if absent.all():
         raise InvalidInput(f"column {series.name!r} is empty in all rows; leave the column out.")
     advice = (
-        'set missing = "drop" to leave those people out'
+        'set missing = "drop" to leave those people out, or "unknown" to keep them (columns only)'
         if may_drop
         else "set missing to what an empty value counts as, chosen without looking at the data"
     )
