@@ -33,7 +33,8 @@ def worth(params: dict[str, Any]) -> float:
 
 
 def search(budget: Any = JOINT, **options: Any) -> Search:
-    return Search(COLUMNS, budget, **{"noise": SimulatedNoise(3), **options})
+    """With so many trials that joint noise is drawn on sums."""
+    return Search(COLUMNS, budget, **{"noise": SimulatedNoise(3), "trials": 2000, **options})
 
 
 def run(searched: Search, values: int, sign: float = 1.0) -> Search:
@@ -49,7 +50,7 @@ def run(searched: Search, values: int, sign: float = 1.0) -> Search:
 
 @pytest.mark.parametrize(
     ("budget", "values"),
-    [(NonPrivate(), 150), (JOINT, 600), pytest.param(Local(4.0), 1500, marks=pytest.mark.slow)],
+    [(NonPrivate(), 150), (JOINT, 1000), pytest.param(Local(4.0), 1500, marks=pytest.mark.slow)],
 )
 def test_the_best_setting_is_learnt(budget: Any, values: int) -> None:
     best = run(search(budget, trials=values), values).best()
@@ -162,7 +163,7 @@ class TestRefused:
 class TestFile:
     @pytest.mark.parametrize("budget", [JOINT, Local(4.0), NonPrivate()])
     def test_it_goes_on_where_it_stopped(self, budget: Any, tmp_path: Path) -> None:
-        searched = run(search(budget, trials=400), 100)
+        searched = run(search(budget, trials=1000), 100)
         waiting = [searched.ask() for _ in range(3)]
         searched.save(tmp_path / "search.json")
         again = Search.load(tmp_path / "search.json", SimulatedNoise(3))
@@ -200,7 +201,7 @@ class TestFile:
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_joint_one_is_not_copied(copied: Any) -> None:
     """Two copies that wait for a release would both make it, with noise of their own."""
-    waiting = search(trials=100)
+    waiting = search()
     waiting.tell(waiting.ask(), 1.0)
     with pytest.raises(InvalidInput, match="people would pay twice"):
         copied(waiting)
@@ -220,14 +221,34 @@ def test_visits_that_nobody_counts_are_refused_at_once() -> None:
 
 def test_nobody_tries_a_setting_whose_value_could_not_be_told() -> None:
     noise = SimulatedNoise(1)
-    search = Search({"x": [0, 1, 2]}, Joint(2.0, 1e-6), trials=2, noise=noise)
-    for _ in range(2):
+    search = Search({"x": [0, 1]}, Joint(8.0, 1e-6), trials=150, noise=noise)
+    for _ in range(150):
         search.tell(search.ask(), 1.0)
-    with pytest.raises(InvalidInput, match=r"2 values were told, .* declared for 2 trials"):
+    with pytest.raises(InvalidInput, match=r"150 values were told, .* declared for 150 trials"):
         search.ask()
-    assert search.told == 2
+    assert search.told == 150
     assert not search.open_trials
     free = Search({"x": [0, 1, 2]}, Local(2.0), trials=2, noise=noise)
     for _ in range(3):  # a horizon that is expected, not a limit
         free.tell(free.ask(), 1.0)
     assert free.told == 3
+
+
+class TestWhereNoiseIsDrawn:
+    """Noise on each value keeps a joint budget, and is less than noise on sums for few trials."""
+
+    @pytest.mark.parametrize(("trials", "kept"), [(None, "local"), (300, "local"), (2000, "joint")])
+    def test_few_trials_get_noise_on_each_value(self, trials: int | None, kept: str) -> None:
+        searched = search(trials=trials)
+        assert searched.learner.budget.trust_model == kept
+        guarantee = run(searched, 60).guarantee
+        assert guarantee.epsilon <= JOINT.epsilon
+        assert guarantee.delta <= JOINT.delta
+
+    def test_a_joint_search_of_few_trials_equals_the_local_one(self) -> None:
+        joint, local = (run(search(each, trials=300), 300) for each in (JOINT, Local(2.0)))
+        assert joint.best() == local.best()
+
+    def test_a_promise_to_a_visit_remains_one(self) -> None:
+        searched = search(Joint(2.0, 1e-6, protects="visit"), trials=300)
+        assert searched.learner.budget == Local(2.0, protects="visit")

@@ -11,8 +11,17 @@ under the setting of the trial. A budget covers one value of each person. A valu
 from many people's data, such as the score of a model on all of them, is as much everybody's as the
 data is, and no epsilon here speaks of it.
 
-Under joint privacy values are kept until an epoch is complete, and are released together with
-noise; under local privacy `tell` draws the noise on each value, and keeps nothing else of it.
+Under local privacy `tell` draws the noise on each value, and keeps nothing else of it. Under joint
+privacy there is a choice, made once from the budget, the columns and the number of trials:
+
+* noise on each value as it is told, as under `Local(epsilon)`, whose promise implies the joint one;
+* values kept until an epoch is complete, and noise on their sums.
+
+*Notes.* With noise of variance v on each value, n values at P distinct points know each mean to
+about (s^2 + v) P / n. With sums of epochs whose noise has variance w on each of P coordinates it is
+(s^2 + c w P / n) P / n, where c is 3.6 to 5 for what epochs lose to one sum (docs/design/0013). So
+noise on each value is less for n v <= c w P, with few trials. `benchmarks/searches.py` measures
+both on either side of that number.
 """
 
 from __future__ import annotations
@@ -31,7 +40,7 @@ from discreet.domain import RewardBounds
 from discreet.durable import write_bytes
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.policy import GPPolicy
-from discreet.learners.gp_ucb.public_points import PublicPolicy
+from discreet.learners.gp_ucb.public_points import PublicPoints, PublicPolicy
 from discreet.learners.messages import TICKETS, Actions
 from discreet.learners.saving import learner_content, learner_of, read_sealed, sealed
 from discreet.learners.schema import decode, encode
@@ -47,6 +56,7 @@ from discreet.privacy import (
     Unprotected,
 )
 from discreet.privacy.noise import refuse_copy
+from discreet.privacy.rewards import reward_noise
 from discreet.search.space import Params, SearchSpace
 from discreet.validation import (
     FloatArray,
@@ -59,6 +69,8 @@ from discreet.validation import (
 )
 
 DIRECTIONS = ("maximize", "minimize")
+# c, by which sums of epochs are noisier than one sum (see the module).
+_EPOCHS = 5.0
 
 
 @dataclass(frozen=True)
@@ -102,8 +114,9 @@ class Search:
             nobody's.
         bounds: the least and the largest value; public.
         direction: "maximize" or "minimize".
-        trials: how many values are expected; it decides how long it pays to look around. Under
-            joint privacy no more than these are taken.
+        trials: how many values are expected; it decides how long it pays to look around, and under
+            joint privacy where noise is drawn (see the module; few where it is left out). Searches
+            with noise on sums take no more than these.
         kernel: a scikit-learn kernel, or its text, in shares of each column's width (of its
             logarithm where `log=True`).
         noise: `SecureNoise()` by default, or `SimulatedNoise(seed)` in simulations. Not saved.
@@ -149,16 +162,22 @@ class Search:
                 "count visits under joint privacy. Leave visits out, and take one value of each "
                 "person."
             )
-        self.learner = GPUCB(
-            self.space.domain,
-            self.space.offered,
-            budget,
-            kernel=kernel,
-            horizon=trials,
-            reward_bounds=turned,
-            public_seed=seed,
-            noise=self._noise if budget.protects_releases else None,
-        )
+
+        def learner(kept: Joint | Local | NonPrivate) -> GPUCB:
+            return GPUCB(
+                self.space.domain,
+                self.space.offered,
+                kept,
+                kernel=kernel,
+                horizon=trials,
+                reward_bounds=turned,
+                public_seed=seed,
+                noise=self._noise if kept.protects_releases else None,
+            )
+
+        self.learner = learner(budget)
+        if _few(self.learner, trials):
+            self.learner = learner(Local(budget.epsilon, protects=budget.protects))
         self._asked = 0
         self._open: dict[int, Actions] = {}
 
@@ -187,8 +206,8 @@ class Search:
         """The next setting to try; any number of them may wait for their values.
 
         Raises:
-            InvalidInput: under joint privacy once `trials` values were told, because nobody should
-                try a setting whose value could not be told.
+            InvalidInput: with noise on sums once `trials` values were told, because a further
+                value could not be told.
         """
         with self.learner.lock:
             number = self._asked
@@ -405,6 +424,16 @@ class Search:
             f"Search({names}; {self.direction}; {self.learner.budget!r}; {self.told} told, "
             f"{len(self._open)} open)"
         )
+
+
+def _few(learner: GPUCB, trials: int | None) -> bool:
+    """Whether a joint search knows more with noise on each value (see the module)."""
+    if not learner.budget.protects_releases:
+        return False
+    assert isinstance(learner.mode, PublicPoints)
+    each = reward_noise(Local(learner.budget.epsilon), 1.0).variance
+    sums = learner.budget.noise_multiplier**2
+    return trials is None or trials * each <= _EPOCHS * sums * learner.mode.distinct_points
 
 
 def _value_bounds(bounds: Any) -> RewardBounds:

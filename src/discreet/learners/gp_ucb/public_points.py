@@ -313,10 +313,15 @@ class PublicPoints(Mode):
     def places(self) -> float | None:  # type: ignore[override]
         """How many points differ from each other under the second shortest length scale; None for
         several groups, which ask of each other's people what they ask, again and again."""
-        if len(self.grid.groups) > 1:
-            return None
-        group = self.grid.groups[0]
-        return len(group.grid) / float(group.alike[min(1, len(group.alike) - 1)].max())
+        return self.distinct_points if len(self.grid.groups) == 1 else None
+
+    @property
+    def distinct_points(self) -> float:
+        """How many points differ from each other, over all groups."""
+        return sum(
+            len(group.grid) / float(group.alike[min(1, len(group.alike) - 1)].max())
+            for group in self.grid.groups
+        )
 
     def sums(self, policy: GPPolicy, reports: Reports) -> tuple[NDArray[Any], FloatArray]:
         assert isinstance(policy, PublicPolicy)
