@@ -2,6 +2,7 @@
 
     python benchmarks/service.py [--seconds 10] [--database sqlite|postgresql|both]
                                  [--reports] [--decide] [--turns 3] [--connections 4]
+    python benchmarks/service.py --old 5000000 [--seconds 60] [--database sqlite|postgresql|both]
 
 The server has the first core and the load the second; PostgreSQL has both. Requests hold 100
 reports each, made before the clock starts: as 100 messages of one person (what a relay gathers from
@@ -21,6 +22,9 @@ own. Turns of the two alternate, and the medians are shown.
 
 Decisions are asked for at a steady rate, whatever became of those before: how long one took counts
 from the moment at which it was due.
+
+`--old` asks for decisions at `--rate` (100 a second) of a server that releases and forgets: with an
+empty database, with so many old decisions whose rows are kept, and while these are being deleted.
 
 On a machine that does other work too, trust CPU and ratios rather than rates.
 """
@@ -51,9 +55,12 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
+    func,
     insert,
     make_url,
+    select,
     text,
+    update,
 )
 from starlette.concurrency import run_in_threadpool
 
@@ -66,10 +73,11 @@ from discreet.service.deployment import Deployment
 from discreet.service.keys import Keys
 from discreet.service.limits import Limits, Rate
 from discreet.service.listening import listen
+from discreet.service.schema import decisions
 from discreet.service.seal import KEY_VARIABLE, Seal
 from discreet.service.server import run
 from discreet.service.service import Service
-from discreet.service.store import Store
+from discreet.service.store import RECORD_DAYS, Store
 from discreet.service.upgrade import upgrade
 
 BATCH = 100
@@ -87,11 +95,12 @@ bare_reports = Table(
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
-def serve(url: str, port: int) -> None:
+def serve(url: str, port: int, releases: bool = False) -> None:
     _pin(0)
     service = Service.open(url, {KEY_VARIABLE: KEY})
-    # What is measured is taking reports in; releases are measured with their learners.
-    service.aggregator.step = lambda: 0  # type: ignore[method-assign]
+    if not releases:
+        # What is measured is taking reports in; releases are measured with their learners.
+        service.aggregator.step = lambda: 0  # type: ignore[method-assign]
     many = Rate(1e6, 1e6)
     run(create_app(service, limits=Limits(requests=many)), listen("127.0.0.1", port))
 
@@ -260,8 +269,74 @@ def flush(size: int = 2**16, turns: int = 50) -> float:
     return float(np.median(took))
 
 
-def decide(url: str, seconds: float, connections: int, rate: float = 200.0) -> None:
-    """Decisions at a steady rate; how long each took."""
+def serve_all(url: str, port: int) -> None:
+    serve(url, port, releases=True)
+
+
+def old(url: str, seconds: float, connections: int, rows: int, rate: float) -> None:
+    """How long decisions take beside old rows, whose deletion is due or not."""
+    empty = decide(url, seconds, connections, rate, serve_all, "empty")
+    database = Database(url, Seal(b"k" * 32))
+    began, month = time.monotonic(), 86_400.0 * RECORD_DAYS
+    make_old(database, rows, time.time() + month)
+    print(f"  {rows:,} old decisions made in {time.monotonic() - began:.0f} s", flush=True)
+    kept = decide(url, seconds, connections, rate, serve_all, "kept")
+    with database.writing() as connection:
+        empty_rows = decisions.c.payload.is_(None)
+        due = update(decisions).where(empty_rows).values(expires=decisions.c.expires - 2.0 * month)
+        connection.execute(due)
+    settle(database)
+    deleted = decide(url, seconds, connections, rate, serve_all, "deleted")
+    with database.reading() as connection:
+        left = connection.scalar(select(func.count()).select_from(decisions).where(empty_rows))
+    database.close()
+    print(
+        f"  p99 beside that of the empty database: {kept / empty:.2f} times with old rows, "
+        f"{deleted / empty:.2f} times while they were deleted, of which {left:,} were left",
+        flush=True,
+    )
+
+
+def make_old(database: Database, rows: int, expires: float) -> None:
+    """Decisions that were released, whose empty rows stay until then."""
+    columns = "id, study, version, state, decided, expires, released"
+    values = "'joint', 0, 'rewarded', :decided, :expires, 1"
+    sqlite = (
+        f"INSERT INTO decisions ({columns}) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT "
+        f"i + 1 FROM n WHERE i < :rows) SELECT lower(hex(randomblob(16))), {values} FROM n"
+    )
+    postgresql = (
+        f"INSERT INTO decisions ({columns}) SELECT md5(random()::text || i), {values} "
+        "FROM generate_series(1, :rows) AS n(i)"
+    )
+    with database.writing() as connection:
+        connection.execute(
+            text(sqlite if database.sqlite else postgresql),
+            {"rows": rows, "decided": expires - 86_400.0 * RECORD_DAYS, "expires": expires},
+        )
+    settle(database)
+
+
+def settle(database: Database) -> None:
+    """What databases do by and by after many writes."""
+    raw = database.engine.execution_options(
+        **({"discreet_single": True} if database.sqlite else {"isolation_level": "AUTOCOMMIT"})
+    )
+    with raw.connect() as connection:
+        connection.exec_driver_sql(
+            "PRAGMA wal_checkpoint(TRUNCATE)" if database.sqlite else "VACUUM ANALYZE decisions"
+        )
+
+
+def decide(
+    url: str,
+    seconds: float,
+    connections: int,
+    rate: float = 200.0,
+    target: Any = serve,
+    what: str = "decide",
+) -> float:
+    """Decisions at a steady rate; how long each took, of which the 99% quantile is returned."""
     database = Database(url, Seal(b"k" * 32))
     upgrade(database)
     database.begin()
@@ -276,7 +351,7 @@ def decide(url: str, seconds: float, connections: int, rate: float = 200.0) -> N
     )
     store.register(Deployment("joint", "", None, 30.0, 0.0, (), ""), learner)
     token = Keys(database).make("client")
-    server = Server(serve, url)
+    server = Server(target, url)
     headers = {"Authorization": f"Bearer {token}"}
     count = int(seconds * rate)
     sets = np.random.default_rng(0).random((count, 3, 1)).tolist()
@@ -307,11 +382,12 @@ def decide(url: str, seconds: float, connections: int, rate: float = 200.0) -> N
     database.close()
     middle, late = 1e3 * np.quantile(took, [0.5, 0.99])
     print(
-        f"  decide: {count / whole:.0f} a second, p50 {middle:.1f} ms, p99 {late:.1f} ms, CPU "
+        f"  {what}: {count / whole:.0f} a second, p50 {middle:.1f} ms, p99 {late:.1f} ms, CPU "
         f"{1e3 * cpu / count:.2f} ms a decision; load average {os.getloadavg()[0]:.1f}, flush "
         f"{1e3 * flush():.1f} ms",
         flush=True,
     )
+    return float(late)
 
 
 _SERVERS = {"bare": serve_bare, "service": serve}
@@ -323,6 +399,8 @@ def main() -> None:
     parser.add_argument("--database", choices=["sqlite", "postgresql", "both"], default="both")
     parser.add_argument("--reports", action="store_true", help="reports alone")
     parser.add_argument("--decide", action="store_true", help="decisions alone")
+    parser.add_argument("--old", type=int, default=0, help="decisions beside so many old ones")
+    parser.add_argument("--rate", type=float, default=100.0, help="of decisions with --old")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--connections", type=int, default=4)
     given = parser.parse_args()
@@ -344,9 +422,11 @@ def main() -> None:
                 bare = make_url(first).set(database="bare")
                 urls = {"service": first, "bare": bare.render_as_string(hide_password=False)}
             _pin(1)
-            if given.reports or not given.decide:
+            if given.old:
+                old(urls["service"], given.seconds, given.connections, given.old, given.rate)
+            elif given.reports or not given.decide:
                 reports(urls, given.seconds, given.turns, given.connections)
-            if given.decide or not given.reports:
+            if given.decide or not (given.reports or given.old):
                 decide(urls["service"], given.seconds, given.connections)
             if server is not None:
                 server.cleanup()
