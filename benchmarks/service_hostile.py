@@ -1,13 +1,15 @@
 """Malformed and hostile requests against a server: each is refused with a reason.
 
-    python benchmarks/service_hostile.py [malformed] [hostile]
+    python benchmarks/service_hostile.py [malformed] [hostile] [costly]
 
 10,000 malformed requests (JSON that is none, values of other types, paths, headers and bytes that
 are no HTTP) and 1,000 hostile ones (reports of forged policies, other studies' keys, replays, giant
 and slow bodies, guessed keys, other pages' browsers) go to a real server over sockets, each on a
-connection of its own, from `ATTACKERS` threads. Meanwhile an honest client asks for a policy 50
-times a second. Printed are the codes of the answers, what was not refused or not in words (which
-must be nothing), and how long the honest client waited, before and during the attack.
+connection of its own, from `ATTACKERS` threads. Then come 1,000 with a device's key that hold what
+is costly to read and is refused: as many ids, empty reports or objects as a body has room for, and
+more. Meanwhile an honest client asks for a policy 50 times a second. Printed are the codes of the
+answers, what was not refused or not in words (which must be nothing), and how long the honest
+client waited, before and during the attack.
 """
 
 from __future__ import annotations
@@ -478,6 +480,23 @@ def hostile(target: Target, rng: random.Random) -> Attack:
     return Attack("other roles", (sent,), lambda code, text: code == 403)
 
 
+def costly(target: Target, rng: random.Random) -> Attack:
+    """One request that takes long to refuse."""
+    room = LIMITS.device - 100
+    body = rng.choice(
+        [
+            b'{"ids":[' + b"1," * (room // 2) + b"1]}",
+            b'{"ids":[' + b"1," * 500_000 + b"1]}",
+            b'{"reports":[' + b"1," * (room // 2) + b"1]}",
+            b'{"reports":[' + b"{}," * 9_999 + b"{}]}",
+            b'{"reports":[{"a":[' + b"[]," * (room // 3) + b"[]]}]}",
+            b'{"reports":[{' + b",".join(b'"%d":1' % at for at in range(room // 9)) + b"}]}",
+        ]
+    )
+    sent = http("POST", "/v1/studies/local/reports", target.tokens["device"], body)
+    return Attack("costly", (sent,), refused)
+
+
 def send(port: int, attack: Attack) -> tuple[int, str]:
     """The code and the text of the answer; 0 where there was none."""
     answer = b""
@@ -568,11 +587,13 @@ def waited(target: Target, work: Callable[[], Any]) -> tuple[Any, str]:
 def main() -> None:
     """Print what became of them."""
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-    numbers = [int(each) for each in sys.argv[1:]] or [10_000, 1_000]
+    numbers = [int(each) for each in sys.argv[1:]] or [10_000, 1_000, 1_000]
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as target:
         _, alone = waited(target, lambda: time.sleep(5.0))
         print(f"honest client alone: {alone}")
-        for make, count in zip((malformed, hostile), numbers, strict=False):
+        for make, count in zip((malformed, hostile, costly), numbers, strict=False):
+            if not count:
+                continue
             started = time.perf_counter()
             outcome, during = waited(target, lambda m=make, c=count: attack_all(target, m, c))
             took = time.perf_counter() - started

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fastapi.exceptions import RequestValidationError
+from pydantic import TypeAdapter
 
+from discreet.service import access
 from discreet.service.app import create_app
+from discreet.service.bodies import ReportsBody
 from discreet.service.limits import Limits, Rate
 from discreet.service.server import Impatient
 from discreet.validation import InvalidInput
@@ -228,6 +235,97 @@ class TestBodies:
                     )
                     assert answer.status_code == code
             assert answer.headers["connection"] == "close"
+
+    def test_a_device_sends_less_than_others(self, web: Web) -> None:
+        most = Limits().device
+        for length, code in ((most, 400), (most + 1, 413)):
+            answer = web.ask(
+                "POST",
+                "/v1/studies/local/reports",
+                "device",
+                content=b'{"ids": []}'.ljust(length),
+                headers={"content-type": "application/json"},
+            )
+            assert answer.status_code == code
+        assert Limits().body > most
+
+    def test_large_bodies_are_read_beside_the_event_loop(
+        self, web: Web, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        threads: dict[str, int] = {}
+
+        def noting(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+            def noted(*given: Any) -> Any:
+                threads[name] = threading.get_ident()
+                return work(*given)
+
+            return noted
+
+        for name in ("check_json", "read_body"):
+            monkeypatch.setattr(access, name, noting(name, getattr(access, name)))
+        for spaces, beside in ((0, False), (50_000, True)):
+            body = b'{"reports": ["x"]}'.ljust(18 + spaces)
+            sent = {"content": body, "headers": {"content-type": "application/json"}}
+            assert web.ask("POST", "/v1/studies/local/reports", "device", **sent).status_code == 400
+            assert (threads["read_body"] != threads["check_json"]) == beside
+
+    @pytest.mark.parametrize("name", ["ids", "reports"])
+    def test_counts_are_looked_at_before_contents(self, name: str) -> None:
+        body = json.dumps({name: ["x"] * 50_000}).encode()
+        with pytest.raises(RequestValidationError) as refused:
+            access.read_body(TypeAdapter(ReportsBody), body)
+        assert len(refused.value.errors()) <= 2
+        started = time.process_time()
+        for _ in range(10):
+            json.loads(body)
+        usual = time.process_time() - started
+        for _ in range(10):
+            with pytest.raises(RequestValidationError):
+                access.read_body(TypeAdapter(ReportsBody), body)
+        assert time.process_time() - started < 10.0 * usual + 0.2
+
+    @pytest.mark.parametrize(
+        ("body", "reason"),
+        [
+            (b"{", "Invalid JSON"),
+            (b"\xff", "Invalid JSON"),
+            (b'{"reward": 0.5} x', "Invalid JSON"),
+            (b"[" * 100_000, "recursion limit"),
+            (b'{"reward": NaN}', "finite"),
+            (b'{"reward": 1e999}', "finite"),
+            (b'{"reward": "\\ud800"}', "Invalid JSON"),
+            (b'{"reward": 0.5, "Smith": 1}', "Extra inputs"),
+            (b'{"reward": "0.5"}', "valid number"),
+        ],
+    )
+    def test_what_no_body_holds(self, web: Web, body: bytes, reason: str) -> None:
+        answer = web.ask(
+            "POST",
+            f"/v1/studies/joint/decisions/{'0' * 32}/reward",
+            "client",
+            content=body,
+            headers={"content-type": "application/json"},
+        )
+        assert answer.status_code == 400
+        assert reason in answer.json()["error"]
+
+    @pytest.mark.parametrize(
+        "context",
+        ["[" * 150 + "]" * 150, "[[1e999]]", "[[NaN]]", f"[[{'9' * 400}]]", '[["\\u0000"]]'],
+    )
+    def test_what_no_context_holds(self, web: Web, context: str) -> None:
+        answer = web.ask(
+            "POST",
+            "/v1/studies/joint/decisions",
+            "client",
+            content=f'{{"context": {context}}}'.encode(),
+            headers={"content-type": "application/json"},
+        )
+        assert answer.status_code == 400
+
+    def test_a_label_has_no_nul(self, web: Web) -> None:
+        wanted = {"role": "device", "label": "a\0b"}
+        assert web.ask("POST", "/v1/keys", "operator", json=wanted).status_code == 400
 
     def test_only_json(self, web: Web) -> None:
         for kind in ("text/plain", "application/x-www-form-urlencoded", ""):

@@ -40,6 +40,13 @@ def test_refused(bench: Any, target: Any, kind: str, count: int) -> None:
     assert len({name for name, _ in outcome.codes}) >= 5
 
 
+def test_what_is_costly_to_read_is_refused(bench: Any, target: Any) -> None:
+    outcome = bench.attack_all(target, bench.costly, 30, seed=7)
+    assert outcome.wrong == []
+    # On a busy machine some come too late.
+    assert {code for _, code in outcome.codes} - {408} == {400, 413}
+
+
 def test_a_request_that_is_taken_is_not_called_refused(bench: Any, target: Any) -> None:
     sent = bench.http("GET", "/v1/studies/local", target.tokens["device"])
     code, text = bench.send(target.port, bench.Attack("good", (sent,), bench.refused))

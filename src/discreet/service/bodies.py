@@ -50,7 +50,9 @@ RepeatedMechanism = Annotated[list[Any], _message("RepeatedMechanism")]
 class Body(BaseModel):
     """An object with just these fields, of just these types."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
 
 
 # Requests.
@@ -59,8 +61,10 @@ class Body(BaseModel):
 class ReportsBody(Body):
     """Reports as `encode` made them, as texts or objects."""
 
-    reports: Annotated[list[str | ReportMessage], Field(min_length=1, max_length=MOST_REPORTS)]
-    ids: Annotated[list[int], Field(max_length=MOST_REPORTS)] | None = None
+    reports: Annotated[
+        list[str | ReportMessage], Field(min_length=1, max_length=MOST_REPORTS, fail_fast=True)
+    ]
+    ids: Annotated[list[int], Field(max_length=MOST_REPORTS, fail_fast=True)] | None = None
 
 
 class DecisionBody(Body):
@@ -87,7 +91,8 @@ class KeyBody(Body):
 
     role: Role
     study: Name | None = None
-    label: Label = ""
+    # A database may refuse NUL.
+    label: Annotated[Label, Field(pattern="^[^\\x00]*$")] = ""
     days: Annotated[float, Field(gt=0, le=36_500, description="Until it expires.")] | None = None
     rate: Rate | None = None
 
@@ -110,7 +115,9 @@ class QuestionBody(Body):
 class QuestionsBody(Body):
     """Rows that are asked for."""
 
-    questions: Annotated[list[QuestionBody], Field(min_length=1, max_length=_MOST_QUESTIONS)]
+    questions: Annotated[
+        list[QuestionBody], Field(min_length=1, max_length=_MOST_QUESTIONS, fail_fast=True)
+    ]
 
 
 class AnswerBody(QuestionBody):
@@ -122,7 +129,9 @@ class AnswerBody(QuestionBody):
 class AnswersBody(Body):
     """What was measured."""
 
-    answers: Annotated[list[AnswerBody], Field(min_length=1, max_length=_MOST_QUESTIONS)]
+    answers: Annotated[
+        list[AnswerBody], Field(min_length=1, max_length=_MOST_QUESTIONS, fail_fast=True)
+    ]
 
 
 # Answers.

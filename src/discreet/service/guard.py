@@ -130,8 +130,12 @@ class Guard:
         return key
 
     def _most(self, scope: Scope) -> int:
-        table = scope["method"] == "PUT" and scope["path"].startswith(_TABLES)
-        return self._limits.table if table else self._limits.body
+        if scope["method"] == "PUT" and scope["path"].startswith(_TABLES):
+            return self._limits.table
+        key: Key | None = scope.get(KEY)
+        if key is not None and key.role == "device":
+            return min(self._limits.device, self._limits.body)
+        return self._limits.body
 
     async def _refuse(self, error: Exception, scope: Scope, body: _Body, answer: _Answer) -> None:
         response = answer_to(error)

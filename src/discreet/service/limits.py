@@ -23,7 +23,8 @@ class Limits:
     """What one server takes.
 
     Attributes:
-        body, table: bytes of a request's body; of a released table.
+        body, device, table: bytes of a request's body; of one with a device's key; of a released
+            table.
         body_seconds: in which a body arrives as a whole.
         send_seconds: in which the other side takes each part of an answer.
         requests: of one key.
@@ -31,6 +32,7 @@ class Limits:
     """
 
     body: int = 2**20
+    device: int = 2**18
     table: int = 2**26
     body_seconds: float = 10.0
     send_seconds: float = 30.0

@@ -85,18 +85,18 @@ class Watch:
             self._wake.set()
         return known
 
-    def step(self) -> None:
-        """Look once at every study."""
+    def step(self, counting: bool = True) -> None:
+        """Look once at every study, and count its people, which reads a row of each."""
         for name in self.store.names():
             if self._stop.is_set():
                 return
-            self._look(name)
+            self._look(name, counting)
 
     def _run(self) -> None:
         while not self._stop.is_set():
             began = time.monotonic()
             try:
-                self.step()
+                self.step(began - self._looked < _LOOKED_SECONDS)
             except Exception as error:
                 # Pages show less then; what was wrong may quote people.
                 _LOG.warning("the dashboard could not look: %s", type(error).__name__)
@@ -105,10 +105,10 @@ class Watch:
             self._wake.wait(max(_SECONDS, worked * (1.0 if looked else _REST)))
             self._wake.clear()
 
-    def _look(self, name: str) -> None:
+    def _look(self, name: str, counting: bool) -> None:
         known = self._learnt(name, self._seen.get(name))
         at, took = known.counted
-        if time.monotonic() - at > max(_SECONDS, _COUNTING * took):
+        if counting and time.monotonic() - at > max(_SECONDS, _COUNTING * took):
             known = self._counted(name, known)
         self._seen[name] = known
 
