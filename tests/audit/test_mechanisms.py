@@ -16,7 +16,7 @@ from discreet.audit.mechanisms import drawn_as_said, mechanism_checks
 from discreet.audit.outsourced import outsourced_checks
 from discreet.audit.runner import all_checks, checks_named
 from discreet.outsourcing.answers import AnswerNoise
-from discreet.privacy import guarantee
+from discreet.privacy import SimulatedNoise, guarantee
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.privacy.prefix_sums import MECHANISMS, BinaryTree, Honaker, SeparateEpochs
 from discreet.privacy.selection import ExponentialMechanism
@@ -170,6 +170,31 @@ def test_answers_that_leave_as_they_are_are_noticed(
 
     monkeypatch.setattr(AnswerNoise, "draw", tampered)
     assert finding(named("outsourced, answers")).verdict == "BROKEN"
+
+
+def test_outcomes_below_their_bounds_that_are_not_cut_are_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def cut_above(answer: AnswerNoise, outcome: float, words: str) -> float:
+        wide = replace(answer, lower=-1e3)
+        return draw(wide if outcome < answer.lower else answer, outcome, words)
+
+    draw = AnswerNoise.draw
+    monkeypatch.setattr(AnswerNoise, "draw", cut_above)
+    assert finding(named("outsourced, one row")).verdict == "BROKEN"
+
+
+def test_a_row_that_is_released_alone_without_noise_is_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add = SimulatedNoise.add_gaussian
+
+    def plain_alone(noise: SimulatedNoise, values: Any, scale: float) -> Any:
+        return values if values.shape[0] == 1 and values.ndim == 2 else add(noise, values, scale)
+
+    monkeypatch.setattr(SimulatedNoise, "add_gaussian", plain_alone)
+    assert finding(named("outsourced, one row")).verdict == "BROKEN"
+    assert finding(named("outsourced, rows")).verdict == "holds"
 
 
 def test_neighbouring_rows_lie_in_the_box_and_as_far_apart_as_they_may() -> None:

@@ -50,6 +50,7 @@ class Wish:
         releases: how often the table is released.
         answers: whether questions are answered.
         secure: whether noise comes from SecureNoise.
+        rows: of the table.
     """
 
     radius: float | None = None
@@ -57,6 +58,7 @@ class Wish:
     releases: int = 1
     answers: bool = False
     secure: bool = False
+    rows: int = _ROWS
 
     @property
     def state(self) -> str:
@@ -79,6 +81,7 @@ def outsourced_checks() -> list[Check]:
     wishes = (
         ("rows", Wish(RADIUS), f"a row moves by {RADIUS:g}"),
         ("any row", Wish(), "any row for any other"),
+        ("one row", Wish(RADIUS, answers=True, rows=1), "a table of one person, and answers"),
         ("projected", Wish(projected=_PROJECTED), "any other, projected columns"),
         ("two releases", Wish(RADIUS, releases=2), "a row of a table that is released twice"),
         ("answers", Wish(RADIUS, answers=True), f"row and outcome, {_REPEATS} answers"),
@@ -110,16 +113,17 @@ def _bounds() -> PublicBounds:
     return PublicBounds(columns, "id", "outcome")
 
 
-def _table(person: Person) -> pd.DataFrame:
+def _table(person: Person, size: int) -> pd.DataFrame:
     rng = np.random.default_rng(_SEED)
-    rows, outcomes = rng.random((_ROWS, len(_EXTENT))) * _EXTENT, rng.random(_ROWS)
+    rows, outcomes = rng.random((size, len(_EXTENT))) * _EXTENT, rng.random(size)
     rows[0], outcomes[0] = person
-    columns = {"id": [f"p{row:02d}" for row in range(_ROWS)], "outcome": outcomes}
+    columns = {"id": [f"p{row:02d}" for row in range(size)], "outcome": outcomes}
     return pd.DataFrame({**columns, **dict(zip("abc", rows.T, strict=True))})
 
 
 def _exact(wish: Wish) -> Exact:
-    outcomes = (_LOW, _HIGH, 1.0, float("nan"), 50.0) if wish.answers else (1.0,)
+    beyond = (-50.0, 50.0)
+    outcomes = (_LOW, _HIGH, 1.0, float("nan"), *beyond) if wish.answers else (1.0,)
     pairs = neighbours(wish)[: 1 if wish.answers else None]
     groups = [
         [(f"row at {_words(row)}, outcome {y:g}", (row, y)) for y in outcomes for row in pair]
@@ -163,7 +167,7 @@ def _released(
     seed = None if wish.secure else _SEED + number
     return curator.draw(
         curator.propose(
-            _table(person),
+            _table(person, wish.rows),
             _bounds(),
             Outsourced(epsilon, DELTA, wish.radius),
             secure() if seed is None else SimulatedNoise(seed),
@@ -199,7 +203,8 @@ def _plain_order(curator: Curator, certificate: Certificate) -> str:
     key = read_key(curator.folder)
     assert key is not None
     order = key.find(certificate.release).order
-    return "rows are released in the order of the table" if (np.diff(order) > 0).all() else ""
+    plain = len(order) > 1 and (np.diff(order) > 0).all()
+    return "rows are released in the order of the table" if plain else ""
 
 
 def _released_unasked(wish: Wish, curator: Curator, person: Person) -> str:
@@ -212,7 +217,7 @@ def _released_unasked(wish: Wish, curator: Curator, person: Person) -> str:
 
 
 def _answered(curator: Curator, certificate: Certificate, facts: Facts) -> None:
-    rows = np.repeat(np.arange(_ROWS), _REPEATS).tolist()
+    rows = np.repeat(np.arange(certificate.rows), _REPEATS).tolist()
     asked = [Question(1 + number, row) for number, row in enumerate(rows)]
     key = read_key(curator.folder)
     assert key is not None
