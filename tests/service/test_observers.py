@@ -57,6 +57,14 @@ def test_the_game_sees_a_service_that_tells(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
+def test_the_game_sees_a_client_that_does_not_pad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network would tell contexts and rewards apart, TLS or not."""
+    monkeypatch.setattr("discreet.client.decisions.padded", lambda body, size: body)
+    assert CHECKS[0].exact is not None
+    assert "the length of the person's request depends on the data" in CHECKS[0].exact().fault
+
+
+@pytest.mark.slow
 def test_the_game_sees_a_service_that_answers_others_by_one_person(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -68,7 +76,7 @@ def test_the_game_sees_a_service_that_answers_others_by_one_person(
         return reward(self, name, identity, value)
 
     def telling(service: Any, study: str) -> dict[str, Any]:
-        return {**counts(service, study), "rewards": service.store.told}
+        return {**counts(service, study), "set_aside": round(1e6 * service.store.told)}
 
     monkeypatch.setattr(Decisions, "reward", heard)
     monkeypatch.setattr(control, "counts", telling)
