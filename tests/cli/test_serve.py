@@ -229,6 +229,12 @@ def test_options_that_do_not_go_together(
     assert message in " ".join(said.split())
 
 
+def test_the_demo_speaks_before_it_imports_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "discreet.service.demo", None)
+    _, shown, _ = invoke("serve", "--demo")
+    assert shown.startswith("Starting a server on this machine")
+
+
 def test_where_others_can_reach_it_there_is_a_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

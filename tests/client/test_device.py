@@ -140,7 +140,7 @@ class TestAgainstTheRealService:
             assert running.service.aggregator.waiting("study") == 1
             # The same again is the same report, and the service has it once.
             assert device.report(choice.id, 0.0)
-            assert device.send() == 0
+            assert device.send() == []
             assert len(device.ledger()) == 1
         assert running.service.aggregator.waiting("study") == 1
 
@@ -198,13 +198,13 @@ class TestAgainstTheRealService:
                 device.send()
             assert device.ledger()[0].state == "waiting"
             running.service.store.set_state("study", "running")
-            assert device.send() == 1
+            assert len(device.send()) == 1
             running.service.store.set_state("other", "finished")
             assert other.report(other.act(PERSON).id, 1.0)
             refused = other.ledger()[1]
             assert (refused.state, refused.study) == ("refused", "other")
             assert "finished" in (refused.reason or "")
-            assert other.send() == 0
+            assert other.send() == []
 
     def test_a_key_of_another_study_opens_nothing(self, running: Running, tmp_path: Path) -> None:
         running.open_local()
@@ -424,7 +424,7 @@ class TestOffline:
         with pytest.raises(Unreachable):
             device.send()
         server.fails = []
-        assert device_of(server, tmp_path).send() == 1
+        assert len(device_of(server, tmp_path).send()) == 1
         assert len(set(server.posts())) == 1
 
 
@@ -437,7 +437,7 @@ class TestSending:
         server.fails = [None]
         device.report(choice.id, 1.0)
         server.fails = list(fails)
-        assert device.send() == 1
+        assert len(device.send()) == 1
         assert len(set(server.posts())) == 1
         assert len(server.posts()) == len(fails) + 2
 
@@ -448,14 +448,14 @@ class TestSending:
         choice = device.act(PERSON)
         server.fails = [status]
         assert device.report(choice.id, 1.0)
-        assert device.send() == 0
+        assert device.send() == []
         assert len(server.posts()) == 1
         (row,) = device.ledger()
         assert row.state == "refused"
         assert f"({status})" in (row.reason or "")
         # It counts, because it left; and only when asked for by name it is sent once more.
         assert device.act(PERSON).id is None
-        assert device.send(again=True) == 1
+        assert device.send(again=True) == device.ledger()
         assert len(set(server.posts())) == 1
 
     @pytest.mark.parametrize(
@@ -489,10 +489,10 @@ class TestSending:
         server = Server()
         device = device_of(server, tmp_path, hold_seconds=3600.0)
         assert device.report(device.act(PERSON).id, 1.0)
-        assert device.send() == 0
+        assert device.send() == []
         assert not server.posts()
         now += 3600.0
-        assert device.send() == 1
+        assert len(device.send()) == 1
 
     @pytest.mark.parametrize("late", [0.0, 5.0])
     def test_a_late_reward_counts_as_missing_and_waits_for_send(
@@ -513,7 +513,7 @@ class TestSending:
         now += 100.0 + late
         assert device.report(choice.id, 1.0)
         assert (server.posts(), drawn) == ([], [0.25])
-        assert device.send() == 1
+        assert len(device.send()) == 1
 
     def test_held_reports_leave_in_the_order_of_actions(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -530,7 +530,7 @@ class TestSending:
         for choice in reversed(choices):
             device.report(choice.id, 1.0)
         now += 100.0
-        assert device.send() == 2
+        assert len(device.send()) == 2
         bodies = [row.body for row in device.ledger()]
         assert server.posts() == bodies[::-1]
 
@@ -542,9 +542,9 @@ class TestSending:
         server = Server()
         device = device_of(server, tmp_path, reward_seconds=100.0)
         choice = device.act(PERSON)
-        assert device.send() == 0
+        assert device.send() == []
         now += 100.0
-        assert device.send() == 1
+        assert len(device.send()) == 1
         assert device.report(choice.id, 1.0)
         assert len(device.ledger()) == len(server.posts()) == 1
 
@@ -558,7 +558,7 @@ class TestSending:
         device = device_of(server, tmp_path, reward_seconds=100.0, hold_seconds=10.0)
         choice = device.act(PERSON)
         now += step
-        assert device.send() == (1 if abs(step) > 100.0 else 0)
+        assert len(device.send()) == (1 if abs(step) > 100.0 else 0)
         assert device.report(choice.id, 1.0)
         assert device.act(PERSON).id is None
         now += 1000.0

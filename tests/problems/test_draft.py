@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,6 +63,25 @@ def stated(draft: Draft, unknown: Sequence[str] = ()) -> Draft:
         for each in draft.columns
     )
     return Draft(draft.table, columns, draft.outcome, draft.person, draft.epsilons)
+
+
+def test_the_commented_serve_table_can_be_served(table: TableSketch, tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    from discreet.service.served import deployment_of
+
+    draft = stated(first_draft(table, "won"))
+    file = tmp_path / "study.toml"
+    text = draft_text(draft, file)
+    assert "serve" not in tomllib.loads(text)
+    before, _, commented = text.partition("# [serve]\n")
+    file.write_text(before + "[serve]\n" + re.sub("^# ", "", commented, flags=re.M))
+    study = load_study(file)
+    assert study.serve is not None
+    assert (study.serve.people, study.serve.default_arm) == (200, "no")
+    deployment, learner = deployment_of(study)
+    assert (deployment.default_arm, learner.horizon) == ("no", 200)
+    assert learner.budget.epsilon == study.serve.epsilon
+    assert deployment.sources == (("clinic", 2.0),)
 
 
 def test_a_draft_asks_for_what_only_a_person_can_say(table: TableSketch, tmp_path: Path) -> None:

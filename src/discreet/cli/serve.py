@@ -71,6 +71,8 @@ def serve(
         _check_options(studies or [], aggregator, only_aggregator, demo)
         _check_proxies(proxy)
         if demo:
+            # Before the imports of a server and its learner, which take seconds.
+            _say_line("Starting a server on this machine, and 2,000 simulated devices ...")
             from discreet.service.demo import run_demo
 
             run_demo(host, port, browser, say=_say_line)

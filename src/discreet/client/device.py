@@ -252,20 +252,23 @@ class _Device(Party):
         return True
 
     @Conversation
-    def send(self, again: bool = False) -> Talk[int]:
+    def send(self, again: bool = False) -> Talk[list[LedgerRow]]:
         """Send what waits and is due, after whatever waited too long for its reward was reported.
 
         Args:
             again: also what the service refused before, such as with a key that was revoked.
 
         Returns:
-            How many reports the service has now that it had not before.
+            The reports that the service accepted now, as rows of the ledger in the order of
+            sending: what left, and what it cost.
 
         Raises:
             Unreachable: where something that is due waits still.
         """
         self._pending.lapse()
-        return (yield from self._send(self.patience, again))
+        accepted = yield from self._send(self.patience, again)
+        rows = {row.number: row for row in self.ledger()} if accepted else {}
+        return [rows[number] for number in accepted]
 
     # Terms and policies.
 
@@ -375,8 +378,9 @@ class _Device(Party):
             )
         return Choice.default(arm, names)
 
-    def _send(self, patience: Patience, again: bool) -> Talk[int]:
-        now, accepted = time.time(), 0
+    def _send(self, patience: Patience, again: bool) -> Talk[list[int]]:
+        """The numbers of the reports that were accepted."""
+        now, accepted = time.time(), list[int]()
         for row in self._pending.reports(("waiting", "refused") if again else ("waiting",)):
             # Not later than any clock could have meant.
             if 0.0 < row["due"] - now <= self._hold_seconds:
@@ -396,7 +400,7 @@ class _Device(Party):
                 self._pending.mark(row["number"], "refused", str(refusal))
                 continue
             self._pending.mark(row["number"], "accepted")
-            accepted += 1
+            accepted.append(row["number"])
         return accepted
 
 

@@ -6,6 +6,7 @@ A schema says less than the check: that letters of a shape are equal, and what c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from inspect import getdoc, isabstract
 from typing import Any, cast
@@ -34,14 +35,14 @@ class Schemas:
         """The schema of what `to_json` makes of a value with this annotation."""
         return form_of(annotation).schema(self)
 
-    def of_message(self, kind: type, without: tuple[type, ...] = ()) -> dict[str, Any]:
+    def of_message(self, kind: type, without: Sequence[str] = ()) -> dict[str, Any]:
         """The schema of what `encode` makes of an object of this class.
 
         Args:
             kind: the class; those derived from it have schemas of their own.
-            without: classes that are left out.
+            without: kinds that are left out.
         """
-        chosen = [each for each in _concrete(kind) if each not in without]
+        chosen = [each for each in _concrete(kind) if each.kind not in without]
         return _any_of([self._fields(each, each.kind, True) for each in chosen])
 
     def of_class(self, kind: type, tag: str | None = None) -> dict[str, Any]:

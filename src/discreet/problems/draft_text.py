@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from discreet.columns import label_text
 from discreet.problems.draft import Draft, DraftLog, DraftRewards, tidy
 from discreet.problems.sketch import RARE, Sketch
 from discreet.problems.toml_words import UNSTATED, toml_text
@@ -70,6 +71,7 @@ def _lines(draft: Draft, file: Path) -> Iterator[str]:
     yield ""
     yield from _learners(draft)
     yield from _people(draft)
+    yield from _serve(draft)
 
 
 def _outcome(draft: Draft) -> Iterator[str]:
@@ -180,6 +182,31 @@ def _learners(draft: Draft) -> Iterator[str]:
     yield ""
     yield "[[learners]]"
     yield 'name = "uniform"   # chooses at random'
+
+
+def _serve(draft: Draft) -> Iterator[str]:
+    """The table that `discreet serve` reads, as comments."""
+    outcome, arm = draft.outcome, "the name of an arm"
+    if isinstance(outcome, DraftRewards):
+        arm = outcome.sketches[0].name
+    elif isinstance(outcome, DraftLog):
+        arm = label_text(outcome.columns.names[0])
+    elif outcome is not None and outcome.classes:
+        arm = label_text(outcome.classes[0])
+    lines = {
+        f"epsilon = {tidy(draft.epsilons[len(draft.epsilons) // 2])}": "one of those above",
+        f"people = {draft.table.rows}": "how many are expected",
+        f"default_arm = {toml_text(arm)}": "for people while the service cannot be reached",
+        "expires_days = 30": "joint privacy: a decision without a reward is forgotten after these",
+        "retention_days = 0": "joint privacy: observations are kept so long after their release",
+        "sources = { clinic = 2.0 }": "others who report, and what a report of theirs costs",
+    }
+    yield ""
+    yield from _comment("For people instead of a table: take the signs out, and discreet serve.")
+    yield "# [serve]"
+    width = max(map(len, lines))
+    for line, comment in lines.items():
+        yield f"# {line:<{width}}   # {comment}"
 
 
 def _people(draft: Draft) -> Iterator[str]:

@@ -38,13 +38,13 @@ from discreet.service.service import Service
 from discreet.validation import InvalidInput
 
 DEVICES = 2000
-SECONDS = 60.0
+SECONDS = 40.0
 EPSILON = 4.0
 _STUDY = "earnings"
 _TITLE = "Guessing people's earnings bracket under local differential privacy"
 _ARMS = ("under 13", "13 to 20", "20 or more")
 # The first device comes when somebody has had time to sign in.
-_BEFORE = 3.0
+_BEFORE = 1.0
 # One in so many devices sends its report later than it made it.
 _LATE, _LATE_SECONDS = 10, 4.0
 
@@ -72,6 +72,7 @@ class Devices:
         terms: what their people agreed to.
         people: who they are.
         seconds: over which they come.
+        say: takes a line about every eighth of them.
         stop: set when the server stops.
         sent: how many reports were accepted.
     """
@@ -81,8 +82,10 @@ class Devices:
     terms: Terms
     people: Crowd
     seconds: float
+    say: Callable[[str], None]
     stop: threading.Event = field(default_factory=threading.Event)
     sent: int = 0
+    _rewards: list[float] = field(default_factory=list)
     _policy: ArmPolicy | None = None
     _tag: str = ""
 
@@ -116,7 +119,18 @@ class Devices:
         context = self.people.contexts[[place]]
         actions, _ = self._policy.act(context, rng)
         reward = self.people.received(actions, place)
+        self._rewards.append(float(np.mean(reward)))
         return encode(self._policy.report(context, actions, reward, SecureNoise(), self.terms))
+
+    def _tell(self) -> None:
+        """Say how the study goes, now and then; only a simulation knows the rewards."""
+        every = max(len(self.people.contexts) // 8, 1)
+        if self.sent % every == 0 and self._policy is not None:
+            self.say(
+                f"{self.sent:,} devices have reported, policy {self._policy.version}: "
+                f"{np.mean(self._rewards[-every:]):.0%} of the last {every} guesses were right "
+                f"(at random: {1.0 / self._policy.arms:.0%})."
+            )
 
     def _fetch(self, http: httpx2.Client) -> None:
         """The current policy; it is sent only if it is another one."""
@@ -134,7 +148,9 @@ class Devices:
         answer = http.post(f"/v1/studies/{_STUDY}/reports", json={"reports": [made]})
         if answer.status_code == httpx2.codes.GONE:
             self.stop.set()
-        self.sent += answer.status_code == httpx2.codes.ACCEPTED
+        if answer.status_code == httpx2.codes.ACCEPTED:
+            self.sent += 1
+            self._tell()
         return answer.status_code in (httpx2.codes.ACCEPTED, httpx2.codes.GONE)
 
 
@@ -199,14 +215,14 @@ def _serve(
     token = service.keys.make("operator", label="demo")
     people = problem.sample(devices, np.random.default_rng())
     playing = Devices(
-        address, service.keys.make("device", _STUDY, "demo"), learner.terms(), people, seconds
+        address, service.keys.make("device", _STUDY, "demo"), learner.terms(), people, seconds, say
     )
 
     def play() -> None:
         link = f"{address}/login?code={app.state.sessions.link(token)}"
         say(f"{devices:,} simulated devices report to a server on this machine. {source}")
         say(f"Dashboard: {link}")
-        say(f"That link signs in once. Later: {address}/login, with the key {token}")
+        say(f"That link signs in for ten minutes. Later: {address}/login, with the key {token}")
         if browser:
             webbrowser.open(link)
         if playing.stop.wait(_BEFORE):

@@ -18,8 +18,7 @@ from discreet.action_space import ActionSpace
 from discreet.codec import fields_of, to_json
 from discreet.codec.schemas import Schemas
 from discreet.domain import Box, RewardBounds
-from discreet.learners.gp_ucb.policy import PointObservations
-from discreet.learners.messages import Observations, Reports
+from discreet.learners.messages import Reports
 from discreet.learners.partition.learner import Partition
 from discreet.learners.schema import SCHEMA
 from discreet.learners.terms import Offer
@@ -28,7 +27,7 @@ from discreet.service.access import SCHEME
 from discreet.service.bodies import MESSAGE
 
 # Observations as they are, which no device sends.
-_UNPROTECTED = (Observations, PointObservations)
+_UNPROTECTED = ("plain-observations", "point-observations")
 _SCHEMAS: Mapping[str, Callable[[Schemas], dict[str, Any]]] = {
     "Report": lambda schemas: schemas.of_message(Reports, without=_UNPROTECTED),
     "Policy": lambda schemas: schemas.of_message(Offer),
