@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from discreet.audit import mechanisms
 from discreet.audit.laws import (
     EnumeratedNoise,
     NotFinite,
@@ -19,10 +21,11 @@ from discreet.audit.laws import (
     subset_ratio,
 )
 from discreet.audit.ledger import VectorDraw, loss_between
-from discreet.privacy import NoiseSource, SimulatedNoise
+from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import InvalidInput
+from tests.chance import RARE
 
 
 def answer(truth: bool, epsilon: float, noise: NoiseSource) -> bool:
@@ -173,7 +176,129 @@ def test_a_source_that_draws_a_tenth_less_is_noticed(
         return original(self, values, 0.9 * scale)
 
     monkeypatch.setattr(SimulatedNoise, f"add_{kind}", quieter)
-    assert f"{kind.title()} noise" in fault_of(SimulatedNoise(1))
+    assert f"{kind} noise" in fault_of(SimulatedNoise(1))
+
+
+KEYS, ADD, COINS = SecureNoise.keys, SecureNoise.add_gaussian, SecureNoise.coins
+
+
+def block(self: Any, shape: Any, kept: list[np.ndarray] = []) -> np.ndarray:  # noqa: B006
+    """Words of one block, again and again."""
+    kept or kept.append(KEYS(self, 4096))
+    return np.resize(kept[0], shape)
+
+
+def refilled(self: Any, shape: Any) -> np.ndarray:
+    """Words of blocks, the last of which is used up in part and kept for the next call."""
+    count = int(np.prod(shape))
+    return np.resize(KEYS(self, min(count, 4096)), shape)
+
+
+def reused_coins(self: Any, probability: Any, shape: Any) -> np.ndarray:
+    """The last coin of a call is the first one again."""
+    shown = COINS(self, probability, shape)
+    if shown.size > 1:
+        shown.flat[-1] = shown.flat[0]
+    return shown
+
+
+def tiled(period: int) -> Any:
+    def add(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
+        noise = ADD(self, np.zeros(min(values.size, period)), scale)
+        return values + np.resize(noise, values.shape)
+
+    return add
+
+
+def in_pairs(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
+    """Numbers next to each other have opposite noise."""
+    noise = ADD(self, np.zeros((values.size + 1) // 2), scale)
+    return values + np.stack([noise, -noise], axis=1).ravel()[: values.size].reshape(values.shape)
+
+
+def by_row(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
+    return values + ADD(self, np.zeros((len(values), *[1] * (values.ndim - 1))), scale)
+
+
+def quiet_alone(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
+    return ADD(self, values, scale / 2 if values.size == 1 else scale)
+
+
+def of_laplace(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
+    """Gaussian noise from the Laplace noise of the same call, which another call shows."""
+    laplace = self.add_laplace(np.zeros(values.shape), 1.0)
+    return values + scale * stats.norm.ppf(stats.laplace.cdf(laplace))
+
+
+@pytest.mark.chance(RARE)
+@pytest.mark.parametrize(
+    ("name", "instead", "fault"),
+    [
+        ("keys", block, "operating system"),
+        ("keys", refilled, "operating system"),
+        ("keys", lambda self, shape: KEYS(self, shape) | np.uint64(1), "operating system"),
+        ("coins", reused_coins, "operating system"),
+        ("add_gaussian", tiled(4096), "OpenDP"),
+        ("add_gaussian", tiled(100_000), "OpenDP"),
+        ("add_gaussian", in_pairs, "OpenDP"),
+        ("add_gaussian", by_row, "OpenDP"),
+        ("add_gaussian", quiet_alone, "OpenDP"),
+        ("add_gaussian", of_laplace, "OpenDP"),
+    ],
+)
+def test_secure_randomness_that_is_used_twice_is_noticed(
+    name: str, instead: Any, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opendp")
+    assert fault_of(SecureNoise()) == ""
+    monkeypatch.setattr(SecureNoise, name, instead)
+    assert fault in fault_of(SecureNoise())
+
+
+@pytest.mark.parametrize(
+    ("instead", "fault"),
+    [(tiled(70_000), "comes again"), (in_pairs, "draw before"), (by_row, "draw before")],
+)
+def test_simulated_noise_that_repeats_itself_is_noticed(
+    instead: Any, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.ADD", SimulatedNoise.add_gaussian)
+    monkeypatch.setattr(SimulatedNoise, "add_gaussian", instead)
+    assert fault in fault_of(SimulatedNoise(1))
+
+
+def test_a_mechanism_that_behaves_otherwise_under_secure_noise_is_noticed() -> None:
+    class Shown(PrivUnit):
+        def _report(self, directions, lengths, noise):  # type: ignore[no-untyped-def]
+            return directions if noise.secure else super()._report(directions, lengths, noise)
+
+    class Louder(SignedSubsetSelection):
+        def privatise(self, bins, signs, noise):  # type: ignore[no-untyped-def]
+            epsilon = 1.1 if noise.secure else 1.0
+            return SignedSubsetSelection(5, 2, epsilon).privatise(bins, signs, noise)
+
+    assert cap_ratios(Shown(4, 1.0))[0] > 0.0
+    with pytest.raises(InvalidInput, match="tossed 0 coins"):
+        cap_ratios(Shown(4, 1.0), secure=True)
+    assert subset_ratio(Louder(5, 2, 1.0)) == pytest.approx(1.0)
+    assert subset_ratio(Louder(5, 2, 1.0), secure=True) == pytest.approx(1.1)
+
+
+@pytest.mark.parametrize("shared", ["coins", "below", "keys", "add_gaussian"])
+def test_reports_of_people_who_share_noise_are_noticed(
+    shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second person draws what the one before drew."""
+    assert mechanisms._independent().fault == ""
+    original = getattr(SimulatedNoise, shared)
+
+    def paired(self: Any, given: Any, *more: Any) -> Any:
+        drawn = original(self, given, *more)
+        drawn[1::2] = drawn[: len(drawn) - len(drawn) % 2 : 2]
+        return drawn
+
+    monkeypatch.setattr(SimulatedNoise, shared, paired)
+    assert "share their noise" in mechanisms._independent().fault
 
 
 def test_a_sampler_that_repeats_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
+import numpy as np
 import pytest
 from dp_accounting import get_epsilon_gaussian
 from hypothesis import given, settings
@@ -128,6 +129,24 @@ class TestComposition:
         events = [PureEvent(epsilon) for epsilon in epsilons]
         assert composed_epsilon(events, 0.0) == pytest.approx(math.fsum(epsilons))
         assert composed_epsilon(events[::-1], 0.1) <= composed_epsilon(events, 0.0)
+
+    @pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.05])
+    @pytest.mark.parametrize("times", [2, 3, 7])
+    def test_equal_pure_events_cost_at_a_delta_what_as_many_responses_lose(
+        self, times: int, delta: float
+    ) -> None:
+        """Against all 2^k answers to k randomised responses: no response less is counted."""
+        epsilon = 0.8
+        truth = 1.0 / (1.0 + math.exp(-epsilon))
+        answers = np.array(list(product((0, 1), repeat=times))).sum(axis=1)
+        one, other = (
+            truth**true * (1.0 - truth) ** (times - true) for true in (answers, times - answers)
+        )
+        found = composed_epsilon([PureEvent(epsilon)] * times, delta)
+        lost = np.maximum(one - math.exp(found) * other, 0.0).sum()
+        assert lost <= delta
+        less = np.maximum(one - math.exp(found - 1e-6) * other, 0.0).sum()
+        assert less > delta
 
     @settings(deadline=None, max_examples=50)
     @given(

@@ -219,6 +219,37 @@ class TestWhatItCosts:
 
 
 class TestSources:
+    @pytest.mark.chance(1e-12)  # OpenDP's grid has 3e9 places that are likely
+    def test_no_randomness_is_used_twice(self) -> None:
+        """Neither within a call, nor in the next, nor of another source."""
+        sizes = (1, 1, 6000, 3000)
+        for draw in ("add_gaussian", "add_laplace"):
+            drawn = [getattr(SecureNoise(), draw)(np.zeros(size), 1.0) for size in sizes]
+            size = np.abs(np.concatenate(drawn))
+            # 0.017 equal pairs are expected, and 7 come with a probability of 1e-16.
+            assert len(np.unique(size)) >= len(size) - 6
+        words = np.concatenate([SecureNoise().keys(count).ravel() for count in (1, 1, 40_000, 9)])
+        assert len(np.unique(words)) == len(words)
+
+    @pytest.mark.chance(0)
+    def test_every_word_of_the_operating_system_is_drawn_for_one_draw(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rng, taken = np.random.default_rng(3), list[bytes]()
+
+        def urandom(count: int) -> bytes:
+            taken.append(rng.bytes(count))
+            return taken[-1]
+
+        monkeypatch.setattr("os.urandom", urandom)
+        noise = SecureNoise()
+        drawn = [noise.keys(count).tobytes() for count in (1, 5000, 5000, 2)]
+        assert drawn == taken
+        taken.clear()
+        for shape in (3, (4, 5), 1):
+            noise.coins(0.3, shape)
+        assert [len(each) for each in taken] == [24, 160, 8]
+
     def test_simulated_noise_is_reproducible(self) -> None:
         def draws(seed: int) -> list[np.ndarray]:
             noise = SimulatedNoise(seed)

@@ -30,27 +30,37 @@ were made with:
 
 That points of PrivUnit are uniform is compared with the masses of caps.
 
+Code may ask whether a source is secure, so mechanisms that draw from one are enumerated with a
+source that says so.
+
 **Sources.** Exact replay takes the law of additive noise from its scale; here the draws of a source
-are tested, by tests that err less than once in 10^9: their distribution (Kolmogorov and Smirnov),
-their variance, and that they do not depend on the ones before. A scale that is wrong by a tenth is
-found among 20,000 draws.
+are tested, by tests that err less than once in 10^9: their distribution (Kolmogorov and Smirnov)
+and variance, that no two are the same, and that they depend neither on others, however far apart
+in the stream, nor on those of another kind. A scale that is wrong by a tenth is found among 20,000
+draws. Reports of many people, made one by one and together, are tested for what they share, too.
+
+Of `SecureNoise` it is also known where its randomness comes from. With stand-ins in the place of
+the operating system and of OpenDP, which hand out numbers that never come twice, each of 200,000
+draws must use up a number of its own, and draw at the scale that was asked for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import permutations
-from typing import NoReturn, TypeVar
+from itertools import permutations, product
+from types import SimpleNamespace
+from typing import Any, NoReturn, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betainc, ndtr
-from scipy.stats import kstest, laplace
+from scipy.stats import kstest, laplace, rankdata
 
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.noise import (
@@ -75,6 +85,14 @@ _LARGEST = 700.0
 
 class NotFinite(InvalidInput):
     """The code drew something that takes infinitely, or too, many values."""
+
+
+class AsSecure(SecureNoise):
+    """Draws from another source, and says that it is secure."""
+
+    def __init__(self, source: NoiseSource) -> None:
+        self.keys, self.below, self.coins = source.keys, source.below, source.coins  # type: ignore[method-assign]
+        self.add_laplace, self.add_gaussian = source.add_laplace, source.add_gaussian  # type: ignore[method-assign]
 
 
 class EnumeratedNoise(SimulatedNoise):
@@ -148,12 +166,15 @@ class EnumeratedNoise(SimulatedNoise):
         )
 
 
-def law_of(run: Callable[[NoiseSource], Hashable], most: int = MOST_RUNS) -> dict[Hashable, float]:
+def law_of(
+    run: Callable[[NoiseSource], Hashable], most: int = MOST_RUNS, secure: bool = False
+) -> dict[Hashable, float]:
     """The probability of everything that `run` can return.
 
     Args:
         run: code that draws from the source it is given, and from nowhere else.
         most: the number of runs after which it gives up.
+        secure: whether the source says that it is.
 
     Raises:
         NotFinite: if the code draws additive noise, too many keys, or takes more runs.
@@ -162,7 +183,7 @@ def law_of(run: Callable[[NoiseSource], Hashable], most: int = MOST_RUNS) -> dic
     law: dict[Hashable, float] = {}
     for _ in range(most):
         noise.begin()
-        outcome = run(noise)
+        outcome = run(AsSecure(noise) if secure else noise)
         law[outcome] = law.get(outcome, 0.0) + noise.probability
         if not noise.advance():
             return law
@@ -218,10 +239,19 @@ class _Lots(SimulatedNoise):
         self._divided = False
 
     def probabilities(self, rows: int) -> FloatArray:
-        """(rows,) of the outcomes that were handed out."""
+        """(rows,) of the outcomes that were handed out.
+
+        Raises:
+            InvalidInput: if the mechanism did not ask for all that were to be enumerated.
+        """
         chances = np.full(rows, 1.0 / self._bound if self._divided else 1.0)
         for shown, chance in self._tossed:
             chances *= np.where(shown, chance, 1.0 - chance)
+        if len(self._tossed) < self._coins or self._divided < bool(self._bound):
+            raise InvalidInput(
+                f"the mechanism tossed {len(self._tossed)} coins, not {self._coins}; its law is "
+                "not known to the audit."
+            )
         return chances
 
     def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
@@ -246,7 +276,7 @@ class _Lots(SimulatedNoise):
 
 
 @lru_cache(maxsize=4096)
-def subset_ratio(mechanism: SignedSubsetSelection) -> float:
+def subset_ratio(mechanism: SignedSubsetSelection, secure: bool = False) -> float:
     """The log of the largest ratio of two reports' probabilities (see the module)."""
     bins, size = mechanism.bins, mechanism.size
     if math.isinf(mechanism.epsilon):
@@ -255,7 +285,7 @@ def subset_ratio(mechanism: SignedSubsetSelection) -> float:
     lots = _Lots(1, bound)
     rows = 2 * bound
     own, sign = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.int8)
-    chosen, signs = mechanism.privatise(own, sign, lots)
+    chosen, signs = mechanism.privatise(own, sign, AsSecure(lots) if secure else lots)
     chances = lots.probabilities(rows)
     mine = chosen == 0
     truth, wrong = ((mine & (signs == which)).any(axis=1) for which in (1, -1))
@@ -268,7 +298,7 @@ def subset_ratio(mechanism: SignedSubsetSelection) -> float:
 
 
 @lru_cache(maxsize=4096)
-def unary_ratio(mechanism: UnaryEncoding) -> float:
+def unary_ratio(mechanism: UnaryEncoding, secure: bool = False) -> float:
     """The log of the largest ratio of two reports' probabilities, by every outcome of the code.
 
     Bits are drawn one by one, so those of values that neither person has have one law, and the law
@@ -279,19 +309,20 @@ def unary_ratio(mechanism: UnaryEncoding) -> float:
     def report(own: int, noise: NoiseSource) -> Hashable:
         return two.privatise(np.array([own]), noise).tobytes()
 
-    first, second = (law_of(partial(report, own)) for own in (0, 1))
+    first, second = (law_of(partial(report, own), secure=secure) for own in (0, 1))
     return exact_epsilon(first, second)
 
 
 @lru_cache(maxsize=4096)
-def cap_ratios(mechanism: PrivUnit) -> tuple[float, float, bool]:
+def cap_ratios(mechanism: PrivUnit, secure: bool = False) -> tuple[float, float, bool]:
     """Densities, relative to uniform, in the cap of a vector of length 1 and outside; and whether
     the cap is half of the sphere."""
     rows = 4 * _POINTS
     lots = _Lots(2, 0)
     vector = np.zeros(mechanism.dimension)
     vector[0] = 1.0
-    reports = mechanism.privatise(np.tile(vector, (rows, 1)), lots)
+    noise = AsSecure(lots) if secure else lots
+    reports = mechanism.privatise(np.tile(vector, (rows, 1)), noise)
     cosines = reports[:, 0] / np.linalg.norm(reports, axis=1)
     chances = lots.probabilities(rows) / _POINTS
     threshold = mechanism.threshold
@@ -327,7 +358,9 @@ def _check_uniform(dimension: int, cosines: FloatArray, mass: float) -> None:
         )
 
 
-def vector_ratio(mechanism: PrivUnit, vector: FloatArray, other: FloatArray) -> float:
+def vector_ratio(
+    mechanism: PrivUnit, vector: FloatArray, other: FloatArray, secure: bool = False
+) -> float:
     """The largest log ratio, either way round, of PrivUnit reports of two vectors.
 
     A report of u has the density w f(c) + (1 - w) f(-c) at a cosine c with u, where w = (1 + |u|)/2
@@ -335,7 +368,7 @@ def vector_ratio(mechanism: PrivUnit, vector: FloatArray, other: FloatArray) -> 
     not parallel there are points in either cap of the one that lie in no cap of the other, if caps
     are smaller than half the sphere; else in its less likely half.
     """
-    inside, outside, halves = cap_ratios(mechanism)
+    inside, outside, halves = cap_ratios(mechanism, secure)
     if min(inside, outside) <= 0.0:
         return math.inf
 
@@ -359,35 +392,211 @@ def vector_ratio(mechanism: PrivUnit, vector: FloatArray, other: FloatArray) -> 
 # Sources.
 
 DRAWS = 20_000
+# Draws among which none may come twice; of secure sources with stand-ins, for OpenDP takes a while.
+_STREAM = 200_000
 # Tests that may fail, each with at most this probability; 7 deviations of a normal are 2.6e-12.
 _FAILURE, _DEVIATIONS = 1e-10, 7.0
-_SCALE = 0.7
+# Of correlations at all distances in a stream, each below 1e-15.
+_CORRELATED = 8.0
+# Reports that are made one by one, and together.
+_ALONE, _AT_ONCE = 400, 4000
+_SCALE, _SCALES = 0.7, (0.003, 40.0)
+_VALUES = np.array([0.3, -1.7, 5.0, 0.0])
+# How many equal pairs there may be: on the grid of OpenDP 0.08 are expected of 20,000 numbers, and
+# 9 come with a probability of 1e-15.
+_PAIRS = 8
+_LAWS: dict[str, tuple[Callable[[FloatArray], FloatArray], float]] = {
+    # The law of noise of variance 1, and the variance of its square.
+    "gaussian": (ndtr, 2.0),
+    "laplace": (laplace(scale=0.5**0.5).cdf, 5.0),
+}
 
 
 def fault_of(source: NoiseSource) -> str:
     """The first test that fails; empty if none does."""
-    noise = source.add_gaussian(np.zeros(DRAWS), _SCALE) / _SCALE
-    other = source.add_laplace(np.zeros(DRAWS), _SCALE) / _SCALE
-    return (
-        _integers(source)
-        or _continuous("Gaussian noise", noise, ndtr, 2.0)
-        or _continuous("Laplace noise", other / math.sqrt(2.0), laplace(scale=0.5**0.5).cdf, 5.0)
-        or _discrete(source)
-    )
+    fault = _integers(source) or (_handed_out(source) if source.secure else "")
+    uniform = {}
+    for kind in () if fault else _LAWS:
+        streams = [_standard(source, kind, scale, count) for scale, count in _calls(source)]
+        fault = next(filter(None, (_continuous(kind, drawn) for drawn in streams)), "")
+        fault = fault or _repeated(kind, np.concatenate(streams))
+        uniform[kind] = _LAWS[kind][0](np.concatenate(streams)) - 0.5
+        if fault:
+            return fault
+    return fault or _together(uniform) or _discrete(source)
 
 
-def _continuous(
-    name: str, drawn: FloatArray, law: Callable[[FloatArray], FloatArray], spread: float
-) -> str:
-    """What is wrong with draws of variance 1, whose squares have the variance `spread`."""
+def _calls(source: NoiseSource) -> Iterator[tuple[float, int]]:
+    """Scales and numbers of draws of several calls."""
+    yield _SCALE, DRAWS if source.secure else _STREAM
+    for scale in _SCALES:
+        yield scale, DRAWS // 4
+
+
+def _standard(source: NoiseSource, kind: str, scale: float, count: int) -> FloatArray:
+    """(count,) noise of variance 1, half of it in one call and half in tables and single calls."""
+    add = getattr(source, f"add_{kind}")
+    single, half = min(200, count // 8), count // 2 // 4 * 4
+    shapes = [(half,), ((count - half - single) // 4, 4), *[(1,)] * single]
+    drawn = []
+    for shape in shapes:
+        # On values other than 0 some bits of the noise are lost, so there none is looked up.
+        values = np.zeros(shape) if len(shape) == 1 else np.tile(_VALUES, (shape[0], 1))
+        drawn.append((add(values, scale) - values).ravel())
+    spread = scale * (math.sqrt(2.0) if kind == "laplace" else 1.0)
+    return np.concatenate(drawn) / spread
+
+
+def _continuous(kind: str, drawn: FloatArray) -> str:
+    """What is wrong with draws of variance 1."""
+    (law, spread), count = _LAWS[kind], len(drawn)
     if kstest(drawn, law).pvalue < _FAILURE:
-        return f"{name} does not have its law"
-    count = len(drawn)
+        return f"{kind} noise does not have its law"
     if abs(np.mean(np.square(drawn)) - 1.0) > _DEVIATIONS * math.sqrt(spread / count):
-        return f"{name} has another variance: {np.mean(np.square(drawn)):.4g} of its own"
+        return f"{kind} noise has another variance: {np.mean(np.square(drawn)):.4g} of its own"
     if abs(np.mean(drawn[1:] * drawn[:-1])) > _DEVIATIONS / math.sqrt(count):
-        return f"{name} depends on the draw before"
+        return f"{kind} noise depends on the draw before"
     return ""
+
+
+def _repeated(kind: str, drawn: FloatArray) -> str:
+    """Whether draws come twice, or depend on each other at any distance."""
+    size = np.sort(np.abs(drawn))
+    if (np.diff(size) <= 1e-15 * size[1:]).sum() > _PAIRS:
+        return f"{kind} noise comes again"
+    uniform = _LAWS[kind][0](drawn) - 0.5
+    for ranks in (uniform, np.abs(uniform) - 0.25):
+        if _correlation(ranks, ranks)[1:].max() > _CORRELATED:
+            return f"{kind} noise depends on draws further back"
+    return ""
+
+
+def _together(uniform: Mapping[str, FloatArray]) -> str:
+    """Whether noise of one kind depends on that of the other, at any distance."""
+    for one, other in product(*((each, np.abs(each) - 0.25) for each in uniform.values())):
+        if _correlation(one, other).max() > _CORRELATED:
+            return "noise of one kind depends on that of the other"
+    return ""
+
+
+def _correlation(one: FloatArray, other: FloatArray) -> FloatArray:
+    """The sizes of correlations at all distances, around the end, in standard deviations."""
+    turned = np.fft.irfft(np.fft.rfft(one) * np.conj(np.fft.rfft(other)), len(one))
+    scaled: FloatArray = np.abs(turned) / math.sqrt(len(one) * one.var() * other.var())
+    return scaled
+
+
+def fault_of_rows(privatise: Callable[[int, NoiseSource], FloatArray]) -> str:
+    """How reports of one person depend on each other; empty if nothing shows.
+
+    Args:
+        privatise: of a number of people, all with the same data, and a source, gives (n, k) numbers
+            that stand for their reports, none of them certain.
+    """
+    for source in (SimulatedNoise(13), AsSecure(SimulatedNoise(13))):
+        alone = [privatise(1, source) for _ in range(_ALONE)]
+        drawn = np.concatenate([*alone, privatise(_AT_ONCE, source)])
+        for column in drawn.T:
+            rank = rankdata(column) - 0.5 * (len(column) + 1)
+            if not rank.var() > 0.0 or _correlation(rank, rank)[1:].max() > _CORRELATED:
+                return f"reports of different people share their noise ({source.name})"
+    return ""
+
+
+class _Stream:
+    """Stands in for the operating system and for OpenDP, and never hands a number out twice.
+
+    Attributes:
+        words: that the operating system handed out.
+        numbers: that OpenDP drew, in units of the scale.
+        scales: at which OpenDP was asked to draw, with the number of draws.
+    """
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(12)
+        self.words: list[Words] = []
+        self.numbers: list[FloatArray] = []
+        self.scales: list[tuple[str, float, int]] = []
+        self.m = SimpleNamespace(
+            make_laplace=partial(self._make, "laplace"),
+            make_gaussian=partial(self._make, "gaussian"),
+        )
+
+    def urandom(self, count: int) -> bytes:
+        self.words.append(self._rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64))
+        return self.words[-1].tobytes()[:count]
+
+    def atom_domain(self, **named: Any) -> None:
+        """Of numbers."""
+
+    def vector_domain(self, atom: None, size: int) -> int:
+        return size
+
+    def l1_distance(self, **named: Any) -> None:
+        """Of Laplace noise."""
+
+    l2_distance = l1_distance
+
+    def _make(self, kind: str, size: int, metric: None, *, scale: float, **named: Any) -> Any:
+        def draw(values: list[float]) -> list[float]:
+            self.scales.append((kind, scale, len(values)))
+            self.numbers.append(self._rng.standard_normal(len(values)))
+            drawn: list[float] = (np.array(values) + scale * self.numbers[-1]).tolist()
+            return drawn
+
+        return draw
+
+
+def _handed_out(source: NoiseSource) -> str:
+    """Whether each draw of a secure source uses up randomness of its own, at its own scale."""
+    stream = _Stream()
+    with (
+        patch("os.urandom", stream.urandom),
+        patch("discreet.privacy.noise._opendp", lambda: stream),
+    ):
+        for kind, (scale, shape) in product(_LAWS, product((1e-6, 0.7, 1e4), _SHAPES)):
+            values = np.resize(_VALUES, shape)
+            drawn = getattr(source, f"add_{kind}")(values, scale)
+            if stream.scales[-1:] != [(kind, scale, values.size)] or stream.words:
+                return f"{kind} noise of scale {scale:g} is not what OpenDP draws at that scale"
+            asked = (values.ravel() + scale * stream.numbers[-1]).reshape(shape)
+            if not np.array_equal(drawn, asked):
+                return f"{kind} noise is not what OpenDP drew for it"
+        for shape in _SHAPES:
+            for name, draw, read in _READ:
+                stream.words.clear()
+                drawn, count = draw(source, shape), int(np.prod(shape))
+                taken = sum(map(len, stream.words))
+                if taken < count or (name != "below" and taken > count):
+                    return f"{name}() of {count} took {taken} words of the operating system"
+                if name != "below" or taken == count:
+                    asked = read(np.concatenate([np.zeros(0, np.uint64), *stream.words]))
+                    if not np.array_equal(drawn, asked.reshape(shape)):
+                        return f"{name}() is not what the operating system drew for it"
+    return ""
+
+
+_SHAPES: tuple[tuple[int, ...], ...] = ((1,), (0,), (7,), (3, 5), (64, 2, 33), (_STREAM,), (1,))
+_COIN, _BOUND = Fraction(3, 8), 1000
+# How words of the operating system become draws.
+_READ: tuple[tuple[str, Callable[..., Any], Callable[[Words], Any]], ...] = (
+    ("keys", lambda source, shape: source.keys(shape), lambda words: words),
+    (
+        "coins",
+        lambda source, shape: source.coins(_COIN, shape),
+        lambda words: words < np.uint64(_COIN * 2**64),
+    ),
+    (
+        "coins",
+        lambda source, shape: source.coins(float(_COIN), shape),
+        lambda words: words < np.uint64(_COIN * 2**64),
+    ),
+    (
+        "below",
+        lambda source, shape: source.below(_BOUND, shape),
+        lambda words: (words % np.uint64(_BOUND)).astype(np.int64),
+    ),
+)
 
 
 class _Words(SecureNoise):

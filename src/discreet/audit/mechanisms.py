@@ -29,7 +29,7 @@ import numpy as np
 
 from discreet.audit.exact import Claim, Exact, Promise, promised, secure
 from discreet.audit.games import Check, Design, Seed
-from discreet.audit.laws import DRAWS, exact_epsilon, fault_of, law_of
+from discreet.audit.laws import DRAWS, AsSecure, exact_epsilon, fault_of, fault_of_rows, law_of
 from discreet.audit.randomness import library_randomness
 from discreet.audit.releases import composition_checks, stream_designs
 from discreet.privacy import NoiseSource, SimulatedNoise
@@ -67,6 +67,8 @@ def mechanism_checks() -> Iterator[Check]:
     yield from _subset_checks()
     yield from (design.check for design in _vector_reports())
     yield from _selection_checks()
+    about = "reports of one person after the other"
+    yield _exactly("reports, independent", "local", _independent, about)
     for name, source in (("simulated", SimulatedNoise), ("secure", secure)):
         yield _exactly(f"noise, {name}", "none", partial(_drawn, source), "draws of each kind")
     yield _exactly("randomness, library", "none", _randomness, "what draws, by its source code")
@@ -228,8 +230,13 @@ def enumerated(mechanism: Finite) -> Exact:
     """The worst two of all values (bin, sign), from every outcome of the code."""
     count = mechanism.values // 2 if isinstance(mechanism, UnaryEncoding) else mechanism.bins
     bins = min(count, 2)
-    laws = [law_of(partial(_word, mechanism, own, sign)) for own in range(bins) for sign in (1, -1)]
-    worst = max(exact_epsilon(law, other) for law in laws for other in laws)
+    worst = 0.0
+    for safe in (False, True):
+        laws = [
+            law_of(partial(_word, mechanism, own, sign), secure=safe)
+            for own, sign in product(range(bins), (1, -1))
+        ]
+        worst = max(worst, *(exact_epsilon(law, other) for law in laws for other in laws))
     return Exact(Claim(mechanism.epsilon), worst, f"all {len(laws[0])} outcomes of a report")
 
 
@@ -340,6 +347,37 @@ def _vector_report(
     )
 
 
+def _independent() -> Exact:
+    """Whether noise is shared by people, by every mechanism of reports."""
+    vector = _opposite()[0][1]
+    many, partly = SignedSubsetSelection(16, 3, EPSILON), LaplaceOnCells(4, EPSILON)
+    mechanisms: tuple[tuple[Any, ...], ...] = (
+        _held(many, 2, 1),
+        _held(k_ary_response(4, EPSILON), 1, 1),
+        (UnaryEncoding(6, EPSILON), np.asarray(1)),
+        (partly, np.asarray(1), np.asarray(0.5)),
+        (PrivUnit(_DIMENSION, 2.0), vector),
+        (l2_ball(_DIMENSION, EPSILON), 0.5 * vector),
+        (GaussianVector(_DIMENSION, EPSILON, DELTA), vector),
+    )
+    faults = (fault_of_rows(partial(_numbers, data)) for data in mechanisms)
+    words = "reports of many people, together and one by one"
+    return Exact(Claim(0.0), 0.0, words, next(filter(None, faults), ""))
+
+
+def _numbers(data: tuple[Any, ...], people: int, noise: NoiseSource) -> FloatArray:
+    """(n, k) numbers that stand for reports: of bins their signs, and 0 for those not in it."""
+    report = _privatised(data, people, noise)
+    if not isinstance(report, tuple):
+        return np.asarray(report, dtype=np.float64).reshape(people, -1)
+    if not isinstance(data[0], SignedSubsetSelection):
+        return np.concatenate([part.reshape(people, -1) for part in report], axis=1)
+    signs = np.zeros((people, data[0].bins))
+    chosen, shown = report
+    np.put_along_axis(signs, chosen, shown, axis=1)
+    return signs
+
+
 # The exponential mechanism.
 
 
@@ -432,5 +470,8 @@ def _ends(mechanism: ExponentialMechanism, row: FloatArray) -> list[int]:
 
 def _option(mechanism: ExponentialMechanism, row: FloatArray, number: int) -> int:
     handed = _Handed(number)
-    chosen = int(mechanism.select(row[None], 1.0, handed)[0])
-    return chosen if handed._bits == 0 else len(row)
+    chosen = {
+        int(mechanism.select(row[None], 1.0, source)[0])
+        for source in (handed, AsSecure(_Handed(number)))
+    }
+    return chosen.pop() if handed._bits == 0 and len(chosen) == 1 else len(row)

@@ -11,6 +11,7 @@ again, as a service would.
 | rounds that overlap  | Gaussian noise, for rounds 0 to 9 and for 5 to 14; a person of both |
 | a group              | two of unequal noise, of which a person enters one                  |
 | Laplace noise        | two releases of it                                                  |
+| many reports         | nine pure ones of one person, at a delta                            |
 | both kinds           | Laplace and Gaussian noise, the Laplace noise the louder            |
 | somebody twice       | one release with two rows of theirs                                 |
 
@@ -59,6 +60,8 @@ EPSILON, DELTA = 1.0, 1e-5
 _ROWS, _LONG = 12, 50
 # Noise of releases that come together, as a multiple of their sensitivity, and a pure epsilon.
 _FAR, _NEAR, _PURE = 4.0, 2.5, 3.0
+# Pure reports of one person, and a delta at which they cost less than their sum.
+_REPORTS, _EACH, _MUCH = 9, 0.5, 0.01
 
 
 # Streams.
@@ -155,6 +158,7 @@ def composition_checks() -> Iterator[Check]:
         ("rounds", "rounds that overlap"),
         ("group", "releases of which a person enters one"),
         ("Laplace noise", "two releases with Laplace noise"),
+        ("many reports", "pure reports at a delta"),
         ("both kinds", "Laplace and Gaussian noise"),
         ("repeated", "a person who takes part twice"),
     ):
@@ -171,6 +175,7 @@ def _releases(name: str) -> tuple[list[Release], list[Release]]:
     """All releases, and those that the person's data enters."""
     group, round_ = OnceEach("a group"), Rounds(0, 1)
     pure = [_release(PureEvent(epsilon), round_) for epsilon in (1.0, 0.5)]
+    many = [_release(PureEvent(_EACH), round_)] * _REPORTS
     once = [_release(GaussianEvent(multiplier), group) for multiplier in (_FAR, _NEAR)]
     rounds = [_release(GaussianEvent(_FAR), Rounds(start, start + 10)) for start in (0, 5)]
     both = [_release(PureEvent(_PURE), round_), _release(GaussianEvent(2.0 * _FAR), round_)]
@@ -178,6 +183,7 @@ def _releases(name: str) -> tuple[list[Release], list[Release]]:
         "rounds": (rounds, rounds),
         "group": (once, once[1:]),
         "Laplace noise": (pure, pure),
+        "many reports": (many, many),
         "both kinds": (both, both),
         "repeated": (once[1:], once[1:]),
     }[name]
@@ -190,7 +196,7 @@ def _entering(name: str, value: float, facts: Facts) -> Promise:
         drawn = np.array([2.0 * value if name == "repeated" else value])
         add = noise.add_laplace if isinstance(release.event, PureEvent) else noise.add_gaussian
         facts.add("a release", add(drawn, release.scale))
-    delta = 0.0 if name == "Laplace noise" else DELTA
+    delta = {"Laplace noise": 0.0, "many reports": _MUCH}.get(name, DELTA)
     held = derive_guarantee(releases, "joint", Adjacency("a number"), delta)
     if name == "repeated":
         held = held.repeated(2)
