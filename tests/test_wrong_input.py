@@ -169,8 +169,8 @@ FRAMES: list[Case] = [
         ["1 of 60 rows", 'set missing = "drop"'],
     ),
     (lambda: framed(people(x=pd.Timestamp("2020"))), ["'x' holds datetime64", "convert it"]),
-    (lambda: framed(people(x=[[1]] * PEOPLE)), ["first [1] in row 0", "clean the column"]),
-    (lambda: framed(people(x=np.inf)), ["first inf in row 0", 'outside = "clip"']),
+    (lambda: framed(people(x=[[1]] * PEOPLE)), ["first [1] in row 2", "clean the column"]),
+    (lambda: framed(people(x=np.inf)), ["first inf in row 2", 'outside = "clip"']),
     (lambda: framed(people="who"), ["column 'who' is not in the table", "Name one of these"]),
     (lambda: framed(people(who=0.5), people="who"), ["'who' holds float64", "whole numbers"]),
     # Bounds.
@@ -194,7 +194,7 @@ FRAMES: list[Case] = [
     (lambda: framed(bounds={"x": {0, 9}}), ["were {0, 9}", "Give (lower, upper)"]),
     (lambda: framed(bounds={"x": {"uper": 9}}), ["uper is not a key", "Did you mean 'upper'?"]),
     (lambda: framed(bounds={"s": (0, 9)}), ["'s' held text", "Declare its labels"]),
-    (lambda: framed(bounds={"s": ["n", "s"]}), ["first e in row 2", "Add the label"]),
+    (lambda: framed(bounds={"s": ["n", "s"]}), ["first e in row 4", "Add the label"]),
     (lambda: framed(bounds={"z": (0, 9)}), ["column 'z' is not in the table", "Name one of"]),
     (
         lambda: framed(bounds={"x": (9, 0), "s": 5}, classes=None, epsilon=None),
@@ -214,7 +214,7 @@ FRAMES: list[Case] = [
     (lambda: framed(rewards=["paid a"]), ["either label", "not both"]),
     (lambda: paying(reward_bounds=None), ["reward_bounds was not given", "Give the lowest"]),
     (lambda: paying(reward_bounds=(1, 0)), ["[1.0, 0.0]", "must be below"]),
-    (lambda: paying(reward_bounds=(0, 0.5)), ["first 1.0 in row 2", "Declare wider bounds"]),
+    (lambda: paying(reward_bounds=(0, 0.5)), ["first 1.0 in row 4", "Declare wider bounds"]),
     (lambda: paying(rewards=["q", "z"]), ["2 things", "'q' is not in", "'z' is not in"]),
     # Learners and sizes.
     *(
@@ -364,9 +364,9 @@ SEARCHES: list[Case] = [
 LOGS: list[Case] = [
     (lambda: logged(3), ["frame was an int", "must be a pandas DataFrame"]),
     (lambda: logged(pd.DataFrame()), ["frame has no rows", "give a table"]),
-    (lambda: logged(w=0), ["40 of 40 rows, first 0 in row 0", "set estimated = true"]),
-    (lambda: logged(w=[0.5, None] * 20), ["20 of 40 rows, first (empty) in row 1", "estimated"]),
-    (lambda: logged(w="half"), ["first half in row 0", "give the probability"]),
+    (lambda: logged(w=0), ["40 of 40 rows, first 0 in row 2", "set estimated = true"]),
+    (lambda: logged(w=[0.5, None] * 20), ["20 of 40 rows, first (empty) in row 3", "estimated"]),
+    (lambda: logged(w="half"), ["first half in row 2", "give the probability"]),
     (lambda: logged(propensity=Propensity("v")), ["column 'v' is not in", "Name one of these"]),
     (
         lambda: logged(w=2, r=7, a="z", x=100),

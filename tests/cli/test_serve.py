@@ -311,3 +311,12 @@ def test_a_key_for_a_database_is_one() -> None:
     assert code == 0
     assert Seal.from_environment({"DISCREET_DATABASE_KEY": key.strip()}) is not None
     assert invoke("keys", "database")[1] != key
+
+
+def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    code, out, _ = invoke("serve", "--help")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\N{HORIZONTAL ELLIPSIS}" not in out, "nothing is cut"

@@ -231,7 +231,7 @@ CHECK = [
         "an undeclared arm",
         (CLASSES, 'classes = ["a", "c"]'),
         "line 8",
-        "first b in row 3",
+        "first b in row 5",
         "Add the label",
     ),
     study("an unknown label", ('"y"', '"z"'), "line 8: column 'z' is not in", "Name one of these"),

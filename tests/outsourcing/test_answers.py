@@ -115,7 +115,7 @@ class TestOutcomesAsTheyAre:
             (measured((1, math.inf)), "is infinite"),
             (measured((1, 1.0))[["citizen"]], "'expense' is not in the table"),
             (measured((1, 1.0))[["expense"]], "'citizen' is not in the table"),
-            (measured((1, 1.0)).assign(citizen=None), "is empty in row 0"),
+            (measured((1, 1.0)).assign(citizen=None), "is empty in row 2"),
             (measured((1, 1.0)).assign(expense="dear"), "held text"),
         ],
     )

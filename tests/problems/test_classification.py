@@ -166,7 +166,7 @@ def test_class_labels_keep_their_declared_order() -> None:
     problem = classification_from_table(frame, [Column("x", 0, 1)], label, "test")
     np.testing.assert_array_equal(problem.labels, [1, 0])
     assert problem.arm_names == ("late", "paid")
-    with pytest.raises(InvalidInput, match="not declared in 1 of 3 rows, first current in row 2"):
+    with pytest.raises(InvalidInput, match="not declared in 1 of 3 rows, first current in row 4"):
         classification_from_table(
             frame, [Column("x", 0, 1)], ClassLabels("status", ("late", "paid")), "test"
         )

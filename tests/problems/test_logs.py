@@ -73,7 +73,7 @@ class TestChecks:
             "1.5 in column 'u', row 3",
             "actions was 7 at position 4",
             "rewards had 9.0 at position 5",
-            "in 60 of 60 rows, first 0 in row 0",
+            "in 60 of 60 rows, first 0 in row 2",
             "ids had shape (59,)",
             "one for each of the 3 arms",
         ):
@@ -144,7 +144,7 @@ class TestFrames:
         ):
             Log.from_frame(above, COLUMNS, ACTION, REWARD, Propensity("propensity"))
         zero = frame.assign(propensity=[0.5, 0.0, *frame["propensity"][2:]])
-        with pytest.raises(InvalidInput, match=r"first 0 in row 1 .*had been going to be taken"):
+        with pytest.raises(InvalidInput, match=r"first 0 in row 3 .*had been going to be taken"):
             Log.from_frame(zero, COLUMNS, ACTION, REWARD, Propensity("propensity"))
         with pytest.raises(InvalidInput, match="columns of action, reward, propensity"):
             Log.from_frame(frame, COLUMNS, ACTION, REWARD, Propensity("reward"))

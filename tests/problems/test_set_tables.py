@@ -101,7 +101,7 @@ def test_a_rule_leaves_out_a_person_with_all_candidates_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("frame", "changes", "message"),
     [
-        (visits(visit=["07", "", "07", None, "7"]), {}, "no visit in 2 of 5 rows, first in row 1"),
+        (visits(visit=["07", "", "07", None, "7"]), {}, "no visit in 2 of 5 rows, first in row 3"),
         (visits(film=["NA", "a", "b", "c", "d"]), {}, "no candidate in 1 of 5 rows"),
         (visits(), {"most": 2}, "1 of 2 visits had more than the 2 .*first '7' with 3"),
         (visits(film=["a", "b", "a", "c", "b"]), {}, "2 of 2 visits had a candidate twice, first "),
@@ -127,7 +127,7 @@ def test_tables_that_are_refused(frame: pd.DataFrame, changes: dict, message: st
         (
             {"film": ["Ran", "Alien"], "year": [1985, 1979]},
             r"no row for the candidates of 2 of 5 rows \(2 of 2 visits\), first 'Heat' of '7' in "
-            "row 1",
+            "row 3",
         ),
         (
             {"film": ["Ran", "Alien", "Ran"], "year": [1, 2, 3]},

@@ -118,7 +118,7 @@ def test_missing_rules(gap) -> None:
     values, _ = encode_columns(frame, [Column("age", 21, 64, missing="drop")])
     np.testing.assert_array_equal(kept_rows(values), [True, False, True])
     np.testing.assert_array_equal(values[:, 0], [30, np.nan, 40])
-    with pytest.raises(InvalidInput, match=r"no value in 1 of 3 rows, first in row 1.*\"drop\""):
+    with pytest.raises(InvalidInput, match=r"no value in 1 of 3 rows, first in row 3.*\"drop\""):
         encode_columns(frame, [Column("age", 21, 64)])
 
 
@@ -127,17 +127,17 @@ def test_missing_and_unknown_labels_are_told_apart() -> None:
     keep_known = Column.category("gender", GENDER.values, outside="drop")
     with pytest.raises(InvalidInput, match="no value in 1 of 3 rows"):
         encode_columns(frame, [keep_known])
-    with pytest.raises(InvalidInput, match=r"not declared in 1 of 3 rows, first robot in row 2"):
+    with pytest.raises(InvalidInput, match=r"not declared in 1 of 3 rows, first robot in row 4"):
         encode_columns(frame, [GENDER])
 
 
 @pytest.mark.parametrize(
     ("values", "column", "message"),
     [
-        ([30, 99, 70], AGE, r"bounds \[21, 64\] in 2 of 3 rows, first 99 in row 1"),
-        ([30, np.inf], AGE, "first inf in row 1"),
-        ([30, 30.5], AGE, "between two of its 44 declared levels .* first 30.5 in row 1"),
-        ([30, "old"], AGE, "held text in 1 of 2 rows, first old in row 1"),
+        ([30, 99, 70], AGE, r"bounds \[21, 64\] in 2 of 3 rows, first 99 in row 3"),
+        ([30, np.inf], AGE, "first inf in row 3"),
+        ([30, 30.5], AGE, "between two of its 44 declared levels .* first 30.5 in row 3"),
+        ([30, "old"], AGE, "held text in 1 of 2 rows, first old in row 3"),
         ([[30], [31]], AGE, "held text in 2 of 2 rows"),
         (pd.to_datetime(["2020-01-01", "2020-01-02"]), AGE, "datetime64.* plain numbers"),
         ([np.nan], Column("age", 0, 1, missing="drop"), "no row is left: 0 of 1 rows; 1 lacks age"),
@@ -256,7 +256,7 @@ def test_ids_of_people_become_numbers() -> None:
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        ([1.0, np.nan], "empty in 1 of 2 rows, first in row 1"),
+        ([1.0, np.nan], "empty in 1 of 2 rows, first in row 3"),
         (["a", ""], "empty in 1 of 2 rows"),
         (["a", None], "empty in 1 of 2 rows"),
         ([0.5, 1.0], "texts or whole numbers"),

@@ -100,6 +100,24 @@ def test_any_study_fits_80_columns(label: str, values: dict[str, float], shown: 
     assert any("best" in line for line in lines) == bool(values)
 
 
+def test_the_name_of_a_learner_is_not_broken() -> None:
+    made = summarise([outcome(setting("published_partition", 1.0), 50.0, r) for r in range(2)])
+    lines = printed(made)
+    assert any(line.startswith("published_partition ") for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_gain_kept_says_what_is_missing() -> None:
+    private = [outcome(setting("partition", 1.0), 50.0 + r, r) for r in range(2)]
+    free = [outcome(setting("partition"), 60.0 + r, r) for r in range(2)]
+    uniform = [outcome(setting("uniform"), 40.0 + r, r) for r in range(2)]
+    for ran, text in (
+        ([*private, *free], 'Gain kept is missing: the study has no learner "uniform"'),
+        ([*private, *uniform], "no private learner was run without privacy as well"),
+    ):
+        assert text in table_note(summarise(ran))
+
+
 def test_promise_is_said_once_for_all_epsilons() -> None:
     text = promise(small())
     sentence = replace(promised(1.0), noise=()).sentence

@@ -83,6 +83,9 @@ def test_a_pulse_says_the_share_of_the_work_that_is_done(
     now[0] += 100.0
     late = "1 of 6 replicates done (about 99% of the work), more than was expected left"
     assert progress.words() == late
+    # A learner that turns out slower makes more work; the share does not fall.
+    progress.add(list(outcomes_of(loaded, 400.0))[1])
+    assert progress.words().startswith("2 of 6 replicates done (about 99% of the work)")
 
 
 def test_unknown_paces_are_those_of_the_others(study: Path) -> None:

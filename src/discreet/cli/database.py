@@ -18,7 +18,7 @@ DATABASE = "sqlite:///discreet.db"
 DatabaseOption = Annotated[
     str,
     typer.Option(
-        help="sqlite:///FILE, or postgresql+psycopg://USER:PASSWORD@HOST/NAME.",
+        help="sqlite:///FILE, or an address of PostgreSQL.",
         envvar="DISCREET_DATABASE",
     ),
 ]

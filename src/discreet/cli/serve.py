@@ -48,9 +48,10 @@ def serve(
         str | None,
         typer.Option(help="Addresses of proxies that say who asks, with commas."),
     ] = None,
-    aggregator: Annotated[
-        bool, typer.Option(help="Whether this process releases; another one on PostgreSQL may.")
-    ] = True,
+    no_aggregator: Annotated[
+        bool,
+        typer.Option("--no-aggregator", help="Release nothing; another process on PostgreSQL may."),
+    ] = False,
     only_aggregator: Annotated[
         bool, typer.Option("--only-aggregator", help="Release, and take no requests.")
     ] = False,
@@ -63,10 +64,13 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="A study of 2,000 simulated devices, and its dashboard.")
     ] = False,
-    browser: Annotated[bool, typer.Option(help="Whether --demo opens a browser.")] = True,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Let --demo open no browser.")
+    ] = False,
     data: DataOption = None,
 ) -> None:
     """Serve studies to people over HTTP, or show how that looks with --demo."""
+    aggregator = not no_aggregator
     with refusing_service():
         _check_options(studies or [], aggregator, only_aggregator, demo)
         _check_proxies(proxy)
@@ -75,7 +79,7 @@ def serve(
             _say_line("Starting a server on this machine, and 2,000 simulated devices ...")
             from discreet.service.demo import run_demo
 
-            run_demo(host, port, browser, say=_say_line)
+            run_demo(host, port, not no_browser, say=_say_line)
             return
         from discreet.service.listening import listen
 

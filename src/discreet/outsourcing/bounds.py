@@ -47,7 +47,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from discreet.codec import register
 from discreet.columns import Column, Label, Labels, Number, label_text
-from discreet.problems.tables import column_of, encode_columns, numbers_of
+from discreet.problems.tables import column_of, encode_columns, numbers_of, sheet_row
 from discreet.problems.toml_words import Place, checked, read_toml, toml_value
 from discreet.validation import FloatArray, InvalidInput, Refusals, positive_number
 
@@ -274,7 +274,7 @@ class PublicBounds:
         )
         if "" in ids:
             raise InvalidInput(
-                f"the id column {self.id!r} is empty in row {ids.index('')} (the first row is 0); "
+                f"the id column {self.id!r} is empty in {sheet_row(ids.index(''))}; "
                 "give every person an id."
             )
         twice = [(name, times) for name, times in Counter(ids).items() if times > 1]
@@ -300,7 +300,7 @@ class PublicBounds:
         if infinite.any():
             raise InvalidInput(
                 f"the outcome {name!r} is infinite in {int(infinite.sum())} of {len(outcomes)} "
-                f"rows, first in row {int(np.argmax(infinite))} (the first row is 0); an outcome "
+                f"rows, first in {sheet_row(np.argmax(infinite))}; an outcome "
                 "is a finite number, or empty if it is not known. Nothing was done."
             )
         return outcomes

@@ -184,7 +184,7 @@ def _try_out(results: Results, stage: Stage, say: Progress, clock: Clock) -> Non
         *((each.at(None), [each.at(None)]) for each in stage.free),
     ]
     for number, (setting, alike) in enumerate(tried):
-        say("Trying learners", number, len(tried))
+        say("Trying learners", number, 0)
         first, last = stage.horizons[0], stage.people
         if not depends_on_horizon(stage.problem, setting, first, last, stage.seed):
             results.traced.update(each.label for each in alike)

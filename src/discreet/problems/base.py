@@ -32,6 +32,7 @@ Metric = Literal["regret", "reward"]
 
 MOST_PEOPLE = 10_000_000_000
 """More than are alive: what a study of invented people may ask for."""
+_SHOWN = 8  # names of arms in a sentence
 _ENOUGH = 20  # people of one context that tell which arm was best for them
 
 
@@ -229,7 +230,9 @@ class Problem(ABC):
         if isinstance(space, ArmPoints):
             return f"{arms} arms (what can be chosen), {_extent(space)}"
         if arms is not None:
-            return f"{arms} arms (what can be chosen): {', '.join(self.arm_names)}"
+            names = ", ".join(self.arm_names[:_SHOWN])
+            more = f" and {arms - _SHOWN} more" if arms > _SHOWN else ""
+            return f"{arms} arms (what can be chosen): {names}{more}"
         if isinstance(space, DecisionSets):
             return f"every person brings up to {space.most} points of their own"
         if isinstance(space, PublicSet):

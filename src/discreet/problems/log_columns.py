@@ -21,7 +21,7 @@ from pydantic import ConfigDict
 
 from discreet.columns import Column, Labels, MissingRule, Number, OutsideRule, label_texts
 from discreet.domain import RewardBounds
-from discreet.problems.tables import column_of, missing_rows
+from discreet.problems.tables import column_of, missing_rows, sheet_row
 from discreet.problems.toml_words import toml_value
 from discreet.validation import FloatArray, InvalidInput, number_from
 
@@ -138,7 +138,7 @@ def check_propensities(values: FloatArray, subject: str, given: Sequence[Any]) -
         shown = given[first] if np.isnan(values[first]) else f"{values[first]:g}"
         raise InvalidInput(
             f"{subject} not above 0 and at most 1 in {int(wrong.sum())} of {len(values)} rows, "
-            f"first {shown!s:.80} in row {first} (the first row is 0); give the probability with "
+            f"first {shown!s:.80} in {sheet_row(first)}; give the probability with "
             "which the action that was taken had been going to be taken. If it is not known, set "
             "estimated = true in place of a column."
         )

@@ -42,6 +42,7 @@ from discreet.problems.tables import (
     encode_columns,
     kept_rows,
     person_numbers,
+    sheet_row,
 )
 from discreet.validation import (
     FloatArray,
@@ -291,7 +292,7 @@ def _ids(frame: pd.DataFrame, name: str, kind: str) -> list[str]:
     if absent.any():
         raise InvalidInput(
             f"column {name!r} had no {kind} in {int(absent.sum())} of {len(texts)} rows, first in "
-            f"row {int(np.argmax(absent))} (the first row is 0); give every row its {kind}."
+            f"{sheet_row(np.argmax(absent))}; give every row its {kind}."
         )
     return texts
 
@@ -304,7 +305,7 @@ def _one_person_each(codes: IntArray, texts: Any, who: IntArray) -> IntArray:
         row = int(np.argmax(other))
         raise InvalidInput(
             f"{len(set(codes[other].tolist()))} of {len(texts)} visits had rows of several people, "
-            f"first {texts[codes[row]]!r:.80} in row {row} (the first row is 0); a visit is one "
+            f"first {texts[codes[row]]!r:.80} in {sheet_row(row)}; a visit is one "
             "person's."
         )
     return who[first]
@@ -327,7 +328,7 @@ def _looked_up(names: list[str], known: list[str], visits: list[str]) -> IntArra
         raise InvalidInput(
             f"there was no row for the candidates of {len(missing)} of {len(rows)} rows ({whose} "
             f"of {len(set(visits))} visits), first {names[first]!r:.80} of {visits[first]!r:.80} "
-            f"in row {first} (the first row is 0). Add the candidates."
+            f"in {sheet_row(first)}. Add the candidates."
         )
     return rows
 
@@ -339,6 +340,6 @@ def _refuse_repeats(codes: IntArray, texts: Any, names: list[str]) -> None:
         first = int(np.argmax(again))
         raise InvalidInput(
             f"{len(set(codes[again].tolist()))} of {len(texts)} visits had a candidate twice, "
-            f"first {texts[codes[first]]!r:.80} the candidate {names[first]!r:.80} in row {first} "
-            "(the first row is 0); give each candidate of a visit one row."
+            f"first {texts[codes[first]]!r:.80} the candidate {names[first]!r:.80} in "
+            f"{sheet_row(first)}; give each candidate of a visit one row."
         )

@@ -225,8 +225,8 @@ def person_numbers(series: pd.Series[Any]) -> IntArray:
     if absent.any():
         raise InvalidInput(
             f"column {series.name!r} says who a person is and is empty in "
-            f"{int(absent.sum())} of {len(absent)} rows, first in row {int(np.argmax(absent))} "
-            "(the first row is 0); without an id visits cannot be counted. Give each row one."
+            f"{int(absent.sum())} of {len(absent)} rows, first in {sheet_row(np.argmax(absent))}; "
+            "without an id visits cannot be counted. Give each row one."
         )
     texts = np.array([label_text(value) for value in series.tolist()])
     kinds = series.dtype.kind
@@ -347,7 +347,7 @@ def _refuse_missing(
     )
     raise InvalidInput(
         f"column {series.name!r} had no value in {int(absent.sum())} of {len(absent)} rows, first "
-        f"in row {int(np.argmax(absent))} (the first row is 0); {advice}, or fill the gaps by a "
+        f"in {sheet_row(np.argmax(absent))}; {advice}, or fill the gaps by a "
         "rule that is public."
     )
 
@@ -364,9 +364,14 @@ def missing_rows(series: pd.Series[Any]) -> BoolArray:
 def _where(bad: BoolArray, series: pd.Series[Any]) -> str:
     first = int(np.argmax(bad))
     return (
-        f"{int(bad.sum())} of {len(bad)} rows, first {series.iloc[first]!s:.80} in row {first} "
-        "(the first row is 0)"
+        f"{int(bad.sum())} of {len(bad)} rows, first {series.iloc[first]!s:.80} in "
+        f"{sheet_row(first)}"
     )
+
+
+def sheet_row(place: Any) -> str:
+    """A row of a table, from its place among the people, as a spreadsheet counts rows."""
+    return f"row {int(place) + 2} (the header is row 1)"
 
 
 def _listed(names: Sequence[str]) -> str:

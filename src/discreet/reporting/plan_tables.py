@@ -16,7 +16,7 @@ from discreet.reporting.plan_words import ONE_CHOICE, ends_text, percent, rival
 from discreet.reporting.words import terminal_table
 
 _MARK = "*"  # of what is extrapolated
-_NAME = 17  # characters of a learner's name that are not broken
+_NAME = 20  # characters of a learner's name that are not broken
 
 
 @dataclass(frozen=True)

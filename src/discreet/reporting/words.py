@@ -41,6 +41,10 @@ _NUMBERS = re.compile(
 )
 
 
+# Characters of a learner's name that are never broken, and up to which all columns have room.
+_NAME, _BESIDE_SECONDS = 24, 15
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What a decision needs.
@@ -381,8 +385,12 @@ def result_table(summary: Summary) -> Table:
     }
     if not has_best_fixed(summary):
         del columns["over\nbest\nfixed"], columns["± "]
+    longest = min(max(len(row.label) for row in rows), _NAME)
+    if longest > _BESIDE_SECONDS:
+        del columns["seconds"]
     table = terminal_table(
         ("learner", *columns),
+        widths=[longest, *[0] * len(columns)],
         padding=(0, 1, 0, 0),
         caption=Text(table_note(summary)),
         caption_justify="left",
@@ -421,11 +429,19 @@ def table_note(summary: Summary) -> str:
             " Gain kept compares a learner with itself only: of what it gains over uniform choice "
             "without privacy, the share that is left."
         )
-    elif summary.private:
+    elif not summary.private:
+        pass
+    elif not any("uniform" in line.over for line in summary.private):
         note += (
-            " Gain kept is left out where the learner without privacy is missing or did not "
-            "clearly beat uniform choice."
+            ' Gain kept is missing: the study has no learner "uniform" from which it is measured.'
         )
+    elif not any("free" in line.over for line in summary.private):
+        note += (
+            " Gain kept is missing: no private learner was run without privacy as well "
+            "(non_private = true)."
+        )
+    else:
+        note += " Gain kept is missing: no learner clearly beat uniform choice without privacy."
     return note
 
 

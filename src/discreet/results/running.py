@@ -110,7 +110,7 @@ class StudyProgress(Progress):
         self._replicates, self._jobs, self._expected = study.replicates, jobs, expected
         self._outcomes: dict[str, list[Outcome]] = {setting.label: [] for setting in study.settings}
         self._width = max(len(setting.label) for setting in study.settings)
-        self._since = monotonic()
+        self._since, self._share = monotonic(), 0.0
         self._bar = self.add_task("", total=len(study.settings) * study.replicates)
 
     def add(self, outcome: Outcome) -> None:
@@ -145,6 +145,8 @@ class StudyProgress(Progress):
         done, left = work
         going_on = min(self._jobs * (monotonic() - self._since), left)
         share = (done + going_on) / (done + left) if done + left > 0.0 else 0.0
+        # A learner that turns out slower makes more work, and undoes none.
+        share = self._share = max(self._share, share)
         late = (
             "more than was expected"
             if going_on == left
