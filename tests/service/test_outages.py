@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -122,8 +121,8 @@ def test_a_certificate_under_a_clock_that_is_set_back(
     web = Web(service, TestClient(create_app(service), base_url=ADDRESS), tokens)
     for days in (30.0, 60.0):
         now = time.time() - days * 86_400.0
-        clock = SimpleNamespace(time=lambda now=now: now, monotonic=time.monotonic)
-        monkeypatch.setattr("discreet.service.store.time", clock)
+        # A clock that was set back and confirmed at a restart.
+        monkeypatch.setattr(service.store.clock, "now", lambda now=now: now)
         service.intake.add("other", [web.reports(50, "other")], None)
         assert service.aggregator.step() == 1
     rows = web.ask("GET", "/v1/studies/other/ledger", "auditor").json()
