@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from discreet.codec import decode
 from discreet.learners.terms import Offer, Terms
 from discreet.privacy import Guarantee
+from discreet.service import store
 from discreet.service.control import ledger_digest
 from discreet.service.forgetting import Forgetting
 from discreet.service.schema import decisions
@@ -64,10 +66,19 @@ class TestPolicies:
         assert "immutable" in again.headers["cache-control"]
 
     @pytest.mark.parametrize("form", ["{}", "W/{}", '"x", {}', "*"])
-    def test_what_is_known_is_not_sent_again(self, web: Web, form: str) -> None:
+    def test_what_is_known_is_not_sent_again(
+        self, web: Web, form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        unpacked = store.unpacked
+        read: list[bytes] = []
+        monkeypatch.setattr(store, "unpacked", lambda body: read.append(body) or unpacked(body))
         for path in ("/v1/studies/other/policy", "/v1/studies/local/sources/clinic/policies/0"):
-            tag = web.ask("GET", path, "device").headers["etag"]
+            whole = web.ask("GET", path, "device")
+            tag = whole.headers["etag"]
+            assert tag == f'"{hashlib.sha256(whole.content).hexdigest()}"'
+            before = len(read)
             answer = web.ask("GET", path, "device", headers={"if-none-match": form.format(tag)})
+            assert len(read) == before, "nothing is unpacked that is not sent"
             assert (answer.status_code, answer.content) == (304, b"")
             assert answer.headers["etag"] == tag
         other = web.ask("GET", path, "device", headers={"if-none-match": '"other"'})

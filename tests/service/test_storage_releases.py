@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import event, select, update
 
 from discreet.aggregation.order import in_order
-from discreet.codec import encode
+from discreet.codec import canonical, encode
 from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database, Unavailable
@@ -111,7 +111,7 @@ def test_reports_make_the_policies_of_the_library(
             aggregator = Aggregator(store, aggregator.name)  # begun again
         given = [(each.reports, each.numbers) for each in portions]
         library.update([reports for reports, _ in in_order(given)])
-        assert encode(library.policy()) == store.policy("s").text
+        assert canonical(library.policy()) == store.policy("s").text
         check_told_the_same(store, "s")
 
 
@@ -153,7 +153,7 @@ def test_rewards_make_the_policies_of_the_library(
             patch.setattr(Aggregator, "_rewarded", watched)
             assert aggregator.step() == 1
         library.update(entered[0].reports)
-        assert encode(library.policy()) == store.policy("s").text
+        assert canonical(library.policy()) == store.policy("s").text
         check_told_the_same(store, "s")
 
 

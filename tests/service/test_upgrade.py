@@ -3,6 +3,7 @@ expects."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from pathlib import Path
@@ -18,6 +19,7 @@ from discreet.service.aggregator import Aggregator
 from discreet.service.dashboard.watch import Watch
 from discreet.service.database import Database
 from discreet.service.decisions import Decisions
+from discreet.service.deployment import unpacked
 from discreet.service.schema import decisions, metadata, policies, studies, tickets
 from discreet.service.seal import Seal
 from discreet.service.store import Store
@@ -145,6 +147,9 @@ def still_served(database: Database) -> None:
     store = Store(database)
     assert store.names() == ["calls", "doses"]
     assert store.policy("calls").version == 1
+    with database.reading() as connection:
+        for row in connection.execute(select(policies)):
+            assert hashlib.sha256(unpacked(row.body).encode()).hexdigest() == row.digest
     aggregator = Aggregator(store, "first")  # as the dump calls who holds its leases
     assert (aggregator.waiting("calls"), aggregator.waiting("doses")) == (3, 1)
     decided = Decisions(store).decide("doses", [[0.1], [0.9]])

@@ -84,6 +84,7 @@ __all__ = [
     "Range",
     "Shape",
     "announce",
+    "canonical",
     "check_fields",
     "class_of",
     "decode",
@@ -100,6 +101,8 @@ __all__ = [
 # A field is never given another meaning: whoever removes or changes one raises this number, and so
 # does whoever adds one, unless messages without it mean what they did before (ADDED).
 SCHEMA = 1
+# That of a message that names none.
+FIRST_SCHEMA = 1
 ADDED: Mapping[str, bool] = types.MappingProxyType({"added": True})
 # Objects lie in each other no deeper than this.
 MOST_DEPTH = 32
@@ -131,6 +134,15 @@ def padded(text: bytes, size: int) -> bytes:
     return text.ljust(-(-len(text) // size) * size)
 
 
+def canonical(value: Any) -> str:
+    """The one text of an object that its SHA-256 stands for, which `decode` reads.
+
+    Names are sorted, and nothing stands between them; a schema that is not named is the first.
+    """
+    fields = {"kind": value.kind, **fields_of(value)}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def decode(text: str | bytes, expected: type[T]) -> T:
     """The object of class `expected` in `text`: `Policy` on a device, `Reports` at a learner.
 
@@ -146,7 +158,7 @@ def decode(text: str | bytes, expected: type[T]) -> T:
         raise InvalidInput(f"the message is not JSON ({error}); send it as it was made.") from error
     if not isinstance(fields, dict) or "kind" not in fields:
         raise InvalidInput("the message has no kind; send it as encode() made it.")
-    schema = fields.pop("schema", None)
+    schema = fields.pop("schema", FIRST_SCHEMA)
     if type(schema) is not int or schema != SCHEMA:
         raise InvalidInput(
             f"the message has schema {schema!r:.80}; this version reads schema {SCHEMA}. Use the "

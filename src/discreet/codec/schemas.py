@@ -75,7 +75,10 @@ class Schemas:
         schema |= {
             "description": (getdoc(kind) or "").partition("\n")[0],
             "properties": heads | {name: form.schema(self) for name, form in forms.items()},
-            "required": [*heads, *(name for name in forms if name not in added)],
+            "required": [
+                *(name for name in heads if name != "schema"),
+                *(name for name in forms if name not in added),
+            ],
             "additionalProperties": False,
         }
         return reference

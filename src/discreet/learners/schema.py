@@ -1,8 +1,8 @@
 """Messages: what crosses between people and a learner, as one line of JSON (codec).
 
-A message is `{"kind": ..., "schema": 1, ...fields}`. Which module defines a kind is said here, so
-that a device that decodes the policy of one learner loads what that policy needs, and nothing of
-the other learners.
+A message is `{"kind": ..., "schema": 1, ...fields}`; the schema of one that names none is 1. Which
+module defines a kind is said here, so that a device that decodes the policy of one learner loads
+what that policy needs, and nothing of the other learners.
 """
 
 from __future__ import annotations

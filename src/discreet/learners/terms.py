@@ -17,7 +17,7 @@ from discreet.action_space import (
     check_arm_names,
     with_names,
 )
-from discreet.codec import ADDED, CheckedBy, Range, fields_of, from_json, to_json
+from discreet.codec import ADDED, CheckedBy, Range, canonical, from_json, to_json
 from discreet.domain import Box, RewardBounds
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.schema import Message
@@ -110,8 +110,8 @@ class Offer(Message):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of it as it is sent: two that differ have two digests."""
-        return _sha256({"kind": self.kind, **fields_of(self)})
+        """SHA-256 of it as a service sends it (`canonical`): two that differ have two digests."""
+        return hashlib.sha256(canonical(self).encode()).hexdigest()
 
 
 def _sha256(fields: dict[str, Any]) -> str:

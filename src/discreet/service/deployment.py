@@ -140,7 +140,7 @@ def put_together(
         streams = _saved_streams(content)
         for stream, body in policies:
             fields = json.loads(unpacked(body))
-            fields.pop("schema")
+            fields.pop("schema", None)
             streams[stream]["policies"].append(fields)
     except (zlib.error, ValueError, LookupError, TypeError) as error:
         raise InvalidInput(

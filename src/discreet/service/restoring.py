@@ -36,7 +36,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, select, text, update
 
-from discreet.codec import encode
+from discreet.codec import canonical
 from discreet.learners.sources import source_id
 from discreet.learners.stream import TARGET_NAME
 from discreet.service.backup import Backup, copy_tables, opened_backup, read_about
@@ -226,7 +226,7 @@ def _go_on(connection: Connection, row: Row[Any]) -> None:
         fields = {**json.loads(unpacked(each.body)), "learner_id": identity}
         policy = read_policy(packed(json.dumps(fields)))
         for table, values in (
-            (policies, {"digest": policy.digest, "body": packed(encode(policy))}),
+            (policies, {"digest": policy.digest, "body": packed(canonical(policy))}),
             (ledger, {"digest": policy.digest}),
         ):
             connection.execute(

@@ -187,7 +187,7 @@ def _texts(body: ReportsBody) -> list[str]:
 
 
 def _sent(policy: StoredPolicy, request: Request, cache: str) -> Response:
-    """A policy as it was published, or that it has not changed since."""
+    """A policy as the bytes of which its ETag is the SHA-256, or that it has not changed since."""
     tag = f'"{policy.digest}"'
     headers = {
         "ETag": tag,

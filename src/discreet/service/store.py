@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column, select, update
 
-from discreet.codec import decode, encode
+from discreet.codec import canonical, decode, encode
 from discreet.learners.messages import Reports
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import TARGET_NAME
@@ -89,12 +89,21 @@ _SNAPSHOT_HELD = (
 
 @dataclass(frozen=True)
 class StoredPolicy:
-    """A published policy as it is sent."""
+    """A published policy as it is sent.
+
+    Attributes:
+        digest: SHA-256 of its text.
+        body: its text, packed.
+    """
 
     version: int
     digest: str
-    text: str
+    body: bytes
     published: float
+
+    @property
+    def text(self) -> str:
+        return unpacked(self.body)
 
 
 @dataclass(frozen=True, repr=False)
@@ -270,7 +279,7 @@ class Store:
                     "stream": stream,
                     "version": policy.version,
                     "digest": policy.digest,
-                    "body": packed(encode(policy)),
+                    "body": packed(canonical(policy)),
                     "people": row["reports"],
                     "finding": _described(learner, policy, row["reports"], name, stream),
                 }
@@ -403,7 +412,7 @@ class Store:
         if row is None:
             self.study(name).check_stream(stream)
             raise NotFound(f"the study {name!r} has published no policy {version} of {stream}.")
-        return StoredPolicy(row.version, row.digest, unpacked(row.body), row.published)
+        return StoredPolicy(row.version, row.digest, row.body, row.published)
 
     def set_aside(self, name: str) -> int:
         """The number of stored reports and decisions that could not be read; for operators alone,
