@@ -110,7 +110,7 @@ class Finding:
 
     Attributes:
         name: of the check.
-        kind: `mechanism`, `learner` or `specimen`.
+        kind: `mechanism`, `learner`, `surface` or `specimen`.
         trust_model: who sees what.
         verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `promises nothing`;
             `too weak to tell` where trials alone prove little; `not audited` where a promise, or a

@@ -4,7 +4,8 @@ A `Subject` is code in one state with one person's data open. It is run on one p
 ledger recording, and on every neighbour with the same outcomes played back. Then
 
 * everything public in between must be equal: policies, others' actions, what the code returned,
-  lengths, certificates, and whether anything was refused; what differs tells the two apart;
+  lengths, certificates, reprs, what is logged, warned of or printed, and whether anything was
+  refused; what differs tells the two apart;
 * noise must be drawn afresh for every number, or losses would not add;
 * everything must be drawn from the source handed in, or others could draw it, too;
 * what was handed to each draw must move by no more than the sensitivity on record;
@@ -17,8 +18,13 @@ are the start of a search nearby.
 from __future__ import annotations
 
 import inspect
+import io
+import logging
+import re
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
@@ -169,7 +175,10 @@ class Facts:
         self.fault = ""
 
     def add(self, name: str, shown: Any) -> None:
-        """Note something public."""
+        """Note something public; of a message its repr and the text that is sent."""
+        if isinstance(shown, Message):
+            self.seen.append((f"the repr of {name}", without_addresses(repr(shown)).encode()))
+            shown = encode(shown)
         self.seen.append((name, fingerprint(shown)))
 
     def refusal(self, name: str, error: Exception) -> None:
@@ -247,7 +256,8 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
         if worst.broken:
             break
         crowd = next(iter(subject.groups()))
-        tried = (*worst.pair, *crowd[:: max(1, len(crowd) // others)])
+        # An odd step, as rewards alternate.
+        tried = (*worst.pair, *crowd[:: max(1, len(crowd) // others) | 1])
         try:
             worst = max(worst, worst_neighbours(replace(subject, tried=tried)), key=Exact.order)
         except NothingToAttack:
@@ -332,7 +342,7 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
 
 def _ran(subject: Subject, person: Any, recorded: Ledger | None, seed: int = 0) -> _Ran:
     ledger, facts = Ledger(seed), Facts()
-    with ledger.recording() if recorded is None else ledger.playing(recorded):
+    with written_out(facts), ledger.recording() if recorded is None else ledger.playing(recorded):
         promise = subject.run(person, facts)
     return _Ran(person, facts, promise, ledger)
 
@@ -425,9 +435,45 @@ def promised(
 # What code shows.
 
 
+class _Log(logging.Handler):
+    """Keeps every record of the log as text."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = without_addresses(logging.Formatter().format(record))
+        self.lines.append(f"{record.name} {record.levelname} {text}")
+
+
+@contextmanager
+def written_out(facts: Facts) -> Iterator[None]:
+    """Note what the library logs at any level, warns of, or prints meanwhile."""
+    log, handler, printed = logging.getLogger("discreet"), _Log(), io.StringIO()
+    level, propagate = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.DEBUG)
+    log.propagate = False
+    try:
+        with warnings.catch_warnings(record=True) as warned, redirect_stdout(printed):
+            warnings.simplefilter("always")
+            with redirect_stderr(printed):
+                yield
+    finally:
+        log.setLevel(level)
+        log.propagate = propagate
+        log.removeHandler(handler)
+    facts.add("what is logged", handler.lines)
+    facts.add("a warning", [str(each.message) for each in warned])
+    facts.add("what is printed", printed.getvalue())
+
+
 def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
     """Everything that an object shows under a name without an underscore: attributes, properties,
-    and what methods return that need no argument. Names in `but` are left out."""
+    and what methods return that need no argument, and its repr. Names in `but` are left out."""
+    if "repr" not in but:
+        yield "repr", without_addresses(repr(thing)).encode()
     for name in dir(thing):
         if name.startswith("_") or name in but:
             continue
@@ -440,6 +486,11 @@ def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, 
         except Exception as error:
             value = type(error).__name__
         yield name, fingerprint(value)
+
+
+def without_addresses(text: str) -> str:
+    """The text without addresses in memory, which differ from run to run."""
+    return re.sub(r"0x[0-9a-f]+", "0x", text)
 
 
 def _needs_arguments(method: Callable[..., Any]) -> bool:
@@ -457,8 +508,6 @@ def fingerprint(value: Any) -> bytes:
         return value
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape}".encode() + value.tobytes()
-    if isinstance(value, Message):
-        return encode(value).encode()
     if isinstance(value, dict):
         return b"{" + b",".join(fingerprint(item) for item in value.items()) + b"}"
     if isinstance(value, list | tuple):

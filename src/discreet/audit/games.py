@@ -52,7 +52,7 @@ from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.budget import TrustModel
 from discreet.validation import FloatArray, IntArray
 
-Kind = Literal["mechanism", "learner", "specimen"]
+Kind = Literal["mechanism", "learner", "surface", "specimen"]
 Seed = np.random.SeedSequence
 Score = Callable[[bool, int, Seed], FloatArray]
 # Of data, so many independent trials, with this noise.
@@ -102,7 +102,7 @@ class Check:
 
     Attributes:
         name: as `discreet audit NAME` takes it.
-        kind: `mechanism`, `learner`, or `specimen` for a design that is known to be broken.
+        kind: `mechanism`, `learner`, `surface`, or `specimen` for a design known to be broken.
         trust_model: who sees what.
         exact: replays it exactly; None where only trials can tell. Called in the process that
             prepares the check, as is `game`.

@@ -7,9 +7,11 @@ Exact replay shows a wrong sensitivity, a second draw or a leak beside the noise
 Trials of whole runs are dear, so these are at a larger epsilon than mechanisms: what a few hundred
 runs can tell apart grows with it.
 
-Learners are attacked new, taught, saved and loaded, and under secure noise. Under local privacy a
-learner is taught by people whose best arm is plain, so that within a few thousand reports bins are
-cut and resolved, arms are given up and kernels have several cells.
+Learners are attacked new, taught, saved and loaded, past version 40, with drift, and under secure
+noise. Under local privacy a learner is taught by people whose best arm is plain, so that within a
+few thousand reports bins are cut and resolved, arms are given up and kernels have several cells;
+and beside two sources, of which one is given up, each with an epsilon of its own. Reports are
+replayed under every ticket of several dozen by which another mechanism is used than before.
 
 **A dishonest server.** A policy reaches a device as JSON, and may be forged (forgeries.py). A
 server may also send the honest policy to act with and a forged one, of the same identity and
@@ -19,6 +21,7 @@ the person is, or the report costs no more than the terms say.
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -42,13 +45,16 @@ from discreet.audit.exact import (
     AllRefused,
     Claim,
     Exact,
+    Facts,
     NotAudited,
     NothingToAttack,
     worst_neighbours,
     worst_of,
+    written_out,
 )
 from discreet.audit.forgeries import forgeries
 from discreet.audit.games import Check, report_game, run_game
+from discreet.audit.ledger import Ledger, loss_between
 from discreet.audit.people import Maker
 from discreet.audit.runs import AnyLearner, JointRun, LocalReport, broken_rule
 from discreet.domain import Box, RewardBounds, unit_cube
@@ -93,12 +99,21 @@ _PREDICTIONS = 3
 # Reports are cheap, so that many people can be compared in every state.
 _OTHERS = 30
 _LEARNT = "a report under a policy learnt from others"
+SOURCE = "auxiliary"
 # So many of the people of an honest report meet every forged policy.
 _PEOPLE = 9
-SOURCE = "auxiliary"
 # Budgets of the states besides the usual one.
 _EPSILONS = (0.1, 16.0)
 _TAUGHT, _BATCHES = 6000, 12
+_BRIEFLY, _FEW = 1600, 4
+# Late policies are of at least this version, but for learners that change them more rarely.
+_LATE, _LATE_BATCH = 45, 500
+# Tickets that are tried, and of these at most so many that use other mechanisms.
+_TICKETS, _BRANCHES = 48, 6
+# Sources with an epsilon of their own, as shares of the target's; the second contradicts it.
+_SHARES = {SOURCE: 0.4, "contrary": 1.5}
+# People after whom a report counts half, under joint and under local privacy.
+_DRIFT = {"joint": 16.0, "local": 1500.0}
 # How often people come who come more than once.
 _VISITS = 3
 # So many reports of a person are replayed at most; each is like all others under its policy.
@@ -292,7 +307,10 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
         yield other(state, variant="late", place=place)
     for place in (0, quarter, last):
         yield other(f"person {place + 1} is alone", variant="alone", place=place)
-    yield other(f"saved and loaded, person {quarter + 1}", variant="saved", place=quarter)
+    for place in (quarter, 2 * maker.people // 3):
+        yield other(f"saved and loaded, person {place + 1}", variant="saved", place=place)
+    for drifting in _drifting(maker):
+        yield other("with drift", maker=drifting)
     yield other("under SecureNoise", variant="secure")
     for epsilon in _EPSILONS:
         budget = maker.budget.at(epsilon)
@@ -317,16 +335,30 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
 def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     """Reports under policies of a learner in several states."""
     taught = _taught(maker, source, _TAUGHT)
-    yield from _reports(taught, maker, source, "taught", tickets=2)
-    yield from _reports(_loaded(taught), maker, source, "saved and loaded")
-    yield from _reports(_taught(maker, source, 0), maker, source, "new")
-    yield from _reports(taught, maker, source, "under SecureNoise", safe=True)
+    yield from _branches(_report(taught, maker, source, "taught", rules=True))
+    yield _report(taught, maker, source, "under SecureNoise", safe=True)
+    loaded = _loaded(taught)
+    yield _report(loaded, maker, source, "saved and loaded")
+    late = _report(_aged(loaded, maker, source), maker, source, "long taught", rules=True)
+    yield from _branches(replace(late, bases=1))
+    yield _report(_taught(maker, source, 0), maker, source, "new")
     for epsilon in _EPSILONS:
         other = replace(maker, budget=maker.budget.at(epsilon))
         learner = _taught(other, source, 0 if epsilon < 1.0 else _TAUGHT)
-        yield from _reports(learner, other, source, f"epsilon {epsilon:g}", tickets=2)
-    for often in () if source else _often(maker):
-        yield from _reports(_taught(often, source, _TAUGHT), often, source, f"{_VISITS} visits")
+        yield from _branches(_report(learner, other, source, f"epsilon {epsilon:g}"))
+    if issubclass(learner_class(maker.learner), SourceLearner):
+        mixed, share = _mixed(maker), _SHARES[SOURCE] if source else 1.0
+        own = replace(maker, budget=maker.budget.at(share * maker.budget.epsilon))
+        yield replace(_report(mixed, own, source, "beside two sources", rules=True), bases=1)
+    if source:
+        return
+    for often in _often(maker):
+        words = f"{_VISITS} visits, delta {often.budget.delta:g}"
+        learner = _taught(often, source, _BRIEFLY, _FEW)
+        yield replace(_report(learner, often, source, words), bases=1)
+    for drifting in _drifting(maker):
+        learner = _taught(drifting, source, _BRIEFLY, _FEW)
+        yield replace(_report(learner, drifting, source, "with drift"), bases=1)
 
 
 def _often(maker: Maker) -> tuple[Maker, ...]:
@@ -336,17 +368,52 @@ def _often(maker: Maker) -> tuple[Maker, ...]:
         return ()
     if not learner_class(maker.learner).acts_silently:
         return ()
-    return (replace(maker, budget=replace(budget, visits=_VISITS)),)
+    budgets = [replace(budget, visits=_VISITS)]
+    if budget.protects_reports and budget.delta == 0.0:
+        # Several pure reports may each cost more than a third of it where there is a delta.
+        budgets.append(replace(budgets[0], delta=DELTA))
+    return tuple(replace(maker, budget=each) for each in budgets)
 
 
-def _reports(
+def _drifting(maker: Maker) -> tuple[Maker, ...]:
+    """The same with reports that count less and less; none for learners without that option."""
+    if "drift" not in inspect.signature(learner_class(maker.learner)).parameters:
+        return ()
+    drift = _DRIFT["joint" if maker.budget.protects_releases else "local"]
+    return (replace(maker, options={**maker.options, "drift": drift}),)
+
+
+def _branches(report: LocalReport) -> Iterator[LocalReport]:
+    """The report under the first ticket, and under others by which other mechanisms are used, or
+    by which two people are told apart as they are not under those before."""
+    crowd = next(iter(report.groups()))
+    seen: set[tuple[object, ...]] = set()
+    for ticket in range(_TICKETS):
+        there = replace(report, state=f"{report.state}, ticket {ticket}", ticket=ticket)
+        ledger, facts, played, others = Ledger(ticket), Facts(), Ledger(ticket), Facts()
+        with written_out(facts), ledger.recording():
+            there.run(crowd[0], facts)
+        with written_out(others), played.playing(ledger):
+            there.run(crowd[min(3, len(crowd) - 1)], others)
+        used = [(draw.kind, repr(draw.mechanism), draw.value.shape) for draw in ledger.draws]
+        told = facts.difference(others) or played.astray
+        loss = loss_between(ledger.draws, played.draws)
+        lost = 0 if loss.reason else round(loss.epsilon(report.asked.delta), 1)
+        branch = (*used, told, loss.reason, facts.refused, lost)
+        if branch not in seen and len(seen) < _BRANCHES:
+            seen.add(branch)
+            yield there
+
+
+def _report(
     learner: AnyLearner,
     maker: Maker,
     source: bool,
     state: str,
-    tickets: int = 1,
     safe: bool = False,
-) -> Iterator[LocalReport]:
+    rules: bool = False,
+) -> LocalReport:
+    """A report under the learner's policy, its own or that of its source; with all `rules` kept."""
     if source:
         assert isinstance(learner, SourceLearner)
         policy: Any = learner.source_policy(SOURCE)
@@ -356,7 +423,7 @@ def _reports(
         held = learner.guarantee()
     release = policy.release(SecureNoise.name if safe and SECURE else SimulatedNoise.name)
     words = f"{state}, version {policy.version}, {release.mechanism}"
-    report = LocalReport(
+    return LocalReport(
         state=words,
         people=maker.crowd(),
         policy=policy,
@@ -365,11 +432,8 @@ def _reports(
         terms=maker.terms(source) if safe else None,
         secure=safe,
         visits=1 if source else min(maker.budget.visits, _MOST_VISITS),
-        broken=broken_rule(maker, learner, policy),
+        broken=broken_rule(maker, learner, policy) if rules else "",
     )
-    yield replace(report, state=f"{words}, ticket 0") if tickets > 1 else report
-    for ticket in range(1, tickets):
-        yield replace(report, state=f"{words}, ticket {ticket}", ticket=ticket)
 
 
 def _loaded(learner: AnyLearner) -> AnyLearner:
@@ -379,24 +443,51 @@ def _loaded(learner: AnyLearner) -> AnyLearner:
         return load(path)
 
 
-def _taught(maker: Maker, source: bool, people: int) -> AnyLearner:
+def _taught(maker: Maker, source: bool, people: int, batches: int = _BATCHES) -> AnyLearner:
     """A learner that has heard from so many people, its own or those of its source."""
     learner = maker.make()
     if source:
         assert isinstance(learner, SourceLearner)
         learner.open_source(SOURCE, maker.budget.epsilon)
-        _teach_source(learner, maker, people)
+        _teach_source(learner, maker, people, SOURCE, batches)
     else:
-        _teach(learner, maker, people)
+        _teach(learner, maker, people, batches)
     return learner
 
 
-def _teach(learner: AnyLearner, maker: Maker, count: int) -> None:
+def _mixed(maker: Maker) -> AnyLearner:
+    """A learner with two sources, whose people have other epsilons than its own; the rewards of one
+    source are the opposite of the target's."""
+    learner = maker.make()
+    assert isinstance(learner, SourceLearner)
+    for name, share in _SHARES.items():
+        learner.open_source(name, share * maker.budget.epsilon)
+    for name in _SHARES:
+        _teach_source(learner, maker, _TAUGHT // 2, name, _FEW)
+    return learner
+
+
+def _aged(learner: Any, maker: Maker, source: bool) -> AnyLearner:
+    """The learner after policies up to version 45, as far as a few hundred people make one."""
+    for _ in range(_LATE):
+        batch = learner.source_batch(SOURCE) if source else learner.batch_size
+        policy = learner.source_policy(SOURCE) if source else learner.policy()
+        if policy.version >= _LATE or batch > _LATE_BATCH:
+            break
+        if source:
+            _teach_source(learner, maker, batch, SOURCE, 1)
+        else:
+            _teach(learner, maker, batch, 1)
+    made: AnyLearner = learner
+    return made
+
+
+def _teach(learner: AnyLearner, maker: Maker, count: int, batches: int = _BATCHES) -> None:
     people, rng, noise = maker.crowd(), np.random.default_rng(_SEED), SimulatedNoise(_SEED)
     came = 0
     while came < count:
         policy = learner.policy()
-        step = min(max(learner.batch_size, count // _BATCHES), count - came)
+        step = min(max(learner.batch_size, count // batches), count - came)
         contexts = people.contexts(people.crowd(step, rng))
         actions, _ = policy.act(contexts, rng)
         if people.arms:
@@ -408,17 +499,20 @@ def _teach(learner: AnyLearner, maker: Maker, count: int) -> None:
     learner.policy()
 
 
-def _teach_source(learner: Any, maker: Maker, count: int) -> None:
+def _teach_source(
+    learner: Any, maker: Maker, count: int, name: str, batches: int = _BATCHES
+) -> None:
     people, rng, noise = maker.crowd(), np.random.default_rng(_SEED), SimulatedNoise(_SEED)
-    for start in range(0, count, max(1, count // _BATCHES)):
-        step = min(count // _BATCHES, count - start)
-        policy = learner.source_policy(SOURCE)
+    for start in range(0, count, max(1, count // batches)):
+        step = min(count // batches, count - start)
+        policy = learner.source_policy(name)
         contexts = people.contexts(people.crowd(step, rng))
         arms = rng.integers(policy.arms, size=step)
-        rewards = people.in_units(_plain(maker, contexts, arms))
+        shares = _plain(maker, contexts, arms)
+        rewards = people.in_units(shares if name == SOURCE else 1.0 - shares)
         learner.update_source(policy.report(contexts, arms, rewards, noise))
-        if start == count // 2:
-            _teach(learner, maker, count // 4)
+        if start == count // 2 and batches > 1:
+            _teach(learner, maker, count // 4, batches)
 
 
 def _plain(maker: Maker, contexts: FloatArray, arms: Any) -> FloatArray:

@@ -85,6 +85,7 @@ ALLOWED: dict[str, frozenset[str]] = {
 SOURCES = frozenset(
     {
         "discreet.client.pending _drawn",
+        "discreet.estimator.learning Learning.__init__",
         "discreet.outsourcing.answers AnswerNoise.draw",
         "discreet.service.deployment noise_for",
     }

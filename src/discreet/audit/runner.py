@@ -38,28 +38,30 @@ _CHOOSING = 4
 _PREPARING, _CHOICE, _COUNTED = range(3)
 
 ALL = "all"
-_KINDS = {"mechanisms": "mechanism", "learners": "learner", "specimens": "specimen"}
+_KINDS = {f"{kind}s": kind for kind in ("mechanism", "learner", "surface", "specimen")}
 
 
 def all_checks() -> list[Check]:
-    """Mechanisms, learners and specimens, in this order."""
+    """Mechanisms, learners, surfaces and specimens, in this order."""
     # Learners take seconds to import, which whoever makes other checks need not wait for.
     from discreet.audit.devices import device_checks
     from discreet.audit.learners import learner_checks
     from discreet.audit.mechanisms import mechanism_checks
     from discreet.audit.outsourced import outsourced_checks
     from discreet.audit.specimens import specimen_checks
+    from discreet.audit.surfaces import surface_checks
 
     mechanisms = [*mechanism_checks(), *outsourced_checks()]
-    return [*mechanisms, *learner_checks(), *device_checks(), *specimen_checks()]
+    learners = [*learner_checks(), *device_checks()]
+    return [*mechanisms, *learners, *surface_checks(), *specimen_checks()]
 
 
 def checks_named(name: str) -> list[Check]:
     """The checks that a name means.
 
     Args:
-        name: `all`; `mechanisms`, `learners` or `specimens`; a check's whole name; what stands
-            before its first comma, as `gp_ucb`; or the `module:Class` of a learner.
+        name: `all`; `mechanisms`, `learners`, `surfaces` or `specimens`; a check's whole name;
+            what stands before its first comma, as `gp_ucb`; or the `module:Class` of a learner.
 
     Raises:
         InvalidInput: for a name that means none.

@@ -10,7 +10,8 @@ data. What may differ is that person's context, reward and action.
 |---------|------------------------------------------------------------------------------|
 | late    | half of every batch reports only after the next batch has acted              |
 | alone   | the person acts and reports in a batch of one                                |
-| saved   | the learner is saved after its second policy, and loaded again               |
+| saved   | the learner is saved and loaded again: after its second policy, while people |
+|         | wait for the second and the fourth, and between predictions                  |
 | secure  | noise comes from SecureNoise                                                 |
 
 **Local privacy** (`LocalReport`): the adversary knows all that came before, and the ticket. A
@@ -72,13 +73,15 @@ Variant = Literal["plain", "late", "alone", "saved", "secure"]
 # Public names that are no facts: objects of the audit's own, a policy that would be made anew, and
 # what goes into a file that says that it is secret (`open_file`).
 _NO_FACTS = ("noise", "policy", "secret_fields")
-# Certificates are looked at once, at the end: they take as long as all else.
-_DEAR = ("guarantee",)
+# Certificates, which a repr has too, are looked at once, at the end: they take as long as all else.
+_DEAR = ("guarantee", "repr")
 _SEED, _LOCAL_SEED = 5, 7
 # How many people report together under local privacy, and which of them is attacked.
 _PLACES = ((1, 0), (3, 1), (3, 0), (3, 2))
 # Terms that a policy is over: by a hundredth.
 _OVER = 0.99
+# After so many policies a learner is saved while people wait for the next.
+_SAVED_AFTER = (1, 3)
 _SCALES = ("scale", "multiplier", "noise_multiplier")
 
 
@@ -165,11 +168,12 @@ class JointRun(Subject):
             self._heard(learner, late, facts)
         learner, _ = self._published(learner, facts)
         if self.predictions:
-            asked = people.crowd(self.predictions, rng)
-            if self.asked_at is not None:
-                asked = [np.array([self.asked_at])] * self.predictions
-            predicted = learner.predict(people.contexts(asked))  # type: ignore[attr-defined]
-            facts.add("a prediction", predicted)
+            learner = self._predicted(learner, rng, facts)
+        elif facts.wanted and (predict := getattr(learner, "predict", None)):
+            try:
+                facts.add("a prediction for others", predict(people.contexts(crowd[-1:])))
+            except InvalidInput as error:
+                facts.refusal("a prediction", error)
         self._looked_at(learner, facts)
         return learner
 
@@ -178,6 +182,20 @@ class JointRun(Subject):
         inner = {"late": [(came + stop) // 2], "alone": [self.place, self.place + 1]}
         cuts = inner.get(self.variant, [])
         return [came, *(cut for cut in cuts if came < cut < stop), stop]
+
+    def _predicted(self, learner: Any, rng: np.random.Generator, facts: Facts) -> AnyLearner:
+        people = self._people
+        asked = people.crowd(self.predictions + 1, rng)
+        if self.asked_at is not None:
+            asked = [np.array([self.asked_at])] * len(asked)
+        for part in (asked[:1], asked[1:-1]):
+            facts.add("a prediction", learner.predict(people.contexts(part)))
+            if self.variant == "saved":
+                learner = self._reloaded(learner, facts)
+        if facts.wanted and not _refused(lambda: learner.predict(people.contexts(asked[-1:]))):
+            facts.rule("more predictions are made than were promised")
+        result: AnyLearner = learner
+        return result
 
     def _heard(self, learner: AnyLearner, sent: list[_Sent], facts: Facts) -> None:
         named = self.maker.budget.visits > 1
@@ -194,18 +212,24 @@ class JointRun(Subject):
             facts.add(f"what {name} of the learner shows", shown)
 
     def _published(self, learner: AnyLearner, facts: Facts) -> tuple[AnyLearner, Any]:
+        if self.variant == "saved" and len(learner._policies) in _SAVED_AFTER:
+            learner = self._reloaded(learner, facts)  # with people who wait for the next release
         policy = learner.policy()
         facts.add("a policy", policy)
         facts.rule(changed_policy(learner, policy))
         if self.variant == "saved" and policy.version == 1:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "learner.json"
-                save(learner, path)
-                facts.rule(open_file(learner, path) or quieter_file(path))
-                learner = load(path, noise=SimulatedNoise(_SEED + 1))
+            learner = self._reloaded(learner, facts)
             facts.add("a policy after loading", learner.policy())
         self._looked_at(learner, facts, _DEAR)
         return learner, policy
+
+    def _reloaded(self, learner: AnyLearner, facts: Facts) -> AnyLearner:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "learner.json"
+            save(learner, path)
+            facts.rule(open_file(learner, path) or quieter_file(path))
+            # Another seed each time, or one noise would be drawn again.
+            return load(path, noise=SimulatedNoise(_SEED + 1 + len(facts.seen)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,8 +383,9 @@ def same_identity(maker: Maker) -> str:
 
 def changed_policy(learner: AnyLearner, policy: Any) -> str:
     """Whether asking again gives another policy; empty if it does not."""
-    again = encode(learner.policy()) != encode(policy)
-    return "asking for a policy again gives another one" if again else ""
+    again = learner.policy()
+    changed = again is not policy and encode(again) != encode(policy)
+    return "asking for a policy again gives another one" if changed else ""
 
 
 def open_file(learner: AnyLearner, path: Path) -> str:

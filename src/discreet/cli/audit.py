@@ -43,9 +43,9 @@ def audit(
     name: Annotated[
         str,
         typer.Argument(
-            help="all; mechanisms, learners or specimens; a learner (module:Class for your own) or "
-            "mechanism; service, for what others see of `discreet serve`; or a study file (.toml), "
-            "for what that study would deploy."
+            help="all; mechanisms, learners, surfaces or specimens; a learner (module:Class for "
+            "your own), mechanism or surface; service, for what others see of `discreet serve`; or "
+            "a study file (.toml), for what that study would deploy."
         ),
     ],
     trials: Annotated[

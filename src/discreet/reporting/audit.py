@@ -54,6 +54,7 @@ _COLORS = {
 _HEADINGS = {
     "mechanism": "Mechanisms",
     "learner": "Learners",
+    "surface": "Surfaces",
     "specimen": "Broken on purpose",
 }
 

@@ -1,0 +1,153 @@
+"""What is shown beside learners: honest surfaces hold, and each leak is found."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.audit.exact import worst_neighbours
+from discreet.audit.games import Check
+from discreet.audit.learners import _maker, checks_of, joint_states, learner_check
+from discreet.audit.surfaces import surface_checks
+from discreet.client import pending, talking
+from discreet.estimator import PrivateBandit
+from discreet.learners.epochs.usca import Usca
+from discreet.learners.partition.policy import PartitionPolicy
+from discreet.learners.visits import VisitCounter
+from discreet.search import Search
+
+from .broken import BrokenMaker, finding
+
+CHECKS = {check.name: check for check in surface_checks()}
+
+
+@pytest.mark.chance(0)  # what is measured does not depend on what OpenDP draws
+@pytest.mark.parametrize("check", [pytest.param(each, id=each.name) for each in CHECKS.values()])
+def test_honest_surfaces_hold(check: Check) -> None:
+    if check.name.startswith(("device", "decisions", "estimator")):
+        pytest.importorskip("httpx2")
+        pytest.importorskip("opendp")
+    found = finding(check)
+    assert found.verdict == "holds", found.fault
+    if check.name not in (
+        "decisions, requests",
+        "estimator, joint",
+    ):  # a log has wider bounds than people
+        assert found.exact == pytest.approx(found.epsilon, abs=1e-3)
+
+
+@pytest.mark.parametrize("model", ["joint", "local"])
+def test_a_repr_that_shows_a_value_is_found(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell, shown = Search.tell, Search.__repr__
+
+    def kept(search: Any, trial: Any, value: float) -> None:
+        tell(search, trial, value)
+        search._last = value
+
+    monkeypatch.setattr(Search, "tell", kept)
+    monkeypatch.setattr(Search, "__repr__", lambda search: f"{shown(search)} {vars(search)}")
+    found = finding(CHECKS[f"search, {model}"])
+    assert found.verdict == "BROKEN"
+    assert "what repr of the search shows depends on the data" in found.fault
+
+
+@pytest.mark.chance(0)
+def test_an_attribute_that_shows_rewards_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt = PrivateBandit.partial_fit
+
+    def kept(bandit: Any, decisions: Any, rewards: Any, contexts: Any) -> Any:
+        bandit.mean_reward_ = float(np.mean(rewards))
+        return learnt(bandit, decisions, rewards, contexts)
+
+    monkeypatch.setattr(PrivateBandit, "partial_fit", kept)
+    pytest.importorskip("opendp")
+    assert "mean_reward_ of the estimator" in finding(CHECKS["estimator, local"]).fault
+
+
+@pytest.mark.chance(0)
+def test_requests_and_logs_that_show_a_context_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("httpx2")
+    pytest.importorskip("opendp")
+    drawn = pending._drawn
+
+    def logging_drawn(policy: Any, terms: Any, others: int, row: Any, reward: float) -> Any:
+        logging.getLogger("discreet.client").debug("a report of %s", row["context"])
+        return drawn(policy, terms, others, row, reward)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pending, "_drawn", logging_drawn)
+        assert "what is logged depends on the data" in finding(CHECKS["device, requests"]).fault
+    headers = talking.Request.headers.fget  # type: ignore[attr-defined]
+    with monkeypatch.context() as patched:
+        hidden = property(lambda asked: {**headers(asked), "X-Body": str(asked.body)})
+        patched.setattr(talking.Request, "headers", hidden)
+        assert "a request depends on the data" in finding(CHECKS["decisions, requests"]).fault
+    draw = pending.Pending.draw
+
+    def only_good(waiting: Any, identity: str, reward: float) -> bool:
+        return reward != 0.0 and draw(waiting, identity, reward)
+
+    monkeypatch.setattr(pending.Pending, "draw", only_good)
+    assert finding(CHECKS["device, requests"]).verdict == "BROKEN"
+
+
+def test_a_counter_that_skips_bad_rewards_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = VisitCounter.report
+
+    def choosy(
+        counter: Any, policy: Any, contexts: Any, actions: Any, rewards: Any, noise: Any
+    ) -> Any:
+        if not 0.0 <= rewards[0] <= 1.0:
+            return None
+        return report(counter, policy, contexts, actions, rewards, noise)
+
+    monkeypatch.setattr(VisitCounter, "report", choosy)
+    assert "whether there is a report" in finding(CHECKS["visit counter"]).fault
+
+
+@pytest.mark.parametrize("rare", ["late", "ticket"])
+def test_what_happens_rarely_is_replayed(rare: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that fails for large rewards, under late policies or one ticket in 16."""
+    report = PartitionPolicy._report
+
+    def failing(policy: Any, people: Any, actions: Any, rewards: Any, noise: Any) -> Any:
+        there = policy.version >= 40 if rare == "late" else (actions.tickets % 16 == 3).any()
+        if there and len(rewards) < 9 and rewards.max() > 0.9:
+            raise ZeroDivisionError
+        return report(policy, people, actions, rewards, noise)
+
+    monkeypatch.setattr(PartitionPolicy, "_report", failing)
+    check = next(each for each in checks_of("partition") if each.name == "partition, local")
+    found = finding(check)
+    assert found.verdict == "BROKEN"
+    assert "refused depends on the data" in found.fault
+
+
+def test_predictions_that_a_restart_forgets_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    restored = Usca.restore_fields
+
+    def forgetful(learner: Any, saved: Any) -> None:
+        restored(learner, saved)
+        learner._drawn_by = {}
+
+    maker = _maker("usca", "joint", 3, {"predictions": 3}, delta=0.0)
+    saved = [run for run in joint_states(maker, 3) if run.variant == "saved"]
+    assert not worst_neighbours(saved[0]).broken
+    monkeypatch.setattr(Usca, "restore_fields", forgetful)
+    assert "more predictions are made than were promised" in worst_neighbours(saved[0]).fault
+
+
+class Talking(Usca):
+    """Logs what people report."""
+
+    def update(self, reports: Any, people: Any = None) -> None:
+        super().update(reports, people)
+        logging.getLogger("discreet.talking").debug("%s", [vars(each) for each in reports])
+
+
+def test_a_log_of_what_people_reported_is_found() -> None:
+    maker = BrokenMaker(**vars(_maker("usca", "joint", 3)), kind=Talking)
+    assert "what is logged depends on the data" in finding(learner_check("usca", maker)).fault
