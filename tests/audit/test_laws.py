@@ -224,6 +224,11 @@ def quiet_alone(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
     return ADD(self, values, scale / 2 if values.size == 1 else scale)
 
 
+def afterwards(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
+    """Noise that is added in floating point."""
+    return values + ADD(self, np.zeros(values.shape), scale)
+
+
 def of_laplace(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
     """Gaussian noise from the Laplace noise of the same call, which another call shows."""
     laplace = self.add_laplace(np.zeros(values.shape), 1.0)
@@ -244,6 +249,7 @@ def of_laplace(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
         ("add_gaussian", by_row, "OpenDP"),
         ("add_gaussian", quiet_alone, "OpenDP"),
         ("add_gaussian", of_laplace, "OpenDP"),
+        ("add_gaussian", afterwards, "OpenDP"),
     ],
 )
 def test_secure_randomness_that_is_used_twice_is_noticed(
@@ -277,7 +283,14 @@ def test_a_mechanism_that_behaves_otherwise_under_secure_noise_is_noticed() -> N
             epsilon = 1.1 if noise.secure else 1.0
             return SignedSubsetSelection(5, 2, epsilon).privatise(bins, signs, noise)
 
+    class ShownAlone(PrivUnit):
+        def _report(self, directions, lengths, noise):  # type: ignore[no-untyped-def]
+            report = super()._report(directions, lengths, noise)
+            return directions if len(lengths) == 1 else report
+
     assert cap_ratios(Shown(4, 1.0))[0] > 0.0
+    with pytest.raises(InvalidInput, match="alone is not hidden"):
+        cap_ratios(ShownAlone(4, 1.0))
     with pytest.raises(InvalidInput, match="tossed 0 coins"):
         cap_ratios(Shown(4, 1.0), secure=True)
     assert subset_ratio(Louder(5, 2, 1.0)) == pytest.approx(1.0)

@@ -157,6 +157,13 @@ def test_an_option_that_is_drawn_too_often_is_noticed(monkeypatch: pytest.Monkey
     assert "are drawn with" in drawn_as_said(ExponentialMechanism(1.0), scores)
 
 
+def test_selections_that_draw_nothing_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = np.array([[0.3, 0.0, -1.0]])
+    best: Any = lambda self, scores, ranges, noise: scores.argmax(axis=1)  # noqa: E731
+    monkeypatch.setattr(ExponentialMechanism, "select", best)
+    assert "are drawn with" in drawn_as_said(ExponentialMechanism(1.0), scores)
+
+
 @pytest.mark.parametrize("change", ["unclipped", "plain"])
 def test_answers_that_leave_as_they_are_are_noticed(
     change: str, monkeypatch: pytest.MonkeyPatch

@@ -230,10 +230,11 @@ _UNIFORM = 4.0
 
 
 class _Lots(SimulatedNoise):
-    """Gives every row its own outcome of the first coins and of the first whole numbers."""
+    """Gives every row, from `first` on, its own outcome of the first coins and whole numbers."""
 
-    def __init__(self, coins: int, below: int) -> None:
+    def __init__(self, coins: int, below: int, first: int = 0) -> None:
         super().__init__(11)
+        self._first = first
         self._coins, self._bound = coins, below
         self._tossed: list[tuple[NDArray[np.bool_], FloatArray]] = []
         self._divided = False
@@ -257,7 +258,7 @@ class _Lots(SimulatedNoise):
     def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
         if len(self._tossed) == self._coins:
             return super().coins(probability, shape)
-        rows = np.arange(int(np.prod(shape)))
+        rows = self._first + np.arange(int(np.prod(shape)))
         shown: NDArray[np.bool_] = (rows >> len(self._tossed)) % 2 == 1
         chance = np.clip(np.asarray(probability, dtype=np.float64), 0.0, 1.0)
         self._tossed.append((shown, np.broadcast_to(chance, shape)))
@@ -329,9 +330,15 @@ def cap_ratios(mechanism: PrivUnit, secure: bool = False) -> tuple[float, float,
     inside = cosines >= threshold - 1e-12
     mass = _mass_above(mechanism.dimension, np.array([threshold]))[0]
     share = float(chances[inside].sum())
-    if mechanism.dimension > 1:
-        # Of the rows with one outcome of the coins.
-        for pattern in range(4):
+    for pattern in range(4):
+        lots = _Lots(2, 0, pattern)
+        alone = mechanism.privatise(vector[None], AsSecure(lots) if secure else lots)[0]
+        both = np.array([alone[0] / np.linalg.norm(alone), cosines[pattern]])
+        # Around the vector, or, where the first coin shows False, around its mirror image.
+        hidden = (both if pattern % 2 else -both) < threshold - 1e-12
+        if hidden[0] != hidden[1]:
+            raise InvalidInput("a vector that is reported alone is not hidden as in a batch.")
+        if mechanism.dimension > 1:  # of the rows with one outcome of the coins
             _check_uniform(mechanism.dimension, cosines[pattern::4], mass)
     return share / mass, (1.0 - share) / (1.0 - mass), mass >= 0.5 - 1e-12
 
@@ -509,14 +516,14 @@ class _Stream:
     Attributes:
         words: that the operating system handed out.
         numbers: that OpenDP drew, in units of the scale.
-        scales: at which OpenDP was asked to draw, with the number of draws.
+        scales: at which OpenDP was asked to draw, with the values that it was given.
     """
 
     def __init__(self) -> None:
         self._rng = np.random.default_rng(12)
         self.words: list[Words] = []
         self.numbers: list[FloatArray] = []
-        self.scales: list[tuple[str, float, int]] = []
+        self.scales: list[tuple[str, float, list[float]]] = []
         self.m = SimpleNamespace(
             make_laplace=partial(self._make, "laplace"),
             make_gaussian=partial(self._make, "gaussian"),
@@ -539,7 +546,7 @@ class _Stream:
 
     def _make(self, kind: str, size: int, metric: None, *, scale: float, **named: Any) -> Any:
         def draw(values: list[float]) -> list[float]:
-            self.scales.append((kind, scale, len(values)))
+            self.scales.append((kind, scale, values))
             self.numbers.append(self._rng.standard_normal(len(values)))
             drawn: list[float] = (np.array(values) + scale * self.numbers[-1]).tolist()
             return drawn
@@ -557,8 +564,9 @@ def _handed_out(source: NoiseSource) -> str:
         for kind, (scale, shape) in product(_LAWS, product((1e-6, 0.7, 1e4), _SHAPES)):
             values = np.resize(_VALUES, shape)
             drawn = getattr(source, f"add_{kind}")(values, scale)
-            if stream.scales[-1:] != [(kind, scale, values.size)] or stream.words:
-                return f"{kind} noise of scale {scale:g} is not what OpenDP draws at that scale"
+            # Noise that is added afterwards, in floating point, shows the last bits of a value.
+            if stream.scales[-1:] != [(kind, scale, values.ravel().tolist())] or stream.words:
+                return f"{kind} noise of scale {scale:g} is not drawn on the values by OpenDP"
             asked = (values.ravel() + scale * stream.numbers[-1]).reshape(shape)
             if not np.array_equal(drawn, asked):
                 return f"{kind} noise is not what OpenDP drew for it"

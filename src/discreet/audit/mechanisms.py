@@ -449,7 +449,8 @@ def drawn_as_said(mechanism: ExponentialMechanism, scores: FloatArray) -> str:
     """What is wrong with the draws for scores (n, K) of range 1; empty if nothing is."""
     for row, chances in zip(scores, mechanism.probabilities(scores, 1.0), strict=True):
         ends = _ends(mechanism, row)
-        shares = np.diff([0, *ends]).astype(np.float64) / float(ends[-1])
+        # No integer at all leads to the last option where draws do not follow the integers.
+        shares = np.diff([0, *ends]).astype(np.float64) / float(max(ends[-1], 1))
         if np.abs(shares - chances).max() > _ROUNDING:
             return f"options of scores {row} are drawn with {shares}, not {chances}. "
     return ""
