@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -53,6 +54,20 @@ def replayed(
         return Promise(CLAIM, certified, releases)
 
     return exact_of(run, [("0", 0.0), ("1", 1.0), ("a half", 0.5)])
+
+
+def test_what_other_threads_print_is_not_what_the_code_prints() -> None:
+    def told(value: float, who: Callable[..., object]) -> np.ndarray:
+        who(value)
+        return noisy(value)
+
+    def elsewhere(value: float) -> None:
+        thread = threading.Thread(target=print, args=(value,))
+        thread.start()
+        thread.join()
+
+    assert not replayed(lambda value: told(value, elsewhere)).broken
+    assert "what is printed" in replayed(lambda value: told(value, print)).fault
 
 
 def test_an_honest_release_is_measured_exactly() -> None:
@@ -149,6 +164,6 @@ class Shown:
 def test_public_facts_are_all_that_has_a_public_name() -> None:
     first, again, other = (dict(public_facts(Shown(value))) for value in (1.0, 1.0, 2.0))
     assert first == again
-    assert set(first) == {"total", "double", "triple", "broken"}
+    assert set(first) == {"repr", "total", "double", "triple", "broken"}
     assert [name for name in first if other[name] != first[name]] == ["double", "total", "triple"]
     assert fingerprint([1, {"a": 2.0}]) != fingerprint([1, {"a": 2.5}])

@@ -21,6 +21,8 @@ import inspect
 import io
 import logging
 import re
+import sys
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +30,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TextIO
 
 import numpy as np
 
@@ -447,10 +449,27 @@ class _Log(logging.Handler):
         self.lines.append(f"{record.name} {record.levelname} {text}")
 
 
+class _Printed(io.StringIO):
+    """Takes what its own thread prints; another's, as of progress, goes where it would."""
+
+    def __init__(self, usual: TextIO) -> None:
+        super().__init__()
+        self._usual, self._thread = usual, threading.get_ident()
+
+    def write(self, text: str) -> int:
+        own = threading.get_ident() == self._thread
+        return super().write(text) if own else self._usual.write(text)
+
+    def flush(self) -> None:
+        if threading.get_ident() != self._thread:
+            self._usual.flush()
+
+
 @contextmanager
 def written_out(facts: Facts) -> Iterator[None]:
     """Note what the library logs at any level, warns of, or prints meanwhile."""
-    log, handler, printed = logging.getLogger("discreet"), _Log(), io.StringIO()
+    log, handler = logging.getLogger("discreet"), _Log()
+    printed, errors = _Printed(sys.stdout), _Printed(sys.stderr)
     level, propagate = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.DEBUG)
@@ -458,7 +477,7 @@ def written_out(facts: Facts) -> Iterator[None]:
     try:
         with warnings.catch_warnings(record=True) as warned, redirect_stdout(printed):
             warnings.simplefilter("always")
-            with redirect_stderr(printed):
+            with redirect_stderr(errors):
                 yield
     finally:
         log.setLevel(level)
@@ -466,7 +485,7 @@ def written_out(facts: Facts) -> Iterator[None]:
         log.removeHandler(handler)
     facts.add("what is logged", handler.lines)
     facts.add("a warning", [str(each.message) for each in warned])
-    facts.add("what is printed", printed.getvalue())
+    facts.add("what is printed", printed.getvalue() + errors.getvalue())
 
 
 def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
