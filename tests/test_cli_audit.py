@@ -196,7 +196,7 @@ def test_what_others_see_of_the_service() -> None:
 def test_the_figure_has_a_bar_and_a_dot_for_each_check() -> None:
     findings = [
         Finding("honest", "learner", "local", "holds", 2.0, 0.0, 1.5, "exact"),
-        Finding("none", "learner", "none", "promises nothing"),
+        Finding("none", "learner", "none", "no promise"),
         Finding("broken", "specimen", "joint", "caught", 1.0, 0.0, float("inf"), "exact"),
     ]
     axes = audit_figure(findings).axes[0]

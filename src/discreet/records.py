@@ -112,7 +112,7 @@ class Finding:
         name: of the check.
         kind: `mechanism`, `learner`, `surface` or `specimen`.
         trust_model: who sees what.
-        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `promises nothing`;
+        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `no promise`;
             `too weak to tell` where trials alone prove little; `not audited` where a promise, or a
             state of the code, was left out; `FAILED` where auditing it ended in an error.
         epsilon: promised: the smaller of budget and certificate, or the claim of a specimen; NaN
@@ -154,7 +154,7 @@ class Finding:
     @property
     def failed(self) -> bool:
         """Whether a promise was not shown to hold, or a broken one not noticed."""
-        return self.verdict not in ("holds", "caught", "promises nothing")
+        return self.verdict not in ("holds", "caught", "no promise")
 
     @property
     def weak(self) -> bool:

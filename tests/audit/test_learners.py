@@ -213,7 +213,7 @@ def test_every_promise_withstands_exact_replay(check: Check) -> None:
 def test_a_learner_that_promises_nothing_says_so() -> None:
     (check,) = [check for check in learner_checks() if check.name == "uniform"]
     found = finding(check, 10)
-    assert found.verdict == "promises nothing"
+    assert found.verdict == "no promise"
     assert not found.failed
 
 

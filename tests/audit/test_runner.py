@@ -102,7 +102,7 @@ def test_without_trials_what_exact_replay_cannot_tell_is_not_audited() -> None:
 
 def test_a_check_without_a_promise_is_no_failure() -> None:
     (found,) = findings([Check("free", "learner", "none", promises_nothing=True)], 0)
-    assert (found.verdict, found.failed) == ("promises nothing", False)
+    assert (found.verdict, found.failed) == ("no promise", False)
 
 
 def test_states_that_are_left_out_are_named_beside_what_was_measured() -> None:

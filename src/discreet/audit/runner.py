@@ -181,7 +181,7 @@ def _audit(
 
 def _prepared(place: int, check: Check, trials: bool, seed: int) -> tuple[int, _Prepared]:
     if check.promises_nothing:
-        return place, _Prepared(problem="it promises nothing.", verdict="promises nothing")
+        return place, _Prepared(problem="it promises nothing.", verdict="no promise")
     try:
         if check.exact is None and not trials:
             raise NotAudited("exact replay cannot tell here; leave out --trials 0.")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from discreet.studies import Study
 
 
-_SERVICE, _NO_PROMISE = "service", "promises nothing"
+_SERVICE, _NO_PROMISE = "service", "no promise"
 
 
 def audit(

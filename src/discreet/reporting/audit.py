@@ -49,7 +49,7 @@ _COLORS = {
     "FAILED": "bold red",
     "too weak to tell": "bold red",
     "not audited": "bold red",
-    "promises nothing": "dim",
+    "no promise": "dim",
 }
 _HEADINGS = {
     "mechanism": "Mechanisms",
@@ -60,18 +60,21 @@ _HEADINGS = {
 
 
 def audit_table(findings: Sequence[Finding]) -> Table:
-    """One row for each check, in groups: promise, exact replay, trials, verdict."""
-    heads = ("audited", "trust\nmodel", "epsilon\npromised", "delta", "exact\nreplay", "by\ntrials")
+    """One row for each check, in groups: promise, exact replay, trials if any, verdict."""
+    heads = ("audited", "trust\nmodel", "epsilon\npromised", "delta", "exact\nreplay")
     left = ("audited", "trust\nmodel", "verdict")
-    table = terminal_table((*heads, "verdict"), left, collapse_padding=True)
+    tried = any(finding.trials for finding in findings)
+    trials = ("by\ntrials",) if tried else ()
+    table = terminal_table((*heads, *trials, "verdict"), left, collapse_padding=True)
     kind = None
     for finding in findings:
         if finding.kind != kind:
             table.add_section()
             table.add_row(f"[bold]{_HEADINGS[finding.kind]}[/]")
             kind = finding.kind
-        *cells, verdict = _cells(finding)
-        table.add_row(*cells, f"[{_COLORS[verdict]}]{verdict}[/]")
+        *cells, proved, verdict = _cells(finding)
+        shown = [*cells, proved] if tried else cells
+        table.add_row(*shown, f"[{_COLORS[verdict]}]{verdict}[/]")
     return table
 
 
@@ -144,10 +147,10 @@ def audit_verdict(findings: Sequence[Finding]) -> str:
             f"{count['too weak to tell']} had trials too weak to tell",
         ),
         (count["not audited"], f"{count['not audited']} NOT AUDITED"),
-        (count["promises nothing"], f"{count['promises nothing']} promise nothing"),
+        (count["no promise"], f"{count['no promise']} promise nothing"),
     ]
     words = [text for number, text in parts if number]
-    if all(finding.verdict == "promises nothing" for finding in findings):
+    if all(finding.verdict == "no promise" for finding in findings):
         words.insert(0, "Nothing was audited")
     return "; ".join(words) + "."
 
