@@ -21,7 +21,7 @@ from discreet.audit.laws import (
     subset_ratio,
 )
 from discreet.audit.ledger import VectorDraw, loss_between
-from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, vectors
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import InvalidInput
@@ -312,6 +312,16 @@ def test_reports_of_people_who_share_noise_are_noticed(
 
     monkeypatch.setattr(SimulatedNoise, shared, paired)
     assert "share their noise" in mechanisms._independent().fault
+
+
+def test_points_that_are_kept_for_the_next_report_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    uniform, kept = vectors.uniform, dict[Any, Any]()
+    monkeypatch.setattr(
+        vectors, "uniform", lambda shape, noise: kept.setdefault(shape, uniform(shape, noise))
+    )
+    assert "some are equal" in mechanisms._independent().fault
 
 
 def test_a_sampler_that_repeats_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -503,6 +503,9 @@ def fault_of_rows(privatise: Callable[[int, NoiseSource], FloatArray]) -> str:
     for source in (SimulatedNoise(13), AsSecure(SimulatedNoise(13))):
         alone = [privatise(1, source) for _ in range(_ALONE)]
         drawn = np.concatenate([*alone, privatise(_AT_ONCE, source)])
+        # Of continuous reports no two are equal, however their coins fell.
+        if (drawn != np.rint(drawn)).any() and len(np.unique(drawn, axis=0)) < len(drawn):
+            return f"reports of different people share their noise: some are equal ({source.name})"
         for column in drawn.T:
             rank = rankdata(column) - 0.5 * (len(column) + 1)
             if not rank.var() > 0.0 or _correlation(rank, rank)[1:].max() > _CORRELATED:
