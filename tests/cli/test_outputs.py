@@ -187,7 +187,7 @@ def test_pages_and_records_carry_their_origin(command: str, tmp_path: Path) -> N
         assert record["seed"] == 0
         assert record["versions"].startswith(versions)
     assert holds_records(lines)
-    certificates = re.findall(r"<pre>(\{.*?\})</pre>", text, re.DOTALL)
+    certificates = re.findall(r"<pre[^>]*>(\{.*?\})</pre>", text, re.DOTALL)
     assert bool(certificates) == (command != "audit")
     for certificate in certificates:
         origin = json.loads(unescape(certificate))["provenance"]

@@ -50,7 +50,7 @@ def test_the_smallest_epsilon_that_did_better_comes_first(study: Study) -> None:
     ]
     first, *rest = steps(study, made)
     assert first.text.startswith("Look first at partition at epsilon = 1:")
-    assert first.command == "discreet plan study.toml"
+    assert first.command == shlex.join(("discreet", "plan", str(study.path)))
     assert rest[-1].text.startswith("Before people depend on it, draw noise from a secure source")
 
 
@@ -75,10 +75,10 @@ def test_without_a_private_learner_one_is_added(study: Study) -> None:
     assert only.text.startswith("Add a private learner")
 
 
-def test_commands_are_those_of_the_study_file_whatever_its_name(study: Study) -> None:
-    named = replace(study, path=Path("/somewhere/my study.toml"))
+def test_commands_name_the_study_file_with_its_folder(study: Study) -> None:
+    named = replace(study, path=Path("my studies/calls.toml"))
     for step in steps(named, outcomes((50.0, 60.0), 40.0)):
-        assert not step.command or shlex.split(step.command)[2] == "my study.toml"
+        assert not step.command or shlex.split(step.command)[2] == "my studies/calls.toml"
 
 
 def test_after_a_plan() -> None:
@@ -89,10 +89,10 @@ def test_after_a_plan() -> None:
     said = after_plan(made, made.recommendation)
     assert f"epsilon = {made.recommendation.epsilon:g}" in said[0].text
     assert [step.command.split()[1:2] for step in said] == [[], ["run"], ["audit"]]
-    unclear = replace(flat(), path=Path("/somewhere/calls.toml"))
+    unclear = replace(flat(), path=Path("somewhere/calls.toml"))
     (only,) = after_plan(unclear, unclear.recommendation)
     assert only.text.startswith("Decide nothing yet. About 111 replicates")
-    assert only.command == "discreet plan calls.toml --replicates 111 --seconds 0"
+    assert only.command == "discreet plan somewhere/calls.toml --replicates 111 --seconds 0"
 
 
 def test_after_an_audit() -> None:

@@ -83,6 +83,17 @@ def test_paper_cuts_no_figure_and_no_table(page: str) -> None:
     assert "details.certificate::details-content" in paper
 
 
+def test_code_scrolls_in_its_box_on_a_screen_and_is_wrapped_on_paper(page: str) -> None:
+    css = style(page)
+    paper = block(css, "@media print {")
+    screen = css.replace(paper, "")
+    for selector in ("pre", r"\.next code"):
+        (rule,) = re.findall(rf"(?m)^{selector} {{([^}}]*)}}", screen)
+        assert "overflow-x: auto" in rule
+        assert "pre-wrap" not in rule
+        assert re.search(rf"(?m)^  {selector} {{ white-space: (normal|pre-wrap);", paper)
+
+
 def test_the_only_script_is_the_one_that_the_policy_names(page: str) -> None:
     (script,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -102,6 +113,9 @@ def test_the_keyboard_reaches_what_moves(page: str) -> None:
     boxes = re.findall(r'<div class="scroll"[^>]*>', page)
     assert boxes
     assert all('tabindex="0"' in box and "aria-label=" in box for box in boxes)
+    code = re.findall(r"<pre[^>]*>|<code[^>]*>(?=discreet )", page)
+    assert code
+    assert all('tabindex="0"' in box for box in code)
     assert '<label for="columns">' in page
     assert ":focus-visible" in style(page)
 

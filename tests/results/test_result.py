@@ -144,6 +144,7 @@ def test_html_takes_its_colours_from_the_notebook(result: StudyResult) -> None:
     assert "Small &amp; &lt;quick&gt;" in page
     assert not re.search(r"#[0-9a-f]{3,6}\b|rgb\(|background", page)  # in any theme
     assert page.count("<tr") == 1 + len(result.numbers.lines)
+    assert '<div style="overflow-x: auto">\n<table' in page
     assert "<script" not in page
 
 

@@ -260,7 +260,7 @@ def render_audit_report(
         promises=sum(finding.kind != "specimen" for finding in audited),
         specimens=sum(finding.kind == "specimen" for finding in audited),
         answer=audit_verdict(findings),
-        steps=after_audit(Path(name).name, findings),
+        steps=after_audit(name, findings),
         failed=[finding.name for finding in findings if finding.failed],
         infinity=math.inf,
         figure=image(lambda width: audit_figure(findings, width), _WIDTH),

@@ -47,7 +47,7 @@ def after_run(study: Study, summary: Summary, finished: int) -> list[Step]:
 
 
 def _after_run(study: Study, summary: Summary, finished: int) -> Iterator[Step]:
-    file = "STUDY.toml" if study.path is None else study.path.name
+    file = str(study.path or "STUDY.toml")
     if finished < len(study.settings) * study.replicates:
         yield Step("Finish the run: give the same command again, with --resume at its end.")
     if not summary.private:
@@ -99,7 +99,7 @@ def _after_run(study: Study, summary: Summary, finished: int) -> Iterator[Step]:
 
 def after_plan(forecast: Forecast, recommended: Recommendation) -> list[Step]:
     """What to do after a plan."""
-    file = "STUDY.toml" if forecast.path is None else forecast.path.name
+    file = str(forecast.path or "STUDY.toml")
     advice = forecast.advice()
     if advice.verdict.open:
         return [Step(f"Decide nothing yet. {takes_text(forecast)}", _again(forecast, file))]
