@@ -534,6 +534,33 @@ class TestSending:
         bodies = [row.body for row in device.ledger()]
         assert server.posts() == bodies[::-1]
 
+    @pytest.mark.parametrize("told", [True, False])
+    @pytest.mark.parametrize("place", [99.5, -50.0, -99.5])
+    def test_a_held_report_leaves_no_earlier_because_its_reward_is_known(
+        self, place: float, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither while `send` runs nor by a clock that was set back."""
+        made = now = 1e9
+        monkeypatch.setattr("time.time", lambda: now)
+        real = pending.Pending.lapse
+
+        def slow(*given: Any) -> None:
+            nonlocal now
+            real(*given)
+            now += 1.0
+
+        monkeypatch.setattr(pending.Pending, "lapse", slow)
+        server = Server()
+        device = device_of(server, tmp_path, reward_seconds=100.0, hold_seconds=100.0)
+        choice = device.act(PERSON)
+        if told:
+            device.report(choice.id, 1.0)
+        now = made + place
+        assert device.send() == []
+        assert server.posts() == []
+        now = made + 100.0
+        assert len(device.send()) == 1
+
     def test_a_report_of_no_reward_where_none_came(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -248,7 +248,7 @@ class _Device(Party):
         # Under hold the time of a report must not follow from that of its reward.
         if self._hold_seconds == 0.0:
             with suppress(Unreachable):
-                yield from self._send(AT_ONCE, again=False)
+                yield from self._send(AT_ONCE, False, time.time())
         return True
 
     @Conversation
@@ -265,8 +265,10 @@ class _Device(Party):
         Raises:
             Unreachable: where something that is due waits still.
         """
-        self._pending.lapse()
-        accepted = yield from self._send(self.patience, again)
+        now = time.time()
+        # One time for both: else what comes due in between leaves only where its reward is known.
+        self._pending.lapse(now)
+        accepted = yield from self._send(self.patience, again, now)
         rows = {row.number: row for row in self.ledger()} if accepted else {}
         return [rows[number] for number in accepted]
 
@@ -378,12 +380,13 @@ class _Device(Party):
             )
         return Choice.default(arm, names)
 
-    def _send(self, patience: Patience, again: bool) -> Talk[list[int]]:
-        """The numbers of the reports that were accepted."""
-        now, accepted = time.time(), list[int]()
+    def _send(self, patience: Patience, again: bool, now: float) -> Talk[list[int]]:
+        """The numbers of the reports that were accepted, of those that are due at a time."""
+        accepted = list[int]()
         for row in self._pending.reports(("waiting", "refused") if again else ("waiting",)):
-            # Not later than any clock could have meant.
-            if 0.0 < row["due"] - now <= self._hold_seconds:
+            # As far from its action either way as `lapse` goes: a clock that was set back must
+            # neither keep a report forever nor send one because its reward is known.
+            if 0.0 < row["due"] - now < 2.0 * self._hold_seconds:
                 continue
             wanted = Request("POST", study_path(self.study, *self._where, "reports"), row["body"])
             try:

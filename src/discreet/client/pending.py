@@ -123,7 +123,7 @@ class Pending:
                 others = self._others(state, row)
             policy = self.policy(row["policy"])
             assert policy is not None
-            given = self._missing if self._late(row["made"]) else reward
+            given = self._missing if self._late(row["made"], time.time()) else reward
             report = _drawn(policy, terms, others, row, given)
             with self._file.changing() as state:
                 marked = self._row(state, identity)
@@ -133,16 +133,16 @@ class Pending:
                 self._settle(state, row, report.policy_version, body)
         return True
 
-    def lapse(self) -> None:
-        """Report actions whose reward did not come in time, so that silence says nothing."""
+    def lapse(self, now: float) -> None:
+        """Report actions whose reward had not come in time, so that silence says nothing."""
         for row in self._rows("SELECT id, made FROM pending WHERE service = ? AND study = ?"):
-            if self._late(row["made"]):
+            if self._late(row["made"], now):
                 self.draw(row["id"], self._missing)
 
-    def _late(self, made: float) -> bool:
-        """Whether rewards of an action no longer count."""
+    def _late(self, made: float, now: float) -> bool:
+        """Whether rewards of an action no longer count at a time."""
         # Either way, so that a clock that was far ahead keeps nobody's context forever.
-        return abs(time.time() - made) >= self._reward_seconds
+        return abs(now - made) >= self._reward_seconds
 
     def reports(self, states: Sequence[State]) -> list[Any]:
         """Reports in one of these states, in the order in which they are due: `number`, `body`,
