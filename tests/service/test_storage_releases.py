@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +16,9 @@ import pytest
 from sqlalchemy import event, select, update
 
 from discreet.aggregation.order import in_order
-from discreet.codec import canonical, encode
-from discreet.privacy import Guarantee, SimulatedNoise
+from discreet.codec import canonical, decode, encode
+from discreet.learners.terms import Offer
+from discreet.privacy import Guarantee, SecureNoise, SimulatedNoise
 from discreet.service.aggregator import Aggregator
 from discreet.service.database import Database, Unavailable
 from discreet.service.decisions import Decisions
@@ -24,6 +26,7 @@ from discreet.service.deployment import packed
 from discreet.service.errors import Gone
 from discreet.service.forgetting import Forgetting
 from discreet.service.intake import Intake, Receipt
+from discreet.service.keys import Keys
 from discreet.service.ledger import MILLION, millionths
 from discreet.service.schema import (
     batches,
@@ -43,6 +46,7 @@ from tests.service.scene import (
     at_once,
     capri,
     check_told_the_same,
+    contexts,
     count,
     deployment,
     gp_ucb,
@@ -493,6 +497,65 @@ def test_an_unreadable_batch_is_set_aside(database: Database, body: bytes | None
     assert aggregator.step() == 1
     assert aggregator._learner("s")[1].people == 20
     check_told_the_same(store, "s")
+
+
+def test_a_source_is_released_beside_an_unreadable_batch(database: Database) -> None:
+    store, learner = Store(database), local_kernel()
+    learner.open_source("clinic", 2.0)
+    store.register(deployment(sources=(("clinic", 2.0),)), learner)
+    intake, aggregator = Intake(store), Aggregator(store)
+    reported(store, learner, learner.batch_size, 1).send(intake)
+    with database.writing() as connection:
+        connection.execute(update(batches).values(body=b"damaged"))
+    offer: Any = decode(store.policy("s", "clinic").text, Offer)
+    people = learner.source_batch("clinic")
+    terms = replace(learner.terms(), most_epsilon=2.0)
+    reports = offer.report(
+        contexts(learner, people, 2), np.zeros(people, int), np.ones(people), SecureNoise(), terms
+    )
+    intake.add("s", [encode(reports)], list(range(people)), "clinic")
+    aggregator.step()
+    assert store.row("s").state == "running"
+    assert (store.policy("s").version, store.policy("s", "clinic").version) == (0, 1)
+
+
+def test_a_batch_that_another_aggregator_released_is_not_set_aside(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(database)
+    ready(store, False)
+    aggregator, real = Aggregator(store), Aggregator._learnt
+
+    def overtaken(*given: Any) -> Any:
+        _, gathered = learnt = real(*given)
+        monkeypatch.undo()
+        assert Aggregator(store, aggregator.name).step() == 1
+        return learnt[0], replace(gathered, aside=set(gathered.rows))
+
+    monkeypatch.setattr(Aggregator, "_learnt", overtaken)
+    aggregator.step()
+    assert (store.policy("s").version, store.set_aside("s")) == (1, 0)
+
+
+def test_what_is_discarded_while_a_release_is_made_is_not_in_it(
+    trusted: bool, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(database)
+    ready(store, trusted)
+    keys, prepared = Keys(database), store.prepared
+    identity = keys.make("device").split("_")[1]
+    with database.writing() as connection:
+        for table in (batches, decisions):
+            connection.execute(update(table).values(key=identity))
+
+    def late(*given: Any) -> Any:
+        assert keys.discard(identity) == 20
+        return prepared(*given)
+
+    monkeypatch.setattr(store, "prepared", late)
+    Aggregator(store).step()
+    assert store.policy("s").version == 0
+    assert Aggregator(store).waiting("s") == 0
 
 
 def test_a_fault_of_one_study_keeps_nothing_of_the_others(

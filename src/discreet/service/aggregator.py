@@ -66,7 +66,7 @@ from discreet.service.schema import (
     snapshots,
     studies,
 )
-from discreet.service.store import RECORD_SECONDS, Store
+from discreet.service.store import RECORD_SECONDS, SNAPSHOT_HELD, Store
 from discreet.showing import logger
 from discreet.validation import InvalidInput
 
@@ -176,7 +176,7 @@ class Aggregator:
                 _LOG.warning("%s has had all the people it was planned for, and is finished", name)
                 self.store.set_state(name, "finished")
                 break
-            number = self._release(name, stream, number, learner, room)
+            number, learner = self._release(name, stream, number, learner, room)
         return len(due)
 
     def _due(self, name: str, learner: AnyLearner) -> list[str]:
@@ -389,18 +389,26 @@ class Aggregator:
             ]
         return Gathered([reports for reports, _ in parts], people, rows, aside)
 
-    def _release(self, name: str, stream: str, number: int, learner: AnyLearner, room: int) -> int:
-        """One release, as a whole or not at all."""
+    def _release(
+        self, name: str, stream: str, number: int, learner: AnyLearner, room: int
+    ) -> tuple[int, AnyLearner]:
+        """One release, as a whole or not at all; the learner after it, with its snapshot's
+        number."""
         now = self.store.clock.now()
         learner, gathered = self._learnt(name, stream, number, learner, room)
         if gathered.aside and not _trusted(learner, stream):
             # The others may be fewer than a release waits for; the next step counts them.
             with self.store.database.writing() as connection:
+                # What another aggregator took, or published meanwhile, is not damaged.
+                if connection.scalar(SNAPSHOT_HELD, {"name": name}) != number:
+                    raise Superseded
                 for some in _chunks(sorted(gathered.aside)):
                     connection.execute(
-                        update(batches).where(batches.c.id.in_(some)).values(released=SET_ASIDE)
+                        update(batches)
+                        .where(batches.c.id.in_(some), batches.c.released.is_(None))
+                        .values(released=SET_ASIDE)
                     )
-            return number
+            return self._learner(name)
         made = self.store.prepared(learner, (stream,), name)
         with self.store.database.writing() as connection:
             raised = connection.execute(
@@ -418,7 +426,7 @@ class Aggregator:
                 raise Superseded
         self._learners[name] = (number + 1, learner)
         _LOG.info("released %d reports of %s", sum(map(len, gathered.reports)), name)
-        return number + 1
+        return self._learners[name]
 
     def _take(
         self,
@@ -429,21 +437,22 @@ class Aggregator:
         gathered: Gathered,
         now: float,
     ) -> int:
-        """Note that a release has these, and erase them."""
+        """Note that a release has these, and erase them; the number of those that are still
+        there."""
         version = published(learner, stream)[0][-1].version
         table: Any = batches
+        held: Any = batches.c.body
         values: dict[str, Any] = {"released": version, "body": None, "key": None}
         if _trusted(learner, stream):
             kept_for = self.store.study(name).deployment.retention_seconds
-            table = decisions
+            table, held = decisions, decisions.c.payload
             values = {"released": version, "expires": now + RECORD_SECONDS, **ERASED}
             if kept_for > 0.0:
                 values = {"released": version, "expires": now + kept_for, "key": None}
         taken = 0
         for some in _chunks(gathered.rows):
-            taken += connection.execute(
-                update(table).where(table.c.id.in_(some), table.c.released.is_(None)).values(values)
-            ).rowcount
+            waiting = (table.c.id.in_(some), table.c.released.is_(None), held.is_not(None))
+            taken += connection.execute(update(table).where(*waiting).values(values)).rowcount
         for some in _chunks(sorted(gathered.aside)):
             connection.execute(
                 update(decisions).where(decisions.c.id.in_(some)).values(state="unreadable")

@@ -82,7 +82,7 @@ _STATE_HELD = (
     .where(studies.c.name == bindparam("name"))
     .with_for_update(read=True, key_share=True)
 )
-_SNAPSHOT_HELD = (
+SNAPSHOT_HELD = (
     select(snapshots.c.number).where(snapshots.c.study == bindparam("name")).with_for_update()
 )
 
@@ -331,7 +331,7 @@ class Store:
         """
         with self.database.writing() as connection:
             # In the order of a release (aggregator.py), so that neither waits for the other.
-            connection.execute(_SNAPSHOT_HELD, {"name": name})
+            connection.execute(SNAPSHOT_HELD, {"name": name})
             row = connection.execute(
                 select(studies.c.state, studies.c.trust_model)
                 .where(studies.c.name == name)
