@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
+from discreet.service.clock import Clock
 from discreet.service.database import Database
 from discreet.service.errors import NotFound, Unauthorized
 from discreet.service.keys import ROLES, Key, Keys, opens
 from discreet.service.operations import noted
-from discreet.service.schema import batches, decisions, keys, metadata
+from discreet.service.schema import SET_ASIDE, batches, decisions, keys, metadata
 from discreet.validation import InvalidInput
 from tests.service.web import serving
 
@@ -97,6 +98,23 @@ def test_a_key_expires(database: Database, monkeypatch: pytest.MonkeyPatch) -> N
     assert not opens(made.list()[0])
 
 
+def test_a_clock_that_is_set_back_revives_no_key(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = passed = 0.0
+    began = time.time()
+    monkeypatch.setattr(time, "time", lambda: began + now)
+    database.clock = Clock(steady=lambda: passed)
+    made = Keys(database)
+    token = made.make("device", days=2.0)
+    now = passed = 2.0 * 86_400.0
+    with pytest.raises(Unauthorized, match="has expired"):
+        made.check(token)
+    now = 0.0
+    with pytest.raises(Unauthorized, match="has expired"):
+        made.check(token)
+
+
 def test_a_key_has_its_own_rate(tmp_path: Path) -> None:
     with serving(tmp_path) as web:
         web.tokens["slow"] = web.service.keys.make("device", rate=2.0)
@@ -107,7 +125,8 @@ def test_a_key_has_its_own_rate(tmp_path: Path) -> None:
         assert web.ask("GET", "/v1/studies", "device").status_code == 200
 
 
-def test_what_a_leaked_key_sent_can_be_discarded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("aside", [False, True])
+def test_what_a_leaked_key_sent_can_be_discarded(tmp_path: Path, aside: bool) -> None:
     with serving(tmp_path) as web:
         path, aggregator = "/v1/studies/local/reports", web.service.aggregator
         leaked = web.tokens["leaked"] = web.service.keys.make("device", "local", "app 3", days=90)
@@ -119,6 +138,10 @@ def test_what_a_leaked_key_sent_can_be_discarded(tmp_path: Path) -> None:
         }
         assert aggregator.waiting("local") == 5
         identity = leaked.split("_")[1]
+        if aside:
+            with web.service.database.writing() as connection:
+                own = update(batches).where(batches.c.key == identity)
+                connection.execute(own.values(released=SET_ASIDE))
         answer = web.ask("DELETE", f"/v1/keys/{identity}?discard=true", "operator")
         assert answer.json() == {"revoked": True, "discarded": 3}
         assert aggregator.waiting("local") == 2
@@ -130,6 +153,7 @@ def test_what_a_leaked_key_sent_can_be_discarded(tmp_path: Path) -> None:
         assert (
             noted(web.service.database)[-1]["what"] == f"discarded 3 entries of the key {identity}"
         )
+        assert web.service.store.set_aside("local") == 0
 
 
 def test_decisions_of_a_leaked_key_can_be_discarded(tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, or_, select, update
 
 from discreet.service.database import Database
 from discreet.service.errors import NotFound, Unauthorized
 from discreet.service.operations import note
-from discreet.service.schema import ERASED, IN_NONE, batches, decisions, keys
+from discreet.service.schema import ERASED, IN_NONE, SET_ASIDE, batches, decisions, keys
 from discreet.validation import InvalidInput, one_of, positive_number
 
 Role = Literal["operator", "client", "device", "auditor", "curator", "modeler"]
@@ -150,7 +150,8 @@ class Keys:
         same = hmac.compare_digest(row.hash if row is not None else bytes(len(given)), given)
         if row is None or not same or row.revoked is not None:
             raise Unauthorized(_UNKNOWN)
-        if _expired(row.expires):
+        # A clock that is set back revives no key.
+        if _expired(row.expires, self._database.clock.now()):
             raise Unauthorized("the key has expired; ask the operator for a new one.")
         return Key(parts[1], row.role, row.study, row.rate, row.signed_out or 0.0)
 
@@ -205,7 +206,10 @@ class Keys:
                 raise NotFound(f"there is no key {identity!r:.80}; list the keys for their ids.")
             reports = connection.scalars(
                 update(batches)
-                .where(batches.c.key == identity, batches.c.released.is_(None))
+                .where(
+                    batches.c.key == identity,
+                    or_(batches.c.released.is_(None), batches.c.released == SET_ASIDE),
+                )
                 .values(body=None, key=None, released=IN_NONE)
                 .returning(batches.c.stored)
             ).all()
@@ -231,8 +235,8 @@ def opens(key: Mapping[str, Any]) -> bool:
     return key["revoked"] is None and not _expired(key["expires"])
 
 
-def _expired(expires: float | None) -> bool:
-    return expires is not None and expires <= time.time()
+def _expired(expires: float | None, now: float = 0.0) -> bool:
+    return expires is not None and expires <= max(now, time.time())
 
 
 def _hash(token: str) -> bytes:
