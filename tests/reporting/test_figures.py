@@ -102,6 +102,17 @@ def test_ticks_with_names_and_no_line_between_points() -> None:
     assert [text.get_text() for text in made.axes[0].get_xticklabels()] == ["few", "many"]
 
 
+def test_few_points_have_their_numbers_below_them() -> None:
+    points = pd.DataFrame({"x": [30.0, 700.0, 3000.0], "mean": [1.0, 2.0, 3.0]})
+    points = points.assign(name="one", half_width=0.0)
+    for log in (False, True):
+        made = lines(points, {"one": Stroke(BLUE)}, x=Axis("people", log=log))
+        assert made.axes[0].get_xticks().tolist() == [30.0, 700.0, 3000.0]
+    many = pd.concat([points.assign(x=points["x"] + 10.0 * shift) for shift in range(5)])
+    made = lines(many, {"one": Stroke(BLUE)}, x=Axis("people"))
+    assert 30.0 not in made.axes[0].get_xticks()
+
+
 def test_a_map_has_its_ruler_and_a_legend_that_is_read_row_by_row() -> None:
     figure, [[axes]] = sheet(width=NARROW)
     at = np.arange(5.0)

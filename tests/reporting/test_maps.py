@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from discreet.action_space import ArmPoints
 from discreet.domain import Box, RewardBounds
 from discreet.experiments import people_of
+from discreet.learners.baselines.uniform import UniformPolicy
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
@@ -20,15 +21,18 @@ from discreet.learners.messages import ArmPolicy
 from discreet.privacy import NonPrivate
 from discreet.problems.base import Crowd, People, Problem
 from discreet.problems.kernel_grid import KernelGridProblem
-from discreet.reporting.cuts import Cut, cut_note, cuts, first_column
-from discreet.reporting.layout import NARROW, WIDE
+from discreet.reporting.cuts import Cut, cut_note, cuts, draw_column, first_column
+from discreet.reporting.layout import NARROW, WIDE, sheet
 from discreet.reporting.maps import (
+    ArmMap,
     PolicyMaps,
     RewardMap,
     arm_map,
     named_arms,
     on_a_line,
+    policy_maps,
     reward_map,
+    same_once,
     scale_of,
 )
 from discreet.reporting.report import render_report
@@ -121,6 +125,48 @@ def test_a_column_with_few_levels_gets_a_panel_for_each(tmp_path: Path) -> None:
         assert figure.axes[0].get_ylabel() == "cost ($) now ($)"
         assert figure.axes[0].get_xlim() == (20.0, 60.0)
         assert overlapping(figure) == []  # and a dollar sign must not start a formula
+
+
+class BySex(UniformPolicy):
+    """An arm for each sex."""
+
+    def chances(self, unit: FloatArray) -> FloatArray:
+        return np.column_stack([1.0 - unit[:, 2], unit[:, 2]])
+
+
+def test_maps_that_are_the_same_are_shown_once(tmp_path: Path) -> None:
+    write_table(tmp_path)
+    learners = "[[learners]]\nname = 'uniform'\n"
+    study, [made_alike] = run_study(tmp_path, TABLE, learners, replicates=1)
+    alike = made_alike.policy
+    assert isinstance(alike, UniformPolicy)
+    apart = BySex(**{field.name: getattr(alike, field.name) for field in fields(alike)})
+    made = policy_maps(study, {"one": alike, "other": apart, "like one": alike})
+    titles = [[shown.cut.title for shown in maps.maps] for maps in made]
+    assert titles == [["sex = f and m"], ["sex = f", "sex = m"], ["sex = f and m"]]
+    assert [maps.label for maps in made] == ["one", "other", "like one"]
+    once = same_once(made)
+    assert [maps.label for maps in once] == ["one; like one", "other"]
+    panels = [axes.get_title(loc="left") for axes in once[0].figure(WIDE).axes]
+    assert panels == ["sex = f and m"]
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "levels", "ticks"),
+    [
+        (6.0, 20.0, 8, [6.0, 10.0, 14.0, 18.0]),
+        (0.0, 1.0, 4, [0.0, 1 / 3, 2 / 3, 1.0]),
+        (1.0, 5.0, 5, [1.0, 2.0, 3.0, 4.0, 5.0]),
+        (0.0, 100.0, 9, [0.0, 25.0, 50.0, 75.0, 100.0]),
+    ],
+)
+def test_numbers_along_a_map_stand_at_values_of_the_column(
+    lower: float, upper: float, levels: int, ticks: list[float]
+) -> None:
+    [[axes]] = sheet(width=NARROW)[1]
+    axes.set_xlim(lower, upper)
+    draw_column(axes.xaxis, Box((lower,), (upper,), ("a",), (levels,)), 0, 2.4)
+    np.testing.assert_allclose(axes.get_xticks(), ticks)
 
 
 @pytest.mark.parametrize(
@@ -319,6 +365,24 @@ def test_the_legend_says_what_is_known() -> None:
     assert names(figure) == ["expected best", "given"]
 
 
+def test_a_legend_of_many_arms_names_those_that_cover_most_of_the_map() -> None:
+    class Films(Clinic):
+        arm_names = tuple(f"film {k}" for k in range(20))
+        space: Any = 20
+
+    films = Films()
+    corners = np.array([[0.0], [0.5]])
+    chances = np.zeros((2, 20))
+    chances[0, 18], chances[1, [3, 19]] = 1.0, 0.5
+    where = Cut((0,), np.zeros(1), "")
+    boxes = ArmMap(where, films, corners, corners + 0.5, chances, chances > 0.0, True)
+    flat = PolicyMaps("", (boxes,), (0.0, 1.0)).figure(4.5)
+    shown = [text.get_text() for text in flat.legends[0].get_texts()]
+    assert len(shown) == 13
+    assert {"film 18", "film 3", "film 19", "and 8 more"} <= set(shown)
+    assert overlapping(flat) == []
+
+
 def test_arms_without_points_have_maps_too() -> None:
     domain = Box((0.0, 0.0), (4.0, 1.0), ("a", "b"), (5, 2))
     learner = ReleasedThompson(domain, 3, NonPrivate(), error=0.1)
@@ -340,8 +404,8 @@ def test_the_report(other: str, tmp_path: Any) -> None:
     study, outcomes = run_study(tmp_path, GRID, learners, replicates=1)
     text = render_report(study, outcomes)
     expecting = 2 if other == "capri" else 1
-    assert text.count("Map over context and arms of the reward that") == expecting
-    assert text.count("Map over context of the arm that") == 2 - expecting
+    assert text.count("Map over context and arms of the reward expected by") == expecting
+    assert text.count("Map over context of who is given") == 2 - expecting
     caption = words_of(text)
     assert "truly best, which only a simulation knows" in caption
     assert "But for the line of what was best, the maps of private learners" in caption

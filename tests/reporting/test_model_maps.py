@@ -243,7 +243,7 @@ def test_reports_of_points(problem: str, offered: str, tmp_path: Path) -> None:
     text = render_report(study, outcomes)
     assert offered in text
     assert "What is expected where" in text
-    assert text.count("of the reward that gp_ucb") == 2
+    assert text.count("of the reward expected by gp_ucb") == 2
     assert "joint: the learner is trusted with the data" in text
     record = "decision set and reward" if problem == "bumps" else "reward"
     assert f"one person's {record} is replaced by any other" in text

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from discreet.reporting.layout import NARROW, WIDE
+from discreet.reporting.plan_figures import people_figure
 from discreet.reporting.plan_view import Plan, render_plan
 from discreet.validation import InvalidInput
 
@@ -94,3 +95,10 @@ def test_a_prior_or_an_epsilon_that_is_not_there_is_refused(made: Plan) -> None:
         made.plot.odds(prior=5)
     with pytest.raises(InvalidInput, match="epsilon was nan"):
         made.line(float("nan"))
+
+
+def test_numbers_of_people_that_were_simulated_stand_along_the_axis(made: Plan) -> None:
+    (axes,) = people_figure(made).axes
+    ticks = axes.get_xticks().tolist()
+    assert ticks[: len(made.horizons)] == list(made.horizons)
+    assert all(tick > made.people for tick in ticks[len(made.horizons) :])

@@ -5,9 +5,10 @@ A map shows one or two columns; the others stand where the study's `[report]` sa
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +19,13 @@ from matplotlib.axis import XAxis
 
 from discreet.domain import Box
 from discreet.problems.base import Problem
-from discreet.reporting.figures import Axis, number_axis
+from discreet.reporting.figures import Axis, EvenTicks, number_axis
 from discreet.reporting.layout import INK, SMALL, VERMILLION, shortened
+from discreet.reporting.numbers import listed
 from discreet.studies import ReportEntry
 from discreet.validation import FloatArray
 
+_FEW_TICKS = 7  # along a column
 _FEW_LEVELS = 4  # another column with at most this many levels gets a panel for each
 
 
@@ -88,6 +91,12 @@ class Map(ABC):
         return np.zeros(0)
 
     @property
+    def content(self) -> object:
+        """What it shows, wherever it cuts: equal for maps that look the same."""
+        own = [field.name for field in fields(self) if field.name not in ("cut", "problem")]
+        return self.cut.axes, *(_comparable(getattr(self, name)) for name in own)
+
+    @property
     def flat(self) -> bool:
         """Whether it has one column along, and heights that need little room."""
         return len(self.cut.axes) == 1
@@ -123,6 +132,16 @@ def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
     )
 
 
+def joint_cut(domain: Box, same: Sequence[Cut]) -> Cut:
+    """The first of cuts that show the same, with a title that says where they all are."""
+    first, *others = same
+    if not others:
+        return first
+    places = domain.from_unit(np.array([cut.point for cut in same]))
+    columns = [column for column in range(domain.dimension) if column not in first.axes]
+    return replace(first, title=_title(domain, columns, places))
+
+
 def first_column(domain: Box, report: ReportEntry) -> ReportEntry:
     """What a study's `[report]` asks for, of the columns the first alone."""
     return ReportEntry(axes=report.axes[:1] or list(domain.names[:1]), at=report.at)
@@ -140,7 +159,7 @@ def cut_note(domain: Box, report: ReportEntry) -> CutNote | None:
     places = domain.from_unit(panels[0].point[None])[0]
 
     def stand(columns: Sequence[int]) -> str:
-        return ", ".join(_stands(domain, c, float(places[c])) for c in columns)
+        return _title(domain, columns, places[None])
 
     return CutNote(
         shown=" and ".join(domain.names[column] for column in panels[0].axes),
@@ -169,7 +188,14 @@ def draw_column(axis: MatplotlibAxis, domain: Box, column: int, room: float) -> 
         number_axis(axis, Axis(ticks=np.linspace(low, high, len(labels)).tolist(), names=names))
         return
     step = (high - low) / (levels - 1) if levels is not None else 0.5
-    number_axis(axis, Axis(whole=low.is_integer() and float(step).is_integer()))
+    whole = low.is_integer() and float(step).is_integer()
+    if levels is not None and (levels <= _FEW_TICKS or step != 1.0 or not whole):
+        # Every value that the column may have, or every second, third, ...
+        every = math.ceil((levels - 1) / (_FEW_TICKS - 1))
+        ticks = np.linspace(low, high, levels)[::every].tolist()
+        number_axis(axis, Axis(ticks=ticks, names=EvenTicks().format_ticks(ticks)))
+        return
+    number_axis(axis, Axis(whole=whole))
 
 
 def draw_dots(axes: Axes, places: FloatArray, sizes: FloatArray) -> None:
@@ -222,13 +248,30 @@ def _place(domain: Box, column: int, at: dict[str, float]) -> float:
     return low + (high - low) * ((levels - 1) // 2) / (levels - 1)
 
 
-def _stands(domain: Box, column: int, value: float) -> str:
-    """Where a column stands, in words: "smoker = no", "income = 100,000"."""
+def _title(domain: Box, columns: Sequence[int], places: FloatArray) -> str:
+    """Where columns stand at places (n, d): "smoker = no and yes, income = 100,000"."""
+    stands = []
+    for column in columns:
+        values = dict.fromkeys(places[:, column].tolist())
+        texts = listed([_text(domain, column, value) for value in values])
+        stands.append(f"{domain.names[column]} = {texts}")
+    return ", ".join(stands)
+
+
+def _text(domain: Box, column: int, value: float) -> str:
     long = not domain.categories[column] and abs(value) >= 10_000.0
-    text = f"{value:,.0f}" if long else domain.text(column, value)
-    return f"{domain.names[column]} = {text}"
+    return f"{value:,.0f}" if long else domain.text(column, value)
+
+
+def _comparable(value: object) -> object:
+    """Arrays, also within dataclasses and tuples, as what can be compared and hashed."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if is_dataclass(value):
+        return tuple(_comparable(getattr(value, field.name)) for field in fields(value))
+    return tuple(map(_comparable, value)) if isinstance(value, tuple) else value
 
 
 def _cut(domain: Box, axes: tuple[int, ...], others: Sequence[int], values: Sequence[float]) -> Cut:
-    title = ", ".join(_stands(domain, c, values[c]) for c in others)
+    title = _title(domain, others, np.array([values]))
     return Cut(axes, domain.to_unit(np.array([values]))[0], title)

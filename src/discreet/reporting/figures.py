@@ -61,6 +61,7 @@ from discreet.validation import FloatArray
 
 _LEAST = 1e-4  # of its top: a logarithmic axis reaches no further down
 _WIDE, _VERY_WIDE = 20.0, 1e3  # a logarithmic axis has 1, 2, 5, 10, ... or 1, 10, 100, ...
+_FEW_PLACES = 6  # of points, each of which has its number below it
 EVEN_IN_LIGHTNESS = "cividis"  # the colours of maps, the same to colour-blind readers
 
 
@@ -72,7 +73,8 @@ class Axis:
         label: what stands beside it.
         log: whether it is logarithmic.
         limits: its ends; None to take them from what is drawn.
-        ticks: where numbers stand; None to choose about `most` of them.
+        ticks: where numbers stand; None to choose: the places of the points if they are few,
+            otherwise about `most`.
         names: what stands there instead of numbers.
         whole: whether only whole numbers may stand there.
         most: how many numbers there is room for.
@@ -122,6 +124,9 @@ def lines(
     columns = columns or (count if count <= 3 else 3 if count % 3 == 0 else 2)
     rows = math.ceil(len(panels) / columns)
     figure, grid = sheet(rows, columns, width=width)
+    measured = np.unique(frame["x"].dropna().to_numpy(np.float64)).tolist()
+    if x.ticks is None and len(measured) <= _FEW_PLACES:
+        x = replace(x, ticks=measured)
     for place, axes in enumerate(grid.flat):
         if place >= len(panels):
             axes.remove()

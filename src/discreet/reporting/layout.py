@@ -37,6 +37,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox, ScaledTranslation
@@ -60,6 +61,7 @@ _CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its
 _ROUNDS, _CLOSE = 4, 0.01  # of a layout, until heights are as close as this in inches
 _NAMES = 0.31  # of the width of a figure, for the names of lines
 _LEADER = 11.0 / 72.0  # inches between the axes and the names of lines
+_MOST_ENTRIES = 12  # of a legend
 _ARMS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW)
 
 Dashes = tuple[int, tuple[float, ...]]
@@ -214,8 +216,13 @@ def name_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
 def legend_above(figure: Figure, handles: Sequence[Artist], title: str = "") -> None:
     """A title and, below it, what marks and colours mean, over all panels.
 
-    As many entries stand beside each other as the width of the figure holds.
+    As many entries stand beside each other as the width of the figure holds. Of a long list the
+    first are named, and the others counted.
     """
+    if len(handles) > _MOST_ENTRIES:
+        more = f"and {len(handles) - _MOST_ENTRIES:,} more"
+        counted = Line2D([], [], linestyle="none", label=more)
+        handles = [*handles[:_MOST_ENTRIES], counted]
     room = float(figure.get_figwidth())
     title = wrapped(title, 0.9 * room, BODY)
     if not handles:

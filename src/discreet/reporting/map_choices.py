@@ -15,7 +15,7 @@ from discreet.action_space import DecisionSets, arm_count
 from discreet.experiments import UNIFORM, Outcome
 from discreet.reporting.cuts import cut_note, cuts, first_column
 from discreet.reporting.layout import WIDE
-from discreet.reporting.maps import PolicyMaps, named_arms, policy_maps
+from discreet.reporting.maps import PolicyMaps, named_arms, policy_maps, same_once
 from discreet.reporting.numbers import listed
 from discreet.reporting.page import Image, image, small_image
 from discreet.reporting.summary import Summary
@@ -31,7 +31,7 @@ class Choice:
 
     Attributes:
         name: of the columns.
-        maps: of each policy, with its figure.
+        maps: of each policy, with its figure; policies that do the same share one.
         pairs: whether figures stand beside each other where there is room.
         shown: what the maps show, as far as the words around them depend on it.
     """
@@ -45,7 +45,7 @@ class Choice:
 def map_choices(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list[Choice]:
     """The maps of the last policies of replicate 0, by columns; none where no policy has a map."""
     policies = _policies(outcomes, summary)
-    first = policy_maps(study, policies)
+    first = same_once(policy_maps(study, policies))
     if not first:
         return []
     pairs = all(len(drawn.maps) == 1 for drawn in first)
@@ -53,7 +53,7 @@ def map_choices(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> 
     drawn = [(maps, image(maps.figure, wide)) for maps in first]
     choices = [Choice(_name(first), drawn, pairs, _shown(study, first))]
     for other in _others(study, first, _MOST // len(first)):
-        maps = policy_maps(other, policies)
+        maps = same_once(policy_maps(other, policies))
         small = [(each, small_image(each.figure)) for each in maps]
         choices.append(Choice(_name(maps), small, True, _shown(other, maps)))
     return choices

@@ -27,8 +27,8 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -46,7 +46,16 @@ from discreet.action_space import ArmPoints
 from discreet.experiments import people_of
 from discreet.learners.messages import ArmPolicy
 from discreet.problems.base import Crowd, Problem
-from discreet.reporting.cuts import Cut, Map, cuts, draw_column, draw_dots, edges_of, first_column
+from discreet.reporting.cuts import (
+    Cut,
+    Map,
+    cuts,
+    draw_column,
+    draw_dots,
+    edges_of,
+    first_column,
+    joint_cut,
+)
 from discreet.reporting.figures import heat, ruler
 from discreet.reporting.layout import (
     INK,
@@ -178,9 +187,17 @@ class ArmMap(Map):
 
     def handles(self) -> list[Artist]:
         colors = arm_colors(self.problem.arms)
-        entries = [(self.problem.arm_names[k], colors[k]) for k in named_arms(self.problem)]
+        arms = named_arms(self.problem)
+        entries = []
         if self.tied.any() and not self.flat:
             entries.append(("undecided", _UNDECIDED))
+        many = len(arms) > _MANY_ARMS
+        if many:
+            # Such a legend is cut: what covers most of the map is named first.
+            share = np.prod(self.upper - self.lower, axis=1) @ self.chances[:, arms]
+            arms = arms[np.argsort(-share, kind="stable")]
+        named = [(self.problem.arm_names[k], colors[k]) for k in arms]
+        entries = entries + named if many else named + entries
         return [Patch(facecolor=tint(color, 0.85), label=name) for name, color in entries]
 
 
@@ -240,8 +257,8 @@ class PolicyMaps:
     """The maps of one policy, a panel for each cut.
 
     Attributes:
-        label: of the policy.
-        maps: of one kind.
+        label: of the policy, or of several that do the same.
+        maps: of one kind; cuts that show the same share one.
         scale: the rewards at the ends of the colours, the same for all maps of a report.
     """
 
@@ -306,10 +323,33 @@ def policy_maps(study: Study, policies: Mapping[str, object]) -> list[PolicyMaps
         else:
             models = [model_map(policy, problem, cut) for cut in cuts(problem.domain, report)]
             drawn[label] = tuple(shown for shown in models if shown is not None)
-    drawn = {label: maps for label, maps in drawn.items() if maps}
+    drawn = {label: _each_once(maps) for label, maps in drawn.items() if maps}
     seen = [shown.seen for maps in drawn.values() for shown in maps]
     scale = scale_of(np.concatenate([*seen, np.zeros(0)]), problem)
     return [PolicyMaps(label, maps, scale) for label, maps in drawn.items()]
+
+
+def _each_once(maps: Sequence[Map]) -> tuple[Map, ...]:
+    """One map for all cuts that show the same."""
+    same: dict[object, list[Map]] = {}
+    for shown in maps:
+        same.setdefault(shown.content, []).append(shown)
+    domain = maps[0].problem.domain
+    return tuple(
+        replace(first, cut=joint_cut(domain, [first.cut, *(other.cut for other in others)]))
+        for first, *others in same.values()
+    )
+
+
+def same_once(drawn: Sequence[PolicyMaps]) -> list[PolicyMaps]:
+    """The maps of policies, one figure for all policies whose maps are the same."""
+    same: dict[object, list[PolicyMaps]] = {}
+    for maps in drawn:
+        key = tuple((shown.cut.title, shown.content) for shown in maps.maps)
+        same.setdefault((maps.kind, key), []).append(maps)
+    return [
+        replace(group[0], label="; ".join(maps.label for maps in group)) for group in same.values()
+    ]
 
 
 def on_a_line(problem: Problem) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from discreet.experiments import BEST_FIXED
 from discreet.planning.curves import interval
@@ -103,7 +104,11 @@ def people_figure(forecast: Forecast, width: float = WIDE, height: float = 3.1) 
     people = forecast.people
     number_axis(
         axes.xaxis,
-        Axis(log=True, limits=(float(grid[0]), float(grid[-1])), most=5),
+        Axis(
+            log=True,
+            limits=(float(grid[0]), float(grid[-1])),
+            ticks=[*forecast.horizons, *_steps(people, float(grid[-1]))],
+        ),
     )
     number_axis(
         axes.yaxis,
@@ -138,6 +143,12 @@ def people_figure(forecast: Forecast, width: float = WIDE, height: float = 3.1) 
     axes.set_xlabel("people served", fontsize=BODY, color=INK)
     entitle(axes, "share of the gain without privacy that is kept", 0.85 * width)
     return finish(figure, height)
+
+
+def _steps(low: float, high: float) -> list[float]:
+    """1, 2, 5, 10, ... between numbers of people, at some distance from the lower one."""
+    steps = LogLocator(subs=(1.0, 2.0, 5.0), numticks=50).tick_values(low, high)
+    return [float(step) for step in steps if 1.5 * low < step <= high]
 
 
 def _known(values: FloatArray) -> FloatArray:

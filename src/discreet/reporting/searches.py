@@ -212,13 +212,11 @@ def columns_figure(what: Any, results: Results, log_scale: bool = True) -> Figur
         else:
             mark = _MARKS.get(row["branch"], "")
             strokes[row["name"]] = Stroke(_hue(row), width=1.5, mark=mark)
-    columns = sorted(set(frame["x"].dropna()))
-    few = columns if len(columns) <= 6 else None
     crosses = "; crosses: printed in the paper" if frame["paper"].notna().any() else ""
     return lines(
         frame,
         strokes,
-        x=Axis("columns of the published release, r", whole=True, ticks=few),
+        x=Axis("columns of the published release, r", whole=True),
         y=Axis("simple regret", log=log_scale),
         intervals="bars",
         height=1.75,
