@@ -19,6 +19,7 @@ from discreet import DecisionSets, PublicBox
 from discreet.cli import app as cli
 from discreet.learners.values import Value
 from discreet.service.app import create_app
+from discreet.service.clock import Clock
 from discreet.service.dashboard import sessions as sessions_module
 from discreet.service.dashboard.views import verdict
 from discreet.service.findings import Finding
@@ -362,6 +363,19 @@ def test_a_session_ends(service: Service, monkeypatch: pytest.MonkeyPatch) -> No
     service.keys.revoke(key.split("_")[1])
     assert revoked.get("/").status_code == 303
     assert revoked.get("/studies/local/live").status_code == 401
+
+
+def test_a_clock_that_is_set_back_revives_no_session(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, key = sessions_module.Sessions(service.keys), service.keys.make("operator")
+    passed = time.time() + 60.0
+    monkeypatch.setattr(service.database, "clock", Clock(lambda: passed, lambda: 0.0))
+    before = made.open(key)
+    monkeypatch.setattr(time, "time", lambda: passed - 3600.0)
+    service.keys.sign_out(key.split("_")[1])
+    monkeypatch.undo()
+    assert made.find(before) is None
 
 
 def test_every_process_knows_the_sessions_of_the_others(service: Service) -> None:

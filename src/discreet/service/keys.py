@@ -150,10 +150,13 @@ class Keys:
         same = hmac.compare_digest(row.hash if row is not None else bytes(len(given)), given)
         if row is None or not same or row.revoked is not None:
             raise Unauthorized(_UNKNOWN)
-        # A clock that is set back revives no key.
-        if _expired(row.expires, self._database.clock.now()):
+        if _expired(row.expires, self.now()):
             raise Unauthorized("the key has expired; ask the operator for a new one.")
         return Key(parts[1], row.role, row.study, row.rate, row.signed_out or 0.0)
+
+    def now(self) -> float:
+        """The time by which keys and sessions end; a clock that is set back revives none."""
+        return max(time.time(), self._database.clock.now())
 
     def hash_of(self, identity: str) -> bytes | None:
         """The hash of a token by the id of its key; None for an unknown id."""
@@ -164,7 +167,7 @@ class Keys:
         """End all sessions of the dashboard that this key opened."""
         with self._database.writing() as connection:
             connection.execute(
-                update(keys).where(keys.c.id == identity).values(signed_out=time.time())
+                update(keys).where(keys.c.id == identity).values(signed_out=self.now())
             )
 
     def revoke(self, identity: str, by: str = "") -> bool:
@@ -232,11 +235,11 @@ class Keys:
 
 def opens(key: Mapping[str, Any]) -> bool:
     """Whether a key of `Keys.list` is neither revoked nor expired."""
-    return key["revoked"] is None and not _expired(key["expires"])
+    return key["revoked"] is None and not _expired(key["expires"], time.time())
 
 
-def _expired(expires: float | None, now: float = 0.0) -> bool:
-    return expires is not None and expires <= max(now, time.time())
+def _expired(expires: float | None, now: float) -> bool:
+    return expires is not None and expires <= now
 
 
 def _hash(token: str) -> bytes:

@@ -13,7 +13,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import time
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -39,7 +38,7 @@ class Session:
     """
 
     token: str
-    opened: float = field(default_factory=time.time)
+    opened: float
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
     def check(self, given: str) -> bool:
@@ -55,11 +54,11 @@ class Sessions:
 
     def open(self, token: str) -> str:
         """The cookie of a new session of a key that was checked."""
-        return self._sealed(Session(token), "session")
+        return self._sealed(Session(token, self._keys.now()), "session")
 
     def link(self, token: str) -> str:
         """A code that signs in with a key for ten minutes."""
-        return self._sealed(Session(token), "link")
+        return self._sealed(Session(token, self._keys.now()), "link")
 
     def follow(self, code: str) -> str | None:
         """The token of a link's code; None for one that is none, or is too old."""
