@@ -86,8 +86,8 @@ def fitted(
 
 
 def search(**changes: Any) -> Search:
-    """A search that is done after two trials."""
-    usual = {"columns": {"a": (0, 1)}, "budget": Joint(5.0, 1e-6), "trials": 2}
+    """A search with noise on sums that is done after 250 trials."""
+    usual = {"columns": {"a": [0, 1]}, "budget": Joint(8.0, 1e-6), "trials": 250}
     return Search(**{**usual, "noise": SimulatedNoise(1), **changes})
 
 
@@ -356,7 +356,7 @@ SEARCHES: list[Case] = [
     (lambda: told(pd.NA), ["value was <NA>", "must be a finite number"]),
     (lambda: told("high"), ["value was 'high'", "must be a finite number"]),
     (lambda: told(7.0), ["value was 7", "Declare wider bounds"]),
-    (lambda: told(0.5, times=3), ["declared for 2 trials", "start another search"]),
+    (lambda: told(0.5, times=251), ["declared for 250 trials", "start another search"]),
     (lambda: search().best(), ["nothing was released yet", "Tell more of them"]),
     (lambda: search().predict({"b": 1}), ["params lacked the column 'a'", "the domain has a"]),
     (lambda: Search.load("none.json"), ["none.json", "give a file that save() wrote"]),

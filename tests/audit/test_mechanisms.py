@@ -221,7 +221,7 @@ def test_names() -> None:
     everything = [check.name for check in all_checks()]
     assert len(set(everything)) == len(everything)
     assert [check.name for check in checks_named("all")] == everything
-    kinds = ("mechanisms", "learners", "specimens")
+    kinds = ("mechanisms", "learners", "surfaces", "specimens")
     assert sum(len(checks_named(kind)) for kind in kinds) == len(everything)
     assert {check.name for check in checks_named("prefix_sums")} == {
         f"prefix_sums, {name}" for name in (*MECHANISMS, SeparateEpochs.name)

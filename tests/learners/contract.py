@@ -60,7 +60,7 @@ OFFERED = PublicSet.of(DOMAIN.from_unit(np.random.default_rng(15).random((15, 2)
 
 @cache
 def described(kind: type) -> Any:
-    """What holds messages of a class against their JSON Schema."""
+    """What holds messages of a class against its JSON Schema."""
     schemas = Schemas("#/$defs/")
     wanted = schemas.of_message(kind)
     return jsonschema_rs.validator_for({**wanted, "$defs": schemas.named_schemas})
@@ -318,7 +318,7 @@ class LearnerContract:
         policy = taught(row).policy()
         copy = decode(encode(policy), type(policy))
         assert encode(copy) == encode(policy)
-        described(Policy).validate(json.loads(encode(policy)))
+        described(type(policy)).validate(json.loads(encode(policy)))
         contexts = row.scene.contexts(300, 5)
         mine, odds = policy.act(contexts, np.random.default_rng(1))
         theirs, same_odds = copy.act(contexts, np.random.default_rng(1))
@@ -375,7 +375,7 @@ class LearnerContract:
         copy = decode(encode(reports), Reports)
         assert type(copy) is type(reports)
         assert encode(copy) == encode(reports)
-        described(Reports).validate(json.loads(encode(reports)))
+        described(type(reports)).validate(json.loads(encode(reports)))
         assert same_sums(learner.statistics(copy), learner.statistics(reports), True)
 
     def test_a_batch_equals_single_reports(self, row: Row) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from discreet.action_space import DecisionSets, PublicBox
 from discreet.audit.exact import worst_neighbours
-from discreet.audit.learners import _maker, _reports, _spaces, _taught, _with_delta
+from discreet.audit.learners import _branches, _maker, _report, _spaces, _taught, _with_delta
 from discreet.audit.people import Maker
 from discreet.audit.runs import JointRun
 from discreet.domain import RewardBounds, unit_cube
@@ -89,7 +89,7 @@ def test_a_learner_that_sees_whoever_acts_takes_one_visit() -> None:
 @pytest.mark.parametrize("name", ["local_kernel", "partition", "published_partition"])
 def test_three_reports_lose_what_the_certificate_says(name: str) -> None:
     maker = often(_maker(name, "local", 3))
-    for report in _reports(_taught(maker, False, 600), maker, False, "taught"):
+    for report in _branches(_report(_taught(maker, False, 600), maker, False, "taught")):
         some = tuple(next(iter(report.groups()))[:6])
         worst = worst_neighbours(replace(report, tried=some, bases=1))
         assert not worst.broken

@@ -123,7 +123,8 @@ def test_a_request_with_a_report_twice(store: Store, database: Database) -> None
 
 def test_writers_at_once(store: Store, connect: Callable[..., Database]) -> None:
     """Each of six sends every report, in batches of its own, some of them those of others."""
-    came = reported(store, local_kernel(), 60, 2)
+    learner = local_kernel()
+    came = reported(store, learner, 60, 2)
     receipts: list[Receipt] = []
 
     def send(writer: int) -> None:
@@ -136,7 +137,7 @@ def test_writers_at_once(store: Store, connect: Callable[..., Database]) -> None
     database = connect()
     assert stored(database) == count(database, tickets) == 60
     assert sum(receipt.stored for receipt in receipts) >= 60
-    gathered = Aggregator(Store(database))._gathered("s", "target", False, 100)
+    gathered = Aggregator(Store(database))._gathered("s", "target", learner, 100)
     numbers = np.concatenate([each.tickets for each in gathered.reports])  # type: ignore[attr-defined]
     assert sorted(numbers.tolist()) == sorted(came.numbers)
 

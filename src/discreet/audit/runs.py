@@ -173,7 +173,7 @@ class JointRun(Subject):
             try:
                 facts.add("a prediction for others", predict(people.contexts(crowd[-1:])))
             except InvalidInput as error:
-                facts.refusal("a prediction", error)
+                facts.add("whether a prediction is refused", type(error).__name__)
         self._looked_at(learner, facts)
         return learner
 

@@ -6,6 +6,7 @@ A schema says less than the check: that letters of a shape are equal, and what c
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from inspect import getdoc, isabstract
@@ -94,6 +95,13 @@ def _concrete(kind: type) -> list[Any]:
     for each in found:
         found += [derived for derived in each.__subclasses__() if derived not in found]
     made = [
-        each for each in found if not isabstract(each) and (each is kind or "kind" in vars(each))
+        each
+        for each in found
+        if not isabstract(each) and (each is kind or ("kind" in vars(each) and _stands(each)))
     ]
     return sorted(made, key=lambda each: str(getattr(each, "kind", "")))
+
+
+def _stands(kind: type) -> bool:
+    """Whether a class is what its module has under its name: not an older import of it."""
+    return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind

@@ -160,7 +160,7 @@ class TestAgainstALyingLearner:
 
     def test_policies_that_lack_a_field_are_refused(self) -> None:
         fields = json.loads(encode(random_policy(SQUARE, 3, 1.0, 3, used=range(10))))
-        for name in fields:
+        for name in fields.keys() - {"schema"}:
             rest = {key: value for key, value in fields.items() if key != name}
             with pytest.raises(InvalidInput):
                 decode_policy(rest)

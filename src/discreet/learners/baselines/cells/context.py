@@ -156,6 +156,8 @@ class NoisyContextPolicy(CellPolicy):
             noise: draws what the server is shown; the same as in `report`. Without `terms`, in
                 simulations, it may be left out, and is then made from `rng`.
         """
+        if terms is not None:
+            terms.check(self)
         if noise is None and terms is not None:
             raise InvalidInput(
                 "noise was None beside terms, and acting sends bits of the context; pass the noise "
