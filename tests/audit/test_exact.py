@@ -14,9 +14,12 @@ from discreet.audit.exact import (
     Exact,
     Facts,
     Promise,
+    Value,
+    Values,
     exact_of,
     fingerprint,
     public_facts,
+    worst_of,
 )
 from discreet.audit.ledger import hand
 from discreet.privacy import OnceEach, Release, SimulatedNoise
@@ -131,6 +134,23 @@ def test_a_record_that_is_wrong_is_found(releases: list[Release], fault: str) ->
 def test_code_that_cannot_be_attacked_is_refused() -> None:
     with pytest.raises(InvalidInput, match="nothing to attack"):
         replayed(lambda value: b"")
+
+
+def test_states_that_no_data_enter_are_passed_over() -> None:
+    def state(shown: Callable[[float], object]) -> Values:
+        def run(value: float, facts: Facts) -> Promise:
+            facts.add("the sum", repr(shown(value)))
+            return Promise(CLAIM, CLAIM)
+
+        return Values(code=run, neighbours=[[Value("0", 0.0), Value("1", 1.0)]])
+
+    silent, honest = state(lambda value: b""), state(noisy)
+    broken = state(lambda value: noisy(value, 0.9 * SCALE))
+    assert worst_of([silent, honest]).epsilon == pytest.approx(1.0, abs=1e-9)
+    for states in ([silent, broken], [honest, silent, broken]):
+        assert worst_of(states).broken
+    with pytest.raises(InvalidInput, match="nothing to attack"):
+        worst_of([silent, silent])
 
 
 def test_claims_are_checked() -> None:

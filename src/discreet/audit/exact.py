@@ -245,27 +245,37 @@ class _Ran(NamedTuple):
 
 
 def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
-    """The worst neighbours over several states: those of the first, found by a search, are tried in
-    all of them, with so many `others`.
+    """The worst neighbours over several states: those of the first that anybody's data enter, found
+    by a search, are tried in all after it, with so many `others`.
 
     Raises:
-        InvalidInput: if one of them cannot be replayed, or nobody's data enters any.
+        InvalidInput: if that one cannot be replayed, or nobody's data enters any.
     """
-    first, *more = subjects
-    worst = worst_neighbours(first)
+    worst: Exact | None = None
+    nothing = NothingToAttack("there is no state to attack; give one.")
     missing: dict[str, list[str]] = {}
-    for subject in more:
-        if worst.broken:
-            break
-        crowd = next(iter(subject.groups()))
-        # An odd step, as rewards alternate.
-        tried = (*worst.pair, *crowd[:: max(1, len(crowd) // others) | 1])
+    for subject in subjects:
+        if worst is not None:
+            if worst.broken:
+                break
+            crowd = next(iter(subject.groups()))
+            # An odd step, as rewards alternate.
+            tried = (*worst.pair, *crowd[:: max(1, len(crowd) // others) | 1])
+            subject = replace(subject, tried=tried)
         try:
-            worst = max(worst, worst_neighbours(replace(subject, tried=tried)), key=Exact.order)
-        except NothingToAttack:
-            continue  # a person of the last batch enters no release
+            found = worst_neighbours(subject)
+        except NothingToAttack as error:
+            # A person of the last batch enters no release, a learner that is sure asks nothing.
+            nothing = error
+            continue
         except NotAudited as error:
+            if worst is None:
+                raise
             missing.setdefault(str(error), []).append(subject.state)
+            continue
+        worst = found if worst is None else max(worst, found, key=Exact.order)
+    if worst is None:
+        raise nothing
     reasons = [f"not audited {'; '.join(states)}: {why}" for why, states in missing.items()]
     return replace(worst, unaudited=" ".join(reasons))
 
