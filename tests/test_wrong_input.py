@@ -87,7 +87,7 @@ def fitted(
 
 def search(**changes: Any) -> Search:
     """A search with noise on sums that is done after 250 trials."""
-    usual = {"columns": {"a": [0, 1]}, "budget": Joint(8.0, 1e-6), "trials": 250}
+    usual = {"columns": {"a": [0, 1]}, "budget": Joint(1.0, 1e-6), "trials": 250}
     return Search(**{**usual, "noise": SimulatedNoise(1), **changes})
 
 

@@ -34,7 +34,7 @@ def worth(params: dict[str, Any]) -> float:
 
 def search(budget: Any = JOINT, **options: Any) -> Search:
     """With so many trials that joint noise is drawn on sums."""
-    return Search(COLUMNS, budget, **{"noise": SimulatedNoise(3), "trials": 2000, **options})
+    return Search(COLUMNS, budget, **{"noise": SimulatedNoise(3), "trials": 5000, **options})
 
 
 def run(searched: Search, values: int, sign: float = 1.0) -> Search:
@@ -50,7 +50,7 @@ def run(searched: Search, values: int, sign: float = 1.0) -> Search:
 
 @pytest.mark.parametrize(
     ("budget", "values"),
-    [(NonPrivate(), 150), (JOINT, 1000), pytest.param(Local(4.0), 1500, marks=pytest.mark.slow)],
+    [(NonPrivate(), 150), (JOINT, 3000), pytest.param(Local(4.0), 1500, marks=pytest.mark.slow)],
 )
 def test_the_best_setting_is_learnt(budget: Any, values: int) -> None:
     best = run(search(budget, trials=values), values).best()
@@ -163,12 +163,12 @@ class TestRefused:
 class TestFile:
     @pytest.mark.parametrize("budget", [JOINT, Local(4.0), NonPrivate()])
     def test_it_goes_on_where_it_stopped(self, budget: Any, tmp_path: Path) -> None:
-        searched = run(search(budget, trials=1000), 100)
+        searched = run(search(budget, trials=5000), 500)
         waiting = [searched.ask() for _ in range(3)]
         searched.save(tmp_path / "search.json")
         again = Search.load(tmp_path / "search.json", SimulatedNoise(3))
         assert again.open_trials == tuple(waiting)
-        assert again.told == 100
+        assert again.told == 500
         assert repr(again) == repr(searched)
         settings = {"units": 12, "form": "pill"}
         np.testing.assert_array_equal(again.predict(settings), searched.predict(settings))
@@ -221,12 +221,12 @@ def test_visits_that_nobody_counts_are_refused_at_once() -> None:
 
 def test_nobody_tries_a_setting_whose_value_could_not_be_told() -> None:
     noise = SimulatedNoise(1)
-    search = Search({"x": [0, 1]}, Joint(8.0, 1e-6), trials=150, noise=noise)
-    for _ in range(150):
+    search = Search({"x": [0, 1]}, Joint(1.0, 1e-6), trials=250, noise=noise)
+    for _ in range(250):
         search.tell(search.ask(), 1.0)
-    with pytest.raises(InvalidInput, match=r"150 values were told, .* declared for 150 trials"):
+    with pytest.raises(InvalidInput, match=r"250 values were told, .* declared for 250 trials"):
         search.ask()
-    assert search.told == 150
+    assert search.told == 250
     assert not search.open_trials
     free = Search({"x": [0, 1, 2]}, Local(2.0), trials=2, noise=noise)
     for _ in range(3):  # a horizon that is expected, not a limit
@@ -237,7 +237,7 @@ def test_nobody_tries_a_setting_whose_value_could_not_be_told() -> None:
 class TestWhereNoiseIsDrawn:
     """Noise on each value keeps a joint budget, and is less than noise on sums for few trials."""
 
-    @pytest.mark.parametrize(("trials", "kept"), [(None, "local"), (300, "local"), (2000, "joint")])
+    @pytest.mark.parametrize(("trials", "kept"), [(None, "local"), (300, "local"), (5000, "joint")])
     def test_few_trials_get_noise_on_each_value(self, trials: int | None, kept: str) -> None:
         searched = search(trials=trials)
         assert searched.learner.budget.trust_model == kept

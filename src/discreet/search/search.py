@@ -19,9 +19,10 @@ privacy there is a choice, made once from the budget, the columns and the number
 
 *Notes.* With noise of variance v on each value, n values at P distinct points know each mean to
 about (s^2 + v) P / n. With sums of epochs whose noise has variance w on each of P coordinates it is
-(s^2 + c w P / n) P / n, where c is 3.6 to 5 for what epochs lose to one sum (docs/design/0013). So
-noise on each value is less for n v <= c w P, with few trials. `benchmarks/searches.py` measures
-both on either side of that number.
+(b s^2 + c w P / n) P / n, where c is 3.6 to 5 for what epochs lose to one sum (docs/design/0013), b
+is 1.5 as a release lacks the epoch that is under way, of growth 1.5, and s^2 is 1/4 at most. So
+noise on each value is less where v <= (b - 1) s^2 + c w P / n: with few trials, and for epsilon 4
+and above always. `benchmarks/searches.py` measures both on either side.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ from discreet.validation import (
 )
 
 DIRECTIONS = ("maximize", "minimize")
-# c, by which sums of epochs are noisier than one sum (see the module).
-_EPOCHS = 5.0
+# c and (b - 1) s^2, by which sums of epochs are noisier and later (see the module).
+_EPOCHS, _LATE = 5.0, 0.125
 
 
 @dataclass(frozen=True)
@@ -433,7 +434,9 @@ def _few(learner: GPUCB, trials: int | None) -> bool:
     assert isinstance(learner.mode, PublicPoints)
     each = reward_noise(Local(learner.budget.epsilon), 1.0).variance
     sums = learner.budget.noise_multiplier**2
-    return trials is None or trials * each <= _EPOCHS * sums * learner.mode.distinct_points
+    if trials is None:
+        return True
+    return each <= _LATE + _EPOCHS * sums * learner.mode.distinct_points / trials
 
 
 def _value_bounds(bounds: Any) -> RewardBounds:
