@@ -30,6 +30,8 @@ from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments.simulation import Setting
 from discreet.learners import registry
 from discreet.learners.baselines.cells.context import NoisyContextPolicy
+from discreet.learners.epochs.releases import EpochRelease
+from discreet.learners.epochs.rows import RESOLUTION
 from discreet.learners.messages import Actions
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import PartitionPolicy
@@ -130,6 +132,37 @@ def test_reports_that_leak_in_one_place_are_broken(
     assert "refused depends on the data" in found.fault
 
 
+def test_reports_that_leak_under_late_versions_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = PartitionPolicy._report
+
+    def leaking(self, unit, actions, rewards, noise):  # type: ignore[no-untyped-def]
+        made = report(self, unit, actions, rewards, noise)
+        plain = np.full(made.signs.shape, 1 if rewards[0] > 0.5 else -1, dtype=np.int8)
+        return replace(made, signs=plain) if self.version >= 50 else made
+
+    monkeypatch.setattr(PartitionPolicy, "_report", leaking)
+    found = finding(learner_check("partition", _maker("partition", "local", 3)))
+    assert found.fault == "a report depends on the data"
+
+
+def test_releases_of_one_person_without_noise_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    noisy = EpochRelease.noisy
+
+    def plain(version, added, multiplier, noise):  # type: ignore[no-untyped-def]
+        made = noisy(version, added, multiplier, noise)
+        total = made.total if added.people > 1 else added.total / RESOLUTION
+        return replace(made, total=total)
+
+    monkeypatch.setattr(EpochRelease, "noisy", plain)
+    found = finding(learner_check("capri", _maker("capri", "joint", 3)))
+    assert found.fault == "a policy depends on the data"
+
+
+def test_sources_are_attacked_where_an_arm_is_given_up() -> None:
+    states = list(local_states(_maker("partition", "local", 3), True))
+    assert any(state.policy.asked < state.policy.wanted.size for state in states)
+
+
 @pytest.mark.slow
 def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     maker = _maker("usca", "joint", 3)
@@ -172,7 +205,7 @@ def test_local_learners_are_attacked_where_bins_are_cut_and_resolved() -> None:
 
 def test_runs_are_attacked_in_every_variant() -> None:
     runs = list(joint_states(_maker("usca", "joint", 3), 3))
-    assert {run.variant for run in runs} >= {"plain", "late", "saved"}
+    assert {run.variant for run in runs} >= {"plain", "late", "lagging", "saved"}
     assert {run.maker.budget.epsilon for run in runs} == {0.1, 8.0, 16.0}
     assert max(run.maker.people for run in runs) >= 200
     assert sum(run.asked_at is not None for run in runs) >= 4

@@ -260,7 +260,7 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
                 break
             crowd = next(iter(subject.groups()))
             # An odd step, as rewards alternate.
-            tried = (*worst.pair, *crowd[:: max(1, len(crowd) // others) | 1])
+            tried = (*worst.pair, *subject.tried, *crowd[:: max(1, len(crowd) // others) | 1])
             subject = replace(subject, tried=tried)
         try:
             found = worst_neighbours(subject)

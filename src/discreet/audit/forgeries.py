@@ -37,6 +37,29 @@ def forgeries(policy: Policy[Any] | SourcePolicy) -> Iterator[tuple[str, Any]]:
             continue  # refused by the reader, before anybody's data is there
 
 
+def without_flags(policy: Policy[Any] | SourcePolicy) -> Iterator[tuple[str, Any]]:
+    """Policies that differ by one flag that is off, such as an arm that was given up somewhere."""
+    kind = SourcePolicy if isinstance(policy, SourcePolicy) else Policy
+    for words, forged in _off(json.loads(encode(policy)), ""):
+        try:
+            yield words, decode(json.dumps(forged), kind)
+        except ValueError:
+            continue  # no state of a learner
+
+
+def _off(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """(words, other value) of a message with the first flag of each table off."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            for words, other in _off(item, f"{name}.{key}".removeprefix(".")):
+                yield words, {**value, key: other}
+    elif isinstance(value, list) and value and isinstance(value[0], bool | list):
+        for words, other in _off(value[0], name):
+            yield words, [other, *value[1:]]
+        if value[0] is True:
+            yield f"one of {name} false", [False, *value[1:]]
+
+
 def _forged(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """(words, other value) of all forgeries of a part of the message with that name."""
     if isinstance(value, dict):

@@ -52,10 +52,10 @@ from discreet.audit.exact import (
     worst_of,
     written_out,
 )
-from discreet.audit.forgeries import forgeries
+from discreet.audit.forgeries import forgeries, without_flags
 from discreet.audit.games import Check, report_game, run_game
 from discreet.audit.ledger import Ledger, loss_between
-from discreet.audit.people import Maker
+from discreet.audit.people import Maker, Person
 from discreet.audit.runs import AnyLearner, JointRun, LocalReport, broken_rule
 from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.experiments.simulation import Setting
@@ -108,14 +108,19 @@ _TAUGHT, _BATCHES = 6000, 12
 _BRIEFLY, _FEW = 1600, 4
 # Late policies are of at least this version, but for learners that change them more rarely.
 _LATE, _LATE_BATCH = 45, 500
+# The taught policy is replayed under these versions too: code may depend on the number alone.
+_VERSIONS = (_LATE, 60, 1000)
 # Tickets that are tried, and of these at most so many that use other mechanisms.
 _TICKETS, _BRANCHES = 48, 6
+# Recorded runs where a few outcomes of many tell.
+_OUTCOMES = 16
 # Sources with an epsilon of their own, as shares of the target's; the second contradicts it.
 _SHARES = {SOURCE: 0.4, "contrary": 1.5}
 # People after whom a report counts half, under joint and under local privacy.
 _DRIFT = {"joint": 16.0, "local": 1500.0}
 # How often people come who come more than once.
 _VISITS = 3
+_MANY_VISITS = 60
 # So many reports of a person are replayed at most; each is like all others under its policy.
 _MOST_VISITS = 10
 _LONG = 200
@@ -305,6 +310,8 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
     for place in (quarter, last):
         state = f"half of every batch reports late, person {place + 1}"
         yield other(state, variant="late", place=place)
+    for place in (0, quarter):
+        yield other(f"person {place + 1} alone reports late", variant="lagging", place=place)
     for place in (0, quarter, last):
         yield other(f"person {place + 1} is alone", variant="alone", place=place)
     for place in (quarter, 2 * maker.people // 3):
@@ -327,7 +334,15 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
         options = {**maker.options, "contexts": _SAMPLE}
         sampled = replace(maker, domain=unit_cube(2), options=options)
         yield other("contexts far from the public sample", maker=sampled)
+        for corner in ((0.0, 0.0), (1.0, 1.0)) if predictions else ():
+            people = tuple(Person((corner,), reward) for reward in (1.0, 0.0))
+            state = f"{predictions} predictions for {corner}, far from the public sample"
+            yield other(state, maker=sampled, asked_at=corner, tried=people)
     if predictions:
+        # Visits in one sum are a group, for which a delta earns nothing however many there are.
+        many = Joint(maker.budget.epsilon, DELTA, visits=_MANY_VISITS)
+        state = f"{_MANY_VISITS} visits of a person, delta {DELTA:g}"
+        yield other(state, maker=replace(longer, budget=many))
         for point in maker.crowd().points(np.random.default_rng(_SEED))[:4]:
             yield other(f"{predictions} predictions for {point}", asked_at=point)
 
@@ -341,6 +356,11 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     yield _report(loaded, maker, source, "saved and loaded")
     late = _report(_aged(loaded, maker, source), maker, source, "long taught", rules=True)
     yield from _branches(replace(late, bases=1))
+    taught_report = _report(taught, maker, source, "taught")
+    for version in _VERSIONS:
+        numbered = replace(taught_report.policy, version=version)
+        words = f"taught, as version {version}"
+        yield replace(taught_report, state=words, policy=numbered, bases=1)
     yield _report(_taught(maker, source, 0), maker, source, "new")
     for epsilon in _EPSILONS:
         other = replace(maker, budget=maker.budget.at(epsilon))
@@ -351,6 +371,8 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
         own = replace(maker, budget=maker.budget.at(share * maker.budget.epsilon))
         yield replace(_report(mixed, own, source, "beside two sources", rules=True), bases=1)
     if source:
+        for words, policy in without_flags(taught_report.policy):
+            yield replace(taught_report, state=f"taught, {words}", policy=policy, bases=_OUTCOMES)
         return
     for often in _often(maker):
         words = f"{_VISITS} visits, delta {often.budget.delta:g}"

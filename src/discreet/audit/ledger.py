@@ -221,6 +221,8 @@ def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
         if not np.array_equal(draw.public, other.public):
             return Loss(reason=f"the ranges of draw {number + 1} differ")
         if not np.array_equal(draw.value, other.value):
+            if not (np.isfinite(draw.value).all() and np.isfinite(other.value).all()):
+                return Loss(reason=f"whether the values of draw {number + 1} are finite")
             loss = draw.loss(other)
             squared, losses = squared + loss.squared, (*losses, *loss.losses)
     return Loss(squared, losses)

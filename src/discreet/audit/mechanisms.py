@@ -315,7 +315,7 @@ def _vector_reports() -> Iterator[Design]:
 def _vector_report(
     name: str, make: Callable[[float], VectorReport], asked: float, **options: Any
 ) -> Design:
-    """Vectors of length 1 and shorter, opposite, orthogonal and at random, and 0."""
+    """Vectors of length 1 and shorter, opposite, orthogonal and at random, 0, and with a gap."""
     groups = []
     for epsilon in (asked, 0.1, 16.0):
         mechanism = make(epsilon)
@@ -324,6 +324,7 @@ def _vector_report(
         some = rng.standard_normal((3, mechanism.dimension))
         some /= np.linalg.norm(some, axis=1)[:, None]
         odd = [-ends[0], 5.0 * ends[-1], 0.3 * some[0], some[1], 0.9 * some[2], 0.0 * ends[0]]
+        odd.append(np.where(ends[-1] > 0.0, np.nan, ends[0]))
         groups.append(
             [
                 (f"a vector of length {np.linalg.norm(v):.3g}, epsilon {epsilon:g}", (mechanism, v))

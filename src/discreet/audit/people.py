@@ -48,12 +48,13 @@ class Person:
     Attributes:
         where: points of [0, 1]^d (see the module).
         reward: in [0, 1].
-        arm: that they report instead of the one the policy chose; None for that one.
+        arm: that they report instead of the one the policy chose; None for that one, and NaN where
+            it is missing.
     """
 
     where: tuple[Point, ...]
     reward: float
-    arm: int | None = None
+    arm: float | None = None
 
     def __str__(self) -> str:
         points = " ".join(f"({', '.join(f'{x:.4g}' for x in point)})" for point in self.where)

@@ -9,6 +9,7 @@ data. What may differ is that person's context, reward and action.
 | variant | what is different                                                            |
 |---------|------------------------------------------------------------------------------|
 | late    | half of every batch reports only after the next batch has acted              |
+| lagging | the person alone reports only after the next batch has acted                 |
 | alone   | the person acts and reports in a batch of one                                |
 | saved   | the learner is saved and loaded again: after its second policy, while people |
 |         | wait for the second and the fourth, and between predictions                  |
@@ -44,6 +45,7 @@ once more than is covered, which must not show; under local privacy with as many
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -69,7 +71,7 @@ from discreet.privacy.noise import NO_NOISE
 from discreet.validation import IntArray, InvalidInput
 
 AnyLearner = Learner[Any, Any, Any]
-Variant = Literal["plain", "late", "alone", "saved", "secure"]
+Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure"]
 # Public names that are no facts: objects of the audit's own, a policy that would be made anew, and
 # what goes into a file that says that it is secret (`open_file`).
 _NO_FACTS = ("noise", "policy", "secret_fields")
@@ -86,10 +88,11 @@ _SCALES = ("scale", "multiplier", "noise_multiplier")
 
 
 class _Sent(NamedTuple):
-    """A batch of reports, and who made them."""
+    """A batch of reports, who made them, and the place of the first."""
 
     reports: Reports
     ids: IntArray
+    first: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +151,10 @@ class JointRun(Subject):
         came = 0
         while came < count:
             learner, policy = self._published(learner, facts)
-            stop = min(came + learner.batch_size, count)
+            stop = came + learner.batch_size
+            if self.variant == "lagging" and came <= self.place < stop:
+                stop += 1  # the others are enough for a policy, so the person enters a later sum
+            stop = min(stop, count)
             sent = []
             for start, end in pairwise(self._cuts(came, stop)):
                 batch = people.contexts(crowd[start:end])
@@ -160,10 +166,11 @@ class JointRun(Subject):
                         actions = people.acted(actions, person, at - start)
                 rewards = people.rewards(table[start:end], actions)
                 report = policy.report(batch, actions, rewards, Unprotected())
-                sent.append(_Sent(report, ids[start:end]))
-            half = 1 if self.variant == "late" else len(sent)
-            self._heard(learner, [*late, *sent[:half]], facts)
-            late, came = sent[half:], stop
+                sent.append(_Sent(report, ids[start:end], start))
+            now = [each for each in sent if not self._waits(each, came)]
+            if late or now:
+                self._heard(learner, [*late, *now], facts)
+            late, came = [each for each in sent if self._waits(each, came)], stop
         if late:
             self._heard(learner, late, facts)
         learner, _ = self._published(learner, facts)
@@ -177,10 +184,16 @@ class JointRun(Subject):
         self._looked_at(learner, facts)
         return learner
 
+    def _waits(self, sent: _Sent, came: int) -> bool:
+        """Whether these people of a batch that began with person `came` report late."""
+        if self.variant == "lagging":
+            return self.place in sent.ids
+        return self.variant == "late" and sent.first > came
+
     def _cuts(self, came: int, stop: int) -> list[int]:
         """Where people `came` to `stop` are cut into those who act and report together."""
-        inner = {"late": [(came + stop) // 2], "alone": [self.place, self.place + 1]}
-        cuts = inner.get(self.variant, [])
+        halves, alone = [(came + stop) // 2], [self.place, self.place + 1]
+        cuts = {"late": halves, "lagging": alone, "alone": alone}.get(self.variant, [])
         return [came, *(cut for cut in cuts if came < cut < stop), stop]
 
     def _predicted(self, learner: Any, rng: np.random.Generator, facts: Facts) -> AnyLearner:
@@ -274,7 +287,11 @@ class LocalReport(Subject):
         # Whatever arm they say they got: a refusal would be about their context.
         with_arms = people.with_arms(rng)
         source = isinstance(self.policy, SourcePolicy)
-        yield [*([] if source and with_arms else crowd), *with_arms, *people.strays()]
+        strays = people.strays()
+        if source:
+            # Their arm is private too: a gap in it, and numbers of no arm.
+            strays += [replace(crowd[0], arm=arm) for arm in (math.nan, -1, people.arms)]
+        yield [*([] if source and with_arms else crowd), *with_arms, *strays]
 
     def near(self, person: Person, rng: np.random.Generator) -> Person:
         return self.people.near(person, rng)
@@ -307,7 +324,7 @@ class LocalReport(Subject):
         given[place] = person.reward
         rewards = people.in_units(given)
         if isinstance(policy, SourcePolicy):
-            arms = np.array([0, 0, policy.arms - 1])[:count]
+            arms = np.array([0, 0, policy.arms - 1], dtype=object)[:count]
             arms[place] = person.arm or 0
             return policy.report(contexts, arms, rewards, noise, self.terms)
         actions = acted_for_report(self.acted_under or policy, acting, rng, noise, self.terms)
