@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,6 +91,22 @@ class SeedOfSums(Usca):
     def _drawn(self, version: int, due: Any) -> EpochRelease:
         assert self.noise is not None
         self.noise = type(self.noise)(int(abs(due.total.sum())))  # type: ignore[call-arg]
+        return super()._drawn(version, due)
+
+
+class CopiedSource(Usca):
+    """Draws from a copy of the source, which draws the same again."""
+
+    def _drawn(self, version: int, due: Any) -> EpochRelease:
+        self.noise = copy.deepcopy(self.noise)
+        return super()._drawn(version, due)
+
+
+class RowsInAFile(Usca):
+    """Writes the secret sums to a file."""
+
+    def _drawn(self, version: int, due: Any) -> EpochRelease:
+        Path(os.devnull).write_text(str(due.total))
         return super()._drawn(version, due)
 
 

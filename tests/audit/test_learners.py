@@ -44,11 +44,13 @@ from discreet.validation import InvalidInput
 
 from .broken import (
     BrokenMaker,
+    CopiedSource,
     HalvedNoise,
     OwnRandomness,
     PublicSums,
     Refusing,
     RewardInThePolicy,
+    RowsInAFile,
     SecondDraw,
     SeedOfSums,
     finding,
@@ -70,6 +72,8 @@ def broken(name: str, kind: type[Any], space: ActionSpace = 3) -> Finding:
         ("usca", SecondDraw, 3, ""),
         ("usca", Refusing, 3, "refused depends on the data"),
         ("usca", SeedOfSums, 3, "a source that the code made itself"),
+        ("usca", CopiedSource, 3, "a source that the code made itself"),
+        ("usca", RowsInAFile, 3, "RowsInAFile._drawn writes beside its report"),
         ("usca", OwnRandomness, 3, "OwnRandomness._drawn"),
         ("capri", PublicSums, 3, "progress of the learner shows"),
         ("gp_ucb", RewardInThePolicy, DecisionSets(3), "policy_header of the learner"),

@@ -38,6 +38,9 @@ two data sets, and where these numbers are public, or do not matter, it is exact
 
 What they come to together is worked out in loss.py.
 
+Files, connections and processes that the code opens to write are `foreign` too: data that leave by
+them are in no report. The interpreter's audit events name them.
+
 A seed from which a source is made while a ledger is open must not depend on data: an adversary who
 guesses the data would take the noise off.
 """
@@ -46,11 +49,12 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Self
 from unittest.mock import patch
 
@@ -58,7 +62,7 @@ import numpy as np
 
 from discreet.audit.laws import subset_ratio, unary_ratio, vector_ratio
 from discreet.audit.loss import Loss
-from discreet.audit.randomness import SERVING, SOURCES, maker, may_generate, may_name
+from discreet.audit.randomness import SERVING, SOURCES, maker, may_generate, may_name, may_write
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.privacy.selection import ExponentialMechanism
@@ -265,6 +269,8 @@ _GENERATORS = (
     (random, "Random"),
     (random, "SystemRandom"),
 )
+# Audit events by which data leave a process, besides files that are opened to write.
+_LEAVING = ("os.system", "socket.connect", "socket.sendto", "sqlite3.connect", "subprocess.Popen")
 # How often stand-ins are wanted at present.
 _watches = 0
 
@@ -296,6 +302,7 @@ def watching() -> Iterator[None]:
     Entered around many runs it saves each of them the replacing.
     """
     global _watches
+    _listen()
     with ExitStack() as stack:
         if not _watches:
             for owner, name, method in _seams():
@@ -311,6 +318,21 @@ def watching() -> Iterator[None]:
             yield
         finally:
             _watches -= 1
+
+
+@lru_cache
+def _listen() -> None:
+    """Hear of files and connections; the interpreter keeps such a hook to its end."""
+    sys.addaudithook(_leaves)
+
+
+def _leaves(event: str, given: tuple[Any, ...]) -> None:
+    if not _RECORDING or (event != "open" and event not in _LEAVING):
+        return
+    # Descriptors were opened before.
+    reads = event == "open" and not given[2] & (os.O_WRONLY | os.O_RDWR)
+    if not reads and not isinstance(given[0], int):
+        _RECORDING[-1].left(f"{event} {given[0]}")
 
 
 def _drawing(original: Any, method: str) -> Callable[..., Any]:
@@ -422,6 +444,12 @@ class Ledger:
         site = maker()
         if site is not None and not may_generate(site):
             self._strange(f"{site} makes a generator ({what})")
+
+    def left(self, how: str) -> None:
+        """Note who opens what data can leave by."""
+        site = maker()
+        if site is not None and not may_write(site):
+            self.foreign = self.foreign or f"{site} writes beside its report ({how:.80})"
 
     def _strange(self, what: str) -> None:
         self.foreign = self.foreign or f"{what}; draw everything from the noise source given"

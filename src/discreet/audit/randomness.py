@@ -96,6 +96,9 @@ SERVING = tuple(
     for room in ("aggregation.", "client.", "durable ", "estimator.", "search.", "service.")
 )
 
+# Code of the library that sees data and writes no file.
+_PRIVATE = ("kernels.", "learners.", "privacy.")
+
 # What is looked for, with all that stands below it.
 _RANDOM = (
     *("numpy.random", "random", "secrets", "uuid", "os.urandom", "os.getrandom", _COINS),
@@ -145,6 +148,12 @@ def maker() -> str | None:
 def may_generate(site: str) -> bool:
     """Whether that function may make generators."""
     return site in ALLOWED[_GENERATOR] or site.startswith(SERVING)
+
+
+def may_write(site: str) -> bool:
+    """Whether that function may open files and connections to write."""
+    room, _, rest = site.partition(".")
+    return room in _LIBRARIES or (room == "discreet" and not rest.startswith(_PRIVATE))
 
 
 def may_name(site: str) -> bool:
