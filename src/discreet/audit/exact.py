@@ -37,6 +37,7 @@ import numpy as np
 from discreet.audit.ledger import AddedNoise, Ledger, loss_between, shared_noise, watching
 from discreet.audit.loss import Loss
 from discreet.learners.schema import Message, encode
+from discreet.learners.terms import Offer
 from discreet.privacy import NoiseSource, Release, SecureNoise
 from discreet.privacy.accounting import Event, composed_epsilon
 from discreet.validation import InvalidInput
@@ -515,6 +516,27 @@ def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, 
         except Exception as error:
             value = type(error).__name__
         yield name, fingerprint(value)
+
+
+def reprs_within(thing: object) -> list[str]:
+    """The reprs of an object and of all objects of the library that it holds, at any depth, but for
+    policies and releases, which are public."""
+    found: dict[int, object] = {id(thing): thing}
+    waiting: list[Any] = [vars(thing)]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting.extend(each.values())
+        elif isinstance(each, list | tuple):
+            waiting.extend(each)
+        elif _may_hold_data(each) and id(each) not in found:
+            found[id(each)] = each
+            waiting.append(getattr(each, "__dict__", {}))
+    return [without_addresses(repr(each)) for each in found.values()]
+
+
+def _may_hold_data(thing: object) -> bool:
+    return type(thing).__module__.startswith("discreet.") and not isinstance(thing, Offer | Release)
 
 
 def without_addresses(text: str) -> str:

@@ -47,6 +47,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -56,7 +57,16 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from discreet.audit.exact import SECURE, Claim, Facts, Promise, Subject, public_facts, secure
+from discreet.audit.exact import (
+    SECURE,
+    Claim,
+    Facts,
+    Promise,
+    Subject,
+    public_facts,
+    reprs_within,
+    secure,
+)
 from discreet.audit.people import Maker, Person, Point, Population
 from discreet.audit.randomness import own_randomness
 from discreet.learners.base import Learner
@@ -75,7 +85,8 @@ Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure"]
 # Public names that are no facts: objects of the audit's own, a policy that would be made anew, and
 # what goes into a file that says that it is secret (`open_file`).
 _NO_FACTS = ("noise", "policy", "secret_fields")
-# Certificates, which a repr has too, are looked at once, at the end: they take as long as all else.
+# Certificates, which a repr has too, take as long as all else: they are looked at once, at the end,
+# and the repr once the person was learnt from.
 _DEAR = ("guarantee", "repr")
 _SEED, _LOCAL_SEED = 5, 7
 # How many people report together under local privacy, and which of them is attacked.
@@ -119,6 +130,15 @@ class JointRun(Subject):
     def _people(self) -> Population:
         return self.maker.crowd()
 
+    @cached_property
+    def _same_identity(self) -> str:
+        return same_identity(self.maker)
+
+    def at(self, base: int) -> Self:
+        # Once for all runs, and in none: what its two learners draw is no part of what is replayed.
+        assert self._same_identity is not None
+        return self
+
     def groups(self) -> Iterator[Sequence[Person]]:
         yield self._people.candidates(np.random.default_rng(_SEED))
 
@@ -128,7 +148,7 @@ class JointRun(Subject):
     def run(self, person: Person, facts: Facts) -> Promise:
         fresh = self.maker.make(secure() if self.variant == "secure" else SimulatedNoise(self.seed))
         if facts.wanted:
-            facts.rule(same_identity(self.maker) or own_randomness(type(fresh)))
+            facts.rule(self._same_identity or own_randomness(type(fresh)))
         learner = self._ran(fresh, person, facts)
         asked = self.maker.asked()
         if not facts.wanted:
@@ -145,8 +165,10 @@ class JointRun(Subject):
         # Once more than is covered; who comes once need not say who they are.
         places = [(self.place + i) % count for i in range(visits + 1 if visits > 1 else 1)]
         ids = np.arange(count)
+        # Ids are as private as data, and larger than those of others.
+        own_id = count + zlib.crc32(repr(person).encode())
         for at in places:
-            crowd[at], table[at], ids[at] = person.where, person.reward, self.place
+            crowd[at], table[at], ids[at] = person.where, person.reward, own_id
         late: list[Any] = []
         came = 0
         while came < count:
@@ -166,6 +188,7 @@ class JointRun(Subject):
                         actions = people.acted(actions, person, at - start)
                 rewards = people.rewards(table[start:end], actions)
                 report = policy.report(batch, actions, rewards, Unprotected())
+                facts.add("the reprs of what they send", [repr(actions), repr(report)])
                 sent.append(_Sent(report, ids[start:end], start))
             now = [each for each in sent if not self._waits(each, came)]
             if late or now:
@@ -181,13 +204,17 @@ class JointRun(Subject):
                 facts.add("a prediction for others", predict(people.contexts(crowd[-1:])))
             except InvalidInput as error:
                 facts.add("whether a prediction is refused", type(error).__name__)
-        self._looked_at(learner, facts)
+        self._looked_at(learner, facts, ("repr",))
         return learner
+
+    def _own(self, sent: _Sent) -> bool:
+        """Whether the person is one of these."""
+        return bool((sent.ids >= self.maker.people).any())
 
     def _waits(self, sent: _Sent, came: int) -> bool:
         """Whether these people of a batch that began with person `came` report late."""
         if self.variant == "lagging":
-            return self.place in sent.ids
+            return self._own(sent)
         return self.variant == "late" and sent.first > came
 
     def _cuts(self, came: int, stop: int) -> list[int]:
@@ -205,7 +232,7 @@ class JointRun(Subject):
             facts.add("a prediction", learner.predict(people.contexts(part)))
             if self.variant == "saved":
                 learner = self._reloaded(learner, facts)
-        if facts.wanted and not _refused(lambda: learner.predict(people.contexts(asked[-1:]))):
+        if facts.wanted and not refused(lambda: learner.predict(people.contexts(asked[-1:]))):
             facts.rule("more predictions are made than were promised")
         result: AnyLearner = learner
         return result
@@ -219,6 +246,11 @@ class JointRun(Subject):
         except InvalidInput as error:
             facts.refusal("an update", error)
         self._looked_at(learner, facts, _DEAR)
+        own = [each.reports for each in sent if self._own(each)]
+        if own and facts.wanted:  # before a release takes them up
+            facts.add("the reprs of what the learner holds", reprs_within(learner))
+            if not refused(lambda: learner.update(replace(own[0], source="another"))):
+                facts.rule("reports to another learner are taken")
 
     def _looked_at(self, learner: AnyLearner, facts: Facts, but: Sequence[str] = ()) -> None:
         for name, shown in public_facts(learner, (*_NO_FACTS, *but)) if facts.wanted else ():
@@ -330,6 +362,7 @@ class LocalReport(Subject):
         actions = acted_for_report(self.acted_under or policy, acting, rng, noise, self.terms)
         facts.add("the tickets", actions.tickets)
         acted = people.acted(actions, person, place)
+        facts.add("the repr of actions", repr(acted))
         return policy.report(contexts, acted, rewards, noise, self.terms)
 
     def copies(self, person: Person, count: int, noise: NoiseSource) -> Any:
@@ -377,13 +410,13 @@ def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
     plain = replace(report(SimulatedNoise(1)), noise=NO_NOISE)
     update: Callable[[Any], object] = learner.update_source if source else learner.update  # type: ignore[attr-defined]
     terms = maker.terms(source, _OVER)
-    if not _refused(lambda: update(plain)):
+    if not refused(lambda: update(plain)):
         return "reports that say that nothing protects them are taken"
-    if not _refused(lambda: terms.check(policy)):
+    if not refused(lambda: terms.check(policy)):
         return "a policy with a larger epsilon than was agreed is reported under"
-    if SECURE and not _refused(lambda: report(SecureNoise())):
+    if SECURE and not refused(lambda: report(SecureNoise())):
         return "SecureNoise makes reports without terms"
-    if not source and not _refused(
+    if not source and not refused(
         lambda: report(SimulatedNoise(1), replace(actions, policy="another"))
     ):
         return "actions of another policy are reported"
@@ -437,7 +470,7 @@ def _taken(path: Path, parts: Callable[[Any], list[Any]], factors: Mapping[str, 
         return ""
     tampered = path.with_name("tampered.json")
     tampered.write_text(sealed(content))
-    if _refused(lambda: load(tampered, noise=SimulatedNoise(1))):
+    if refused(lambda: load(tampered, noise=SimulatedNoise(1))):
         return ""
     return "a file is loaded that promises other noise than the budget asks for"
 
@@ -453,7 +486,7 @@ def _multiplied(part: Any, factors: Mapping[str, float]) -> int:
     return changed
 
 
-def _refused(what: Callable[[], object]) -> bool:
+def refused(what: Callable[[], object]) -> bool:
     try:
         what()
     except InvalidInput:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,13 +43,14 @@ from discreet.audit.exact import (
     Promise,
     Subject,
     Value,
+    fingerprint,
     public_facts,
     secure,
     without_addresses,
     worst_of,
 )
 from discreet.audit.games import Check
-from discreet.audit.runs import open_file
+from discreet.audit.runs import open_file, refused
 from discreet.domain import Box
 from discreet.learners.partition.learner import Partition
 from discreet.learners.schema import encode
@@ -59,9 +61,19 @@ from discreet.validation import InvalidInput
 EPSILON, DELTA = 2.0, 1e-5
 _TRIALS, _PEOPLE, _PLACE = 12, 30, 5
 _VISITS = 2
+# People and batches of a study whose policy is learnt.
+_TAUGHT, _BATCHES = 500, 4
 _SEED = 4
 _NOW, _HOUR = 1.8e9, 3600.0
 _URL, _STUDY, _SOURCE, _KEY = "https://service.example.org", "study", "clinic", "dk_0_key"
+# Names of searches and what they are about; whether noise is drawn on sums.
+_FORMS = {
+    "joint": [
+        ("search, joint", "one value", True),
+        ("search, joint, few trials", "one value, with noise of its own", False),
+    ],
+    "local": [("search, local", "one value", False)],
+}
 _BOX = Box((0.0, 0.0), (1.0, 10.0), levels=(None, 3))
 # Of levels alone, of which a joint learner draws no public sample.
 _LEVELS = Box((0.0, 0.0), (1.0, 10.0), levels=(5, 3))
@@ -74,7 +86,10 @@ def surface_checks() -> list[Check]:
     for budget in (Joint(EPSILON, DELTA), Local(EPSILON)):
         model = budget.trust_model
         made += [
-            (f"search, {model}", model, "one value", partial(_searches, budget)),
+            *(
+                (name, model, about, partial(_searches, budget, sums=sums))
+                for name, about, sums in _FORMS[model]
+            ),
             (f"estimator, {model}", model, "a row, or a person served", partial(_fits, budget)),
         ]
     made += [
@@ -132,25 +147,32 @@ class SearchRun(Surface):
 
     Attributes:
         direction: of the search.
+        sums: whether noise is drawn on sums, whatever the number of trials.
         saved: whether it is saved and loaded with the person's trial open, and again after it.
     """
 
     direction: str
+    sums: bool
     saved: bool = False
 
     def run(self, person: Value, facts: Facts) -> Promise:
         from discreet.search import Search
+        from discreet.search import search as module
 
-        local = self.budget.protects_reports
-        search = Search(
-            {"dose": (0.0, 10.0), "form": ["pill", "drop"]},
-            self.budget,
-            bounds=(-1.0, 2.0),
-            direction=self.direction,
-            trials=_TRIALS,
-            kernel="RBF([1.0, 1.0])",
-            noise=SimulatedNoise(_SEED),
-        )
+        # A search of few trials would draw noise on each value.
+        with patch.object(module, "_EPOCHS", 0.0 if self.sums else module._EPOCHS):
+            search = Search(
+                {"dose": (0.0, 10.0), "form": ["pill", "drop"]},
+                self.budget,
+                bounds=(-1.0, 2.0),
+                direction=self.direction,
+                trials=_TRIALS,
+                kernel="RBF([1.0, 1.0])",
+                noise=SimulatedNoise(_SEED),
+            )
+        local = search.learner.budget.protects_reports
+        if local == self.sums:
+            raise NotAudited("the search draws its noise in another way than this check is about")
         waiting = [search.ask()]
         for number in range(_TRIALS):
             if number + 1 < _TRIALS:
@@ -159,14 +181,22 @@ class SearchRun(Surface):
             if self.saved and number in (_PLACE, _PLACE + 1):
                 search = self._reloaded(search, facts)
             value = 0.1 * float(waiting[0].params["dose"]) - 0.5
+            value = person.data if number == _PLACE else value
+            tell = partial(search.tell, waiting.pop(0), value)
             with _refusals(facts, "a value"):
-                search.tell(waiting.pop(0), person.data if number == _PLACE else value)
+                tell()
+            if number == _PLACE and not refused(tell):
+                facts.rule("a trial is told a second value")
             with _refusals(facts, "best"):
                 facts.add("the best setting", repr(search.best()))
                 facts.add("a prediction", search.predict({"dose": 4.0, "form": "drop"}))
             _show(facts, "search", search, ("learner", "guarantee"))
         if local:
             facts.add("what is kept of people", json.dumps(search.learner.secret_fields()))
+            held = fingerprint(search.__getstate__())
+            facts.add("a copy of the search", held.replace(search.learner.identity.encode(), b""))
+        elif not refused(lambda: pickle.dumps(search)):
+            facts.rule("a search that holds values may be copied")
         return self._promise(search.guarantee, None if local else search.learner.releases)
 
     def _reloaded(self, search: Any, facts: Facts) -> Any:
@@ -174,17 +204,19 @@ class SearchRun(Surface):
             path = Path(folder) / "search.json"
             search.save(path)
             facts.rule(open_file(search.learner, path))
-            if self.budget.protects_reports:
+            if search.learner.budget.protects_reports:
                 facts.add("the saved search", path.read_text())
             return type(search).load(path, SimulatedNoise(_SEED + 1 + len(facts.seen)))
 
 
-def _searches(budget: Joint | Local) -> Iterator[SearchRun]:
+def _searches(budget: Joint | Local, sums: bool) -> Iterator[SearchRun]:
     values = [-1.0, 2.0, 0.5, 1.9999]
-    if budget.protects_reports:
+    if not sums:
         values += [-7.0, 99.0, _NAN, math.inf]
     people = [Value(f"value {value:g}", value) for value in values]
-    plain = SearchRun(state="a search", people=people, budget=budget, direction="maximize")
+    plain = SearchRun(
+        state="a search", people=people, budget=budget, direction="maximize", sums=sums
+    )
     yield plain
     yield replace(plain, state="the least", direction="minimize")
     yield replace(plain, state="saved and loaded", saved=True)
@@ -244,13 +276,19 @@ class Fit(Surface):
         chances = np.full(_PEOPLE, 0.5) if joint else None
         bandit.fit(arms, rewards[:_PEOPLE], first, chances)
         self._look(bandit, others, facts)
+        served = []
         for half in np.split(np.arange(_PEOPLE), 2):
             actions, _ = bandit.act(second[half])
             others_too = actions[half != _PLACE] if self.served and _PLACE in half else actions
             facts.add("other people's actions", [others_too.arms, actions.tickets])
             facts.add("the repr of actions", repr(actions))
-            bandit.partial_fit(actions, rewards[_PEOPLE:][half], second[half])
+            served.append(
+                partial(bandit.partial_fit, actions, rewards[_PEOPLE:][half], second[half])
+            )
+            served[-1]()
             self._look(bandit, others, facts)
+        if not all(map(refused, served)):
+            facts.rule("people whom the bandit served are learnt from twice")
         learner = bandit.learner_
         if not joint:
             facts.add("what is kept of people", json.dumps(learner.secret_fields()))
@@ -334,8 +372,10 @@ class DeviceRun(Surface):
     Attributes:
         source: of which source the person is; None for the study's own people.
         hold: whether reports are held as long as rewards are waited for.
+        learner: of the study.
     """
 
+    learner: Partition
     source: str | None = None
     hold: bool = False
 
@@ -346,8 +386,7 @@ class DeviceRun(Surface):
         from discreet.client.talking import AT_ONCE
 
         secure()  # a device takes no other noise
-        learner = Partition(_BOX, 3, self.budget, horizon=2000, identity="served")
-        learner.open_source(_SOURCE, self.budget.epsilon)
+        learner = self.learner
         stream = learner if self.source is None else None
         policy = learner.policy() if stream else learner.source_policy(_SOURCE)
         terms = learner.terms() if stream else learner.source_terms(_SOURCE)
@@ -433,12 +472,38 @@ def _devices() -> Iterator[DeviceRun]:
         import httpx2  # noqa: F401
     except ImportError as error:
         raise NotAudited(_MISSING) from error
-    often = Local(EPSILON, DELTA, visits=_VISITS)
+    often, once = Local(EPSILON, DELTA, visits=_VISITS), Local(EPSILON)
     held = [*_lives(False), Value("no reward", Life([0.5, 5.0], 0, None))]
-    yield DeviceRun(state="a device", people=_lives(False), budget=often)
-    yield DeviceRun(state="a device that holds reports", people=held, budget=often, hold=True)
-    once = Local(EPSILON)
-    yield DeviceRun(state="of a source", people=_lives(True), budget=once, source=_SOURCE)
+    new = DeviceRun(
+        state="a device", people=_lives(False), budget=often, learner=_served(often, taught=0)
+    )
+    yield new
+    yield replace(new, state="a device that holds reports", people=held, hold=True)
+    # Where an arm is best without doubt, people are sure to get it.
+    yield replace(new, state="under a learnt policy", learner=_served(often, taught=_TAUGHT))
+    yield DeviceRun(
+        state="of a source",
+        people=_lives(True),
+        budget=once,
+        learner=_served(once, taught=0),
+        source=_SOURCE,
+    )
+
+
+def _served(budget: Local, taught: int) -> Partition:
+    """A learner that has heard from so many people, of whom half had the first arm's reward."""
+    learner = Partition(_BOX, 3, budget, horizon=2000, identity="served")
+    learner.open_source(_SOURCE, budget.epsilon)
+    rng, noise = np.random.default_rng(_SEED), SimulatedNoise(_SEED)
+    for _ in range(_BATCHES if taught else 0):
+        policy: Any = learner.policy()
+        contexts = _BOX.from_unit(
+            _BOX.nearest_unit(rng.uniform((0.0, 0.0), (1.0, 10.0), (taught, 2)))
+        )
+        actions, _ = policy.act(contexts, rng)
+        rewards = ((actions.arms == 0) == (contexts[:, 0] < 0.5)).astype(float)
+        learner.update(policy.report(contexts, actions, rewards, noise))
+    return learner
 
 
 _MISSING = 'httpx2 is not installed; run pip install "discreet[service]".'

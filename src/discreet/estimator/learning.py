@@ -202,15 +202,15 @@ class Learning:
                 f"decisions had {len(actions)} actions for {len(rows)} people; pass what act() "
                 "returned for them."
             )
-        reports = policy.report(rows, actions, rewards, *self._reporting())
-        tickets = {int(ticket) for ticket in actions.tickets}
+        tickets = set(np.ravel(actions.tickets).tolist())
         twice = len(rows) - len(tickets - self._tickets)
         if twice:
             raise InvalidInput(
                 f"decisions held {twice} of {len(rows)} actions a second time; who is learnt from "
                 "twice pays twice. Pass what each act() returned once."
             )
-        self.learner.update(reports)
+        # After that check: noise is drawn once for each person.
+        self.learner.update(policy.report(rows, actions, rewards, *self._reporting()))
         self._tickets |= tickets
         self.learner.policy()
 
