@@ -113,6 +113,8 @@ _AUDITED = (
 # Code of others, in whose name their caller draws.
 _LIBRARIES = frozenset(
     {*sys.stdlib_module_names, "numpy", "scipy", "sklearn", "pandas", "joblib", "opendp", "torch"}
+    | {"sqlalchemy", "alembic", "psycopg", "cryptography", "fastapi", "starlette", "anyio"}
+    | {"httpx2", "httpcore2", "uvicorn"}
 )
 _AUDIT = ("discreet.audit", "discreet.service.observers")
 # Modules that are being imported, and copies of generators, whose state is set afterwards.
