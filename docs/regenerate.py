@@ -6,8 +6,8 @@
 Every block between <!-- numbers: NAME --> and <!-- end --> is run and written, one after another,
 with the pictures that belong to it. Blocks that need data which no package brings, or others'
 programs, are left as they are without --data or --peers. Everything but times is the same on every
-run on one kind of processor: linear algebra rounds differently on others, where totals of single
-runs differ within their intervals.
+run on one kind of processor: linear algebra rounds differently on others, where totals
+differ.
 """
 
 from __future__ import annotations
