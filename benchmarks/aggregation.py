@@ -43,11 +43,11 @@ import numpy as np
 import psutil
 
 from discreet import Box, Local, LocalKernel, Partition, SimulatedNoise, load, save
-from discreet.aggregation.aggregate import aggregate
-from discreet.aggregation.datasets import write_reports
 from discreet.codec import encode
-from discreet.experiments.workers import in_parallel, running_on
 from discreet.learners.messages import Reports
+from discreet.parallel import in_parallel, running_on
+from discreet.service.aggregation.aggregate import aggregate
+from discreet.service.aggregation.datasets import write_reports
 
 LEARNERS = {"local_kernel": LocalKernel, "partition": Partition}
 DOMAIN = Box.of({"age": (18, 90), "income": (0, 1), "distance": (0, 100)})
@@ -88,7 +88,7 @@ def processor_seconds() -> float:
 
 def idle(number: int) -> int:
     """Something for a worker to begin with: it imports what it needs."""
-    from discreet.aggregation import tasks
+    from discreet.service.aggregation import tasks
 
     time.sleep(0.5)
     return number + tasks.BUCKETS

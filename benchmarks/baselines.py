@@ -17,9 +17,9 @@ import math
 from statistics import fmean, stdev
 from typing import Any
 
-from discreet.experiments import Setting, simulate
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.experiments import Setting, simulate
 from discreet.privacy import Local
-from discreet.problems.catalog import load_problem
 
 SEED = 8000
 COLUMN = math.log(0.92 * (1 - 0.0288) / (0.0288 * (1 - 0.92)))

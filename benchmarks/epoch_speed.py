@@ -40,10 +40,10 @@ def measure(name: str, trust_model: str, kernel: str, people: int) -> dict[str, 
     """Run one line in this process."""
     import numpy as np
 
-    from discreet.experiments import Setting, simulate
+    from discreet.lab.environments.kernel_grid import KernelGridProblem
+    from discreet.lab.experiments import Setting, simulate
     from discreet.learners.registry import make_learner
     from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
-    from discreet.problems.kernel_grid import KernelGridProblem
 
     smooth = kernel == "SE"
     problem = KernelGridProblem(smoothness="squared_exponential" if smooth else "matern52")

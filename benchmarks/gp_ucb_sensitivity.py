@@ -10,11 +10,11 @@ import argparse
 
 import joblib
 
-from discreet.experiments import Setting, simulate_all
-from discreet.experiments.means import mean_and_error
+from discreet.lab.environments.decision_sets import BumpProblem
+from discreet.lab.experiments import Setting, simulate_all
+from discreet.lab.experiments.means import mean_and_error
+from discreet.papers.dubey2021.figures import BUMP_KERNEL, ball_points
 from discreet.privacy import Joint
-from discreet.problems.decision_sets import BumpProblem
-from discreet.reproduction.dubey2021.figures import BUMP_KERNEL, ball_points
 
 SEED = 4021
 ROUNDS = 1024

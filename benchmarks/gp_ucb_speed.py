@@ -34,12 +34,12 @@ def measure(name: str, space: str, people: int, share: float) -> dict[str, Any]:
     """Run one line in this process."""
     from sklearn.gaussian_process.kernels import RBF
 
-    from discreet.experiments import Setting, simulate
     from discreet.kernels import kernel_to_text
+    from discreet.lab.environments.decision_sets import BumpProblem
+    from discreet.lab.environments.functions import camelback
+    from discreet.lab.experiments import Setting, simulate
     from discreet.learners.registry import make_learner
     from discreet.privacy import Joint, NonPrivate, SimulatedNoise
-    from discreet.problems.decision_sets import BumpProblem
-    from discreet.problems.functions import camelback
 
     problem = BumpProblem() if space == "sets" else camelback()
     domain = problem.domain

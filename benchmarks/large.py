@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from apart import measured
 
 if TYPE_CHECKING:
-    from discreet.problems.base import Crowd
+    from discreet.lab.environments.base import Crowd
 
 CROWD = 2**14
 TEN_MILLION, MILLION = 10_000_000, 1_000_000
@@ -48,7 +48,7 @@ def grid_crowds(contexts: int, arms: int) -> Callable[[int, Any], Crowd]:
     """People whose contexts are equally spaced, and a wave of contexts and arms that pays them."""
     import numpy as np
 
-    from discreet.problems.kernel_grid import GridCrowd
+    from discreet.lab.environments.kernel_grid import GridCrowd
 
     grid, places = np.linspace(0.0, 1.0, contexts), np.linspace(0.0, 1.0, arms)
     function = 0.4 * np.sin(3.0 * grid[:, None] + 6.0 * places) + 0.5
@@ -73,12 +73,12 @@ def measure(
     """Run one line in this process."""
     import numpy as np
 
-    from discreet.action_space import ArmPoints
-    from discreet.domain import unit_cube
-    from discreet.experiments import run_learner
+    from discreet.lab.environments.synthetic import exponential
+    from discreet.lab.experiments import run_learner
     from discreet.learners.registry import make_learner
+    from discreet.people.actions import ArmPoints
+    from discreet.people.domain import unit_cube
     from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
-    from discreet.problems.synthetic import exponential
 
     noise, rng = SimulatedNoise(1), np.random.default_rng(2)
     space: Any = arms

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.experiments import Setting, simulate_all
-from discreet.experiments.means import mean_and_error
+from discreet.lab.environments.base import Problem
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.environments.synthetic import SyntheticProblem, UniformContexts
+from discreet.lab.experiments import Setting, simulate_all
+from discreet.lab.experiments.means import mean_and_error
 from discreet.privacy import Budget, Local, NonPrivate
-from discreet.problems.base import Problem
-from discreet.problems.catalog import load_problem
-from discreet.problems.synthetic import SyntheticProblem, UniformContexts
 from discreet.validation import FloatArray
 
 

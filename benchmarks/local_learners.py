@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from discreet.experiments import Setting, simulate_all
-from discreet.experiments.means import mean_and_error
+from discreet.lab.environments.base import Problem
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.experiments import Setting, simulate_all
+from discreet.lab.experiments.means import mean_and_error
 from discreet.privacy import Budget, Local, NonPrivate
-from discreet.problems.base import Problem
-from discreet.problems.catalog import load_problem
 
 BUDGETS: list[Budget] = [Local(1.0), Local(2.0), Local(4.0), NonPrivate()]
 GRID = {"kernel": "RBF(length_scale=0.3)", "reward_noise": 0.25}

@@ -36,12 +36,17 @@ import numpy as np
 import pandas as pd
 
 from discreet import Box, Local, NonPrivate, Partition, SimulatedNoise
-from discreet.experiments import frame_of, grid, run_learner, run_trials
-from discreet.problems.base import People
-from discreet.problems.log_estimates import estimate
-from discreet.problems.log_problem import LogProblem, ModelCrowd, RejectionCrowd, rejection_people
-from discreet.problems.log_values import ESTIMATORS, LogValue
-from discreet.problems.logs import Log
+from discreet.lab.environments.base import People
+from discreet.lab.environments.log_estimates import estimate
+from discreet.lab.environments.log_problem import (
+    LogProblem,
+    ModelCrowd,
+    RejectionCrowd,
+    rejection_people,
+)
+from discreet.lab.environments.log_values import ESTIMATORS, LogValue
+from discreet.lab.environments.logs import Log
+from discreet.lab.experiments import frame_of, grid, run_learner, run_trials
 
 DOMAIN = Box((0.0, 0.0), (1.0, 1.0), ("u", "v"))
 NAMES = ("a", "b", "c")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from discreet import PrivateBandit
-from discreet.experiments.means import mean_and_error
+from discreet.lab.experiments.means import mean_and_error
 
 ARMS = ["none", "call", "visit"]
 BOUNDS = {"age": (0, 1), "need": (0, 1)}

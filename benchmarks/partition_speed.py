@@ -34,9 +34,9 @@ def measure(
     people: int, dimension: int, arms: int, epsilon: float | None, name: str
 ) -> dict[str, Any]:
     """Run one line in this process."""
-    from discreet.experiments import Setting, simulate
+    from discreet.lab.environments.synthetic import exponential
+    from discreet.lab.experiments import Setting, simulate
     from discreet.privacy import Local, NonPrivate
-    from discreet.problems.synthetic import exponential
 
     budget = NonPrivate() if epsilon is None else Local(epsilon)
     problem = exponential(arms=arms, dimension=dimension)

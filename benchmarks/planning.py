@@ -59,14 +59,14 @@ import pandas as pd
 from scipy.special import betaincinv
 
 import discreet
-from discreet.experiments import ORACLE, Seed, Setting, run_trials, simulate
-from discreet.experiments.means import mean_and_error
-from discreet.planning.facts import Answer
-from discreet.planning.forecast import Forecast
+from discreet.lab.environments.base import Problem
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.experiments import ORACLE, Seed, Setting, run_trials, simulate
+from discreet.lab.experiments.means import mean_and_error
+from discreet.lab.planning.facts import Answer
+from discreet.lab.planning.forecast import Forecast
+from discreet.lab.studies import ReportEntry, Study
 from discreet.privacy import Local, NonPrivate
-from discreet.problems.base import Problem
-from discreet.problems.catalog import load_problem
-from discreet.studies import ReportEntry, Study
 
 ARMS = ("local_kernel", "partition")
 KEEP = 0.5

@@ -35,14 +35,14 @@ import pandas as pd
 import simpy
 
 from discreet import Local
-from discreet.aggregation.aggregate import aggregate
-from discreet.aggregation.datasets import write_reports
 from discreet.codec import encode
-from discreet.experiments import Seed, Setting, frame_of, learner_of, people_of, run_trials
-from discreet.experiments.means import mean_and_error
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.experiments import Seed, Setting, frame_of, learner_of, people_of, run_trials
+from discreet.lab.experiments.means import mean_and_error
 from discreet.learners.messages import Reports
 from discreet.privacy import SimulatedNoise
-from discreet.problems.catalog import load_problem
+from discreet.service.aggregation.aggregate import aggregate
+from discreet.service.aggregation.datasets import write_reports
 
 PROBLEM = "exponential"
 EPSILON, PEOPLE, SEED = 2.0, 20_000, 22

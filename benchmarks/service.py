@@ -67,18 +67,18 @@ from starlette.concurrency import run_in_threadpool
 from discreet import GPUCB, Box, DecisionSets, Joint, Local, LocalKernel, SecureNoise
 from discreet.codec import decode, encode
 from discreet.learners.terms import Offer
-from discreet.service.app import create_app
-from discreet.service.database import Database
-from discreet.service.deployment import Deployment
-from discreet.service.keys import Keys
-from discreet.service.limits import Limits, Rate
-from discreet.service.listening import listen
-from discreet.service.schema import decisions
-from discreet.service.seal import KEY_VARIABLE, Seal
-from discreet.service.server import run
-from discreet.service.service import Service
-from discreet.service.store import RECORD_DAYS, Store
-from discreet.service.upgrade import upgrade
+from discreet.service.server.app import create_app
+from discreet.service.server.database import Database
+from discreet.service.server.deployment import Deployment
+from discreet.service.server.keys import Keys
+from discreet.service.server.limits import Limits, Rate
+from discreet.service.server.listening import listen
+from discreet.service.server.schema import decisions
+from discreet.service.server.seal import KEY_VARIABLE, Seal
+from discreet.service.server.server import run
+from discreet.service.server.service import Service
+from discreet.service.server.store import RECORD_DAYS, Store
+from discreet.service.server.upgrade import upgrade
 
 BATCH = 100
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})

@@ -52,18 +52,18 @@ from discreet import GPUCB, Box, DecisionSets, Joint, Local, SecureNoise
 from discreet.codec import decode, encode
 from discreet.learners.glm.learner import PrivateGLM
 from discreet.learners.terms import Offer
-from discreet.service.aggregator import Aggregator
-from discreet.service.app import create_app
-from discreet.service.database import Database, Unavailable
-from discreet.service.deployment import Deployment, unpacked
-from discreet.service.keys import Keys
-from discreet.service.limits import Limits, Rate
-from discreet.service.schema import batches, decisions, ledger, policies, tickets
-from discreet.service.seal import KEY_VARIABLE, Seal
-from discreet.service.server import server_of
-from discreet.service.service import Service
-from discreet.service.store import Store
-from discreet.service.upgrade import upgrade
+from discreet.service.server.aggregator import Aggregator
+from discreet.service.server.app import create_app
+from discreet.service.server.database import Database, Unavailable
+from discreet.service.server.deployment import Deployment, unpacked
+from discreet.service.server.keys import Keys
+from discreet.service.server.limits import Limits, Rate
+from discreet.service.server.schema import batches, decisions, ledger, policies, tickets
+from discreet.service.server.seal import KEY_VARIABLE, Seal
+from discreet.service.server.server import server_of
+from discreet.service.server.service import Service
+from discreet.service.server.store import Store
+from discreet.service.server.upgrade import upgrade
 
 LINE = Box(lower=(0.0,), upper=(1.0,))
 KEY = base64.urlsafe_b64encode(b"k" * 32).decode()
@@ -75,8 +75,8 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 # So that a process begins in no time.
 _CONTEXT.set_forkserver_preload(
     [
-        "discreet.service.app",
-        "discreet.service.server",
+        "discreet.service.server.app",
+        "discreet.service.server.server",
         "discreet.learners.glm.learner",
         "discreet.learners.gp_ucb.learner",
         "httpx2",
@@ -113,7 +113,7 @@ def aggregate(url: str) -> None:
 
 def _quick() -> None:
     """Leases are short, so that somebody releases between two kills."""
-    import discreet.service.aggregator as module
+    import discreet.service.server.aggregator as module
 
     module._LEASE_SECONDS = _LEASE
 

@@ -45,12 +45,12 @@ from discreet import (
 )
 from discreet.codec import decode, encode
 from discreet.learners.terms import Offer
-from discreet.service.app import create_app
-from discreet.service.control import counts
-from discreet.service.deployment import Deployment
-from discreet.service.limits import Limits, Rate
-from discreet.service.server import server_of
-from discreet.service.service import Service
+from discreet.service.server.app import create_app
+from discreet.service.server.control import counts
+from discreet.service.server.deployment import Deployment
+from discreet.service.server.limits import Limits, Rate
+from discreet.service.server.server import server_of
+from discreet.service.server.service import Service
 
 ATTACKERS = 4
 HONEST_RATE = 50.0

@@ -28,17 +28,17 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from discreet.action_space import DecisionSets, arm_count
-from discreet.domain import RewardBounds, unit_cube
-from discreet.experiments.engine import Row, Seed, frame_of, run_trials
-from discreet.experiments.serving import play
+from discreet.lab.environments.base import Crowd, People, Problem
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.environments.functions import FunctionCrowd
+from discreet.lab.environments.kernel_grid import GridCrowd
+from discreet.lab.experiments.engine import Row, Seed, frame_of, run_trials
+from discreet.lab.experiments.serving import play
 from discreet.learners.registry import make_learner
 from discreet.learners.values import Value
+from discreet.people.actions import DecisionSets, arm_count
+from discreet.people.domain import RewardBounds, unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate
-from discreet.problems.base import Crowd, People, Problem
-from discreet.problems.catalog import load_problem
-from discreet.problems.functions import FunctionCrowd
-from discreet.problems.kernel_grid import GridCrowd
 from discreet.validation import FloatArray
 
 Truth = Callable[[Any], float]

@@ -40,8 +40,8 @@ import numpy as np
 import pandas as pd
 from zoo_cells import NO_PRIVACY, REFERENCES, TARGETS, Cell, Target, cells
 
-from discreet.experiments import ORACLE, Done, Seed, Setting, frame_of, run_trials, simulate
-from discreet.experiments.means import mean_and_error
+from discreet.lab.experiments import ORACLE, Done, Seed, Setting, frame_of, run_trials, simulate
+from discreet.lab.experiments.means import mean_and_error
 from discreet.learners.defaults import Declared, usual_learner
 from discreet.validation import InvalidInput
 

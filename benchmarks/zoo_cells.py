@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from discreet.domain import unit_cube
+from discreet.lab.environments.base import People, Problem
+from discreet.lab.environments.catalog import load_problem
+from discreet.papers.dubey2021.figures import BUMP_KERNEL, ball_points
+from discreet.people.domain import unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate
-from discreet.problems.base import People, Problem
-from discreet.problems.catalog import load_problem
-from discreet.reproduction.dubey2021.figures import BUMP_KERNEL, ball_points
 
 Model = Literal["none", "local", "joint"]
 Options = Mapping[str, Any]

@@ -17,8 +17,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from zoo_cells import NO_PRIVACY, REFERENCES
 
-from discreet.reporting.figures import heat, ruler
-from discreet.reporting.layout import SMALL, entitle, finish, sheet
+from discreet.lab.reporting.figures import heat, ruler
+from discreet.lab.reporting.layout import SMALL, entitle, finish, sheet
 
 _MAPS = {
     "over uniform": ("mean over uniform", 1.0),

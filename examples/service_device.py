@@ -8,7 +8,7 @@ no second report is made.
 import sys
 
 from discreet import InvalidInput
-from discreet.client import Device, Unreachable
+from discreet.service.client import Device, Unreachable
 
 
 def main(url: str, study: str, key: str) -> None:

@@ -15,8 +15,8 @@ from discreet.audit.exact import Claim, Exact
 from discreet.audit.games import Check
 from discreet.audit.mechanisms import mechanism_checks
 from discreet.cli import app
+from discreet.lab.reporting.audit import audit_figure
 from discreet.records import Finding
-from discreet.reporting.audit import audit_figure
 from tests.chance import RARE
 
 runner = CliRunner()
@@ -166,7 +166,7 @@ def test_what_was_not_audited_is_named_with_exit_code_1(
 def test_the_service_is_audited_by_its_name(
     epsilon: float, code: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    observers = importlib.import_module("discreet.service.observers")
+    observers = importlib.import_module("discreet.audit.observers")
     checks = [check("service, one", "learner", epsilon)]
     monkeypatch.setattr(observers, "service_checks", lambda: checks)
     found, shown, _ = invoke("service", "--jobs", 1, "--json", "service.jsonl")
@@ -177,7 +177,7 @@ def test_the_service_is_audited_by_its_name(
 
 
 def test_the_service_is_not_audited_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "discreet.service.database", None)
+    monkeypatch.setitem(sys.modules, "discreet.service.server.database", None)
     code, _, errors = invoke("service", "--jobs", 1)
     assert code == 2
     assert 'pip install "discreet[service]"' in errors

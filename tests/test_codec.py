@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from discreet.codec import Coded, Range, Shape, decode, encode, from_json, register, to_json
-from discreet.domain import Box, RewardBounds
+from discreet.people.domain import Box, RewardBounds
 from discreet.validation import (
     BoolArray,
     FloatArray,

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.experiments import simulate
-from discreet.studies import load_study
+from discreet.lab.experiments import simulate
+from discreet.lab.studies import load_study
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -32,7 +32,7 @@ def test_service_device(
 ) -> None:
     """Twice: the second time nothing is reported."""
     pytest.importorskip("fastapi")
-    from tests.client.conftest import served
+    from tests.service.client.conftest import served
 
     monkeypatch.chdir(tmp_path)
     with served(tmp_path) as running:

@@ -20,7 +20,7 @@ import typer
 from typer.testing import CliRunner
 
 import discreet
-import discreet.client
+import discreet.service.client
 from discreet.cli import _COMMANDS, _Deferred, app
 from discreet.learners.messages import Message
 from discreet.learners.registry import LEARNERS
@@ -97,7 +97,9 @@ class TestPublicNames:
         assert set(discreet.__all__) <= set(dir(discreet))
         assert len(set(discreet.__all__)) == len(discreet.__all__)
 
-    @pytest.mark.parametrize("package", [discreet, discreet.client], ids=["discreet", "client"])
+    @pytest.mark.parametrize(
+        "package", [discreet, discreet.service.client], ids=["discreet", "client"]
+    )
     def test_type_checkers_see_the_same_names_in_the_same_modules(self, package: Any) -> None:
         """The imports under TYPE_CHECKING, the table used at run time and __all__."""
         tree = ast.parse(Path(package.__file__).read_text())
@@ -111,10 +113,10 @@ class TestPublicNames:
         assert set(seen) == set(package.__all__)
 
     def test_importing_the_clients_loads_nothing_else(self) -> None:
-        loaded = loaded_by("import discreet.client")
+        loaded = loaded_by("import discreet.service.client")
         assert {name for name in loaded if name.startswith("discreet")} == {
             "discreet",
-            "discreet.client",
+            "discreet.service.client",
         }
         assert not loaded & {"numpy", "httpx2"}
 
@@ -176,7 +178,7 @@ MORE |= {"httpx2", "httpcore2", "h11", "anyio", "idna", "truststore", "typing_ex
 import json, tempfile
 import httpx2
 from discreet import Policy, Terms, decode
-from discreet.client import Device, read_ledger
+from discreet.service.client import Device, read_ledger
 
 given = json.loads(sys.stdin.read())
 

@@ -13,11 +13,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from discreet.experiments import Seed, Setting, simulate
-from discreet.planning.facts import Answer
+from discreet.lab.environments.catalog import entries, load_problem
+from discreet.lab.experiments import Seed, Setting, simulate
+from discreet.lab.planning.facts import Answer
+from discreet.lab.studies import load_study
 from discreet.privacy import Local
-from discreet.problems.catalog import entries, load_problem
-from discreet.studies import load_study
 from tests.cli.cases import invoke
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"

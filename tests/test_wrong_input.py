@@ -26,8 +26,8 @@ from discreet import (
     make_learner,
     run_study,
 )
-from discreet.columns import Column
-from discreet.problems.log_columns import LoggedAction, LoggedReward, Propensity
+from discreet.lab.environments.log_columns import LoggedAction, LoggedReward, Propensity
+from discreet.people.columns import Column
 
 PEOPLE = 60
 DOMAIN = Box.of({"x": (0, 9), "s": ["n", "s"]})

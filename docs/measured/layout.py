@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.experiments.means import half_width
-from discreet.reproduction.registry import REPRODUCTIONS
+from discreet.lab.experiments.means import half_width
+from discreet.papers.registry import REPRODUCTIONS
 from measured.commands import WIDTH, Measured, Runner
 from measured.markers import ROOT
 

@@ -9,15 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from discreet.action_space import ArmPoints as ArmPoints
-    from discreet.action_space import DecisionSets as DecisionSets
-    from discreet.action_space import PublicBox as PublicBox
-    from discreet.action_space import PublicSet as PublicSet
-    from discreet.columns import Column as Column
-    from discreet.domain import Ball as Ball
-    from discreet.domain import Box as Box
-    from discreet.domain import RewardBounds as RewardBounds
     from discreet.estimator import PrivateBandit as PrivateBandit
+    from discreet.lab.environments.log_problem import LogProblem as LogProblem
+    from discreet.lab.environments.logs import Log as Log
+    from discreet.lab.reporting.plan_view import Plan as Plan
+    from discreet.lab.reporting.plan_view import plan as plan
+    from discreet.lab.results.result import StudyResult as StudyResult
+    from discreet.lab.results.run import Interrupted as Interrupted
+    from discreet.lab.results.run import run_study as run_study
+    from discreet.lab.studies import Study as Study
     from discreet.learners.epochs.capri import Capri as Capri
     from discreet.learners.epochs.contexts import ContextDistribution as ContextDistribution
     from discreet.learners.epochs.released_thompson import ReleasedThompson as ReleasedThompson
@@ -40,6 +40,14 @@ if TYPE_CHECKING:
     from discreet.outsourcing.curator import Curator as Curator
     from discreet.outsourcing.exchange import ReleasedTable as ReleasedTable
     from discreet.outsourcing.modeler import Modeler as Modeler
+    from discreet.people.actions import ArmPoints as ArmPoints
+    from discreet.people.actions import DecisionSets as DecisionSets
+    from discreet.people.actions import PublicBox as PublicBox
+    from discreet.people.actions import PublicSet as PublicSet
+    from discreet.people.columns import Column as Column
+    from discreet.people.domain import Ball as Ball
+    from discreet.people.domain import Box as Box
+    from discreet.people.domain import RewardBounds as RewardBounds
     from discreet.privacy import Guarantee as Guarantee
     from discreet.privacy import Joint as Joint
     from discreet.privacy import Local as Local
@@ -48,22 +56,14 @@ if TYPE_CHECKING:
     from discreet.privacy import SecureNoise as SecureNoise
     from discreet.privacy import SimulatedNoise as SimulatedNoise
     from discreet.privacy import Unprotected as Unprotected
-    from discreet.problems.log_problem import LogProblem as LogProblem
-    from discreet.problems.logs import Log as Log
-    from discreet.reporting.plan_view import Plan as Plan
-    from discreet.reporting.plan_view import plan as plan
-    from discreet.results.result import StudyResult as StudyResult
-    from discreet.results.run import Interrupted as Interrupted
-    from discreet.results.run import run_study as run_study
     from discreet.search import Search as Search
-    from discreet.studies import Study as Study
     from discreet.validation import InvalidInput as InvalidInput
 else:
     # Where each name is at run time; the imports above say the same to type checkers and editors.
     _NAMES = {
-        "action_space": ("ArmPoints", "DecisionSets", "PublicBox", "PublicSet"),
-        "columns": ("Column",),
-        "domain": ("Ball", "Box", "RewardBounds"),
+        "people.actions": ("ArmPoints", "DecisionSets", "PublicBox", "PublicSet"),
+        "people.columns": ("Column",),
+        "people.domain": ("Ball", "Box", "RewardBounds"),
         "estimator": ("PrivateBandit",),
         "learners.epochs.capri": ("Capri",),
         "learners.epochs.contexts": ("ContextDistribution",),
@@ -94,12 +94,12 @@ else:
             "Unprotected",
         ),
         "search": ("Search",),
-        "results.result": ("StudyResult",),
-        "results.run": ("Interrupted", "run_study"),
-        "studies": ("Study",),
-        "reporting.plan_view": ("Plan", "plan"),
-        "problems.log_problem": ("LogProblem",),
-        "problems.logs": ("Log",),
+        "lab.results.result": ("StudyResult",),
+        "lab.results.run": ("Interrupted", "run_study"),
+        "lab.studies": ("Study",),
+        "lab.reporting.plan_view": ("Plan", "plan"),
+        "lab.environments.log_problem": ("LogProblem",),
+        "lab.environments.logs": ("Log",),
         "validation": ("InvalidInput",),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -10,8 +10,8 @@ import pytest
 from discreet.audit.devices import DeviceRun, Variant
 from discreet.audit.exact import Exact, worst_neighbours
 from discreet.audit.people import Person
-from discreet.client import pending, person
 from discreet.learners.visits import VisitCounter
+from discreet.service.client import pending, person
 
 _PEOPLE = tuple(
     Person((where,), reward)

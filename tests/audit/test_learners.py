@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.action_space import ActionSpace, ArmPoints, DecisionSets, PublicBox
 from discreet.audit import exact, learners, runs
 from discreet.audit.exact import worst_neighbours
 from discreet.audit.games import Check
@@ -26,8 +25,7 @@ from discreet.audit.learners import (
 )
 from discreet.audit.people import Person, Population
 from discreet.audit.runs import JointRun
-from discreet.domain import Box, RewardBounds, unit_cube
-from discreet.experiments.simulation import Setting
+from discreet.lab.experiments.simulation import Setting
 from discreet.learners import registry
 from discreet.learners.baselines.cells.context import NoisyContextPolicy
 from discreet.learners.epochs.releases import EpochRelease
@@ -36,6 +34,8 @@ from discreet.learners.messages import Actions
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.registry import LEARNERS
+from discreet.people.actions import ActionSpace, ArmPoints, DecisionSets, PublicBox
+from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, SimulatedNoise
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import k_ary_response

@@ -29,8 +29,8 @@ from discreet.audit.ledger import (
     shared_noise,
 )
 from discreet.audit.loss import Loss, gaussian_epsilon
-from discreet.domain import unit_cube
 from discreet.kernels.fourier import random_features
+from discreet.people.domain import unit_cube
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import repeated_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from discreet.action_space import DecisionSets
 from discreet.audit.forgeries import forgeries
 from discreet.audit.learners import _maker, _with_delta, forged_exact
 from discreet.audit.runs import broken_rule, changed_policy, open_file
@@ -19,6 +18,7 @@ from discreet.learners.saving import save
 from discreet.learners.schema import encode
 from discreet.learners.stream import Stream
 from discreet.learners.terms import Terms
+from discreet.people.actions import DecisionSets
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.privacy.calibration import AdditiveNoise
 from discreet.validation import InvalidInput

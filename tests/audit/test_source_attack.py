@@ -15,10 +15,10 @@ from discreet.audit.games import Seed, report_game
 from discreet.audit.lower_bound import attack, best_threshold
 from discreet.audit.people import Person, Population
 from discreet.audit.runs import LocalReport
-from discreet.domain import RewardBounds, unit_cube
 from discreet.learners.partition.policy import PartitionSourcePolicy
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.signs import SignedReports
+from discreet.people.domain import RewardBounds, unit_cube
 from discreet.privacy import NoiseSource
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs

@@ -12,12 +12,12 @@ from discreet.audit import specimens
 from discreet.audit.exact import Claim
 from discreet.audit.runner import audit
 from discreet.audit.specimens import classical_sigma, column_space, specimen_checks
+from discreet.papers.dubey2021.calibration import PublishedLocal
+from discreet.papers.kharkovskii2020.transformation import RandomProjection
 from discreet.privacy import Local, NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.records import Finding
-from discreet.reproduction.dubey2021.calibration import PublishedLocal
-from discreet.reproduction.kharkovskii2020.transformation import RandomProjection
 from discreet.validation import FloatArray
 
 from .broken import finding

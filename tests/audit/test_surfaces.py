@@ -12,12 +12,12 @@ from discreet.audit.exact import worst_neighbours
 from discreet.audit.games import Check
 from discreet.audit.learners import _maker, checks_of, joint_states, learner_check
 from discreet.audit.surfaces import surface_checks
-from discreet.client import pending, talking
 from discreet.estimator import PrivateBandit
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.visits import VisitCounter
 from discreet.search import Search
+from discreet.service.client import pending, talking
 
 from .broken import BrokenMaker, finding
 
@@ -74,7 +74,7 @@ def test_requests_and_logs_that_show_a_context_are_found(monkeypatch: pytest.Mon
     drawn = pending._drawn
 
     def logging_drawn(policy: Any, terms: Any, others: int, row: Any, reward: float) -> Any:
-        logging.getLogger("discreet.client").debug("a report of %s", row["context"])
+        logging.getLogger("discreet.service.client").debug("a report of %s", row["context"])
         return drawn(policy, terms, others, row, reward)
 
     with monkeypatch.context() as patched:

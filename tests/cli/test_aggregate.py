@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet import SimulatedNoise, load
-from discreet.aggregation.datasets import write_reports
 from discreet.cli import app
 from discreet.codec import decode
 from discreet.learners.messages import Policy
+from discreet.service.aggregation.datasets import write_reports
 
 STUDY = """
 name = "calls"
@@ -89,7 +89,7 @@ def test_refusals_change_nothing(study: Path) -> None:
 def test_without_pyarrow_it_says_what_to_install(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "discreet.aggregation.aggregate")
+    monkeypatch.delitem(sys.modules, "discreet.service.aggregation.aggregate")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, said = called(study)
     assert code == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from discreet.codec import decode
-from discreet.reporting.outlook import Outlook
+from discreet.lab.reporting.outlook import Outlook
 from tests.cli.cases import STUDY, invoke, write_study
 
 WRONG = (

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.studies import load_study
+from discreet.lab.studies import load_study
 from tests.cli.cases import invoke, write_study
 
 

@@ -16,9 +16,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from discreet.cli.console import FIGURE, PAGE, RECORDS, Kind, check_outputs
+from discreet.lab.reporting.layout import save_figure
+from discreet.lab.reporting.page import render, write_page
 from discreet.records import Record, RunRecord, holds_records, write_records
-from discreet.reporting.layout import save_figure
-from discreet.reporting.page import render, write_page
 from discreet.validation import InvalidInput
 from tests.cli.cases import STUDY, invoke, write_study
 

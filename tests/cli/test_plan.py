@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import discreet
-import discreet.reporting.plan_view
+import discreet.lab.reporting.plan_view
 from discreet.cli.plan import numbers_in, share_of
 from discreet.records import ORIGIN, PLANNED, holds_records
 from discreet.validation import InvalidInput
-from tests.planning.cases import SMOOTH, write_people, write_study
+from tests.lab.planning.cases import SMOOTH, write_people, write_study
 
 from .cases import invoke, records
 
@@ -71,7 +71,7 @@ def test_a_plan_has_a_limit_on_time(
         raise InvalidInput("that was all.")
 
     asked: list[object] = []
-    monkeypatch.setattr(discreet.reporting.plan_view, "plan", plan)
+    monkeypatch.setattr(discreet.lab.reporting.plan_view, "plan", plan)
     code, _, _ = invoke("plan", write_study(tmp_path, SMOOTH, 100), *arguments)
     assert (code, asked) == (2, [pytest.approx(seconds, rel=0.5) if seconds else None])
 

@@ -18,7 +18,7 @@ import pytest
 
 import discreet
 from discreet.cli import serve as serving
-from discreet.service.listening import listen
+from discreet.service.server.listening import listen
 from tests.cli.cases import STUDY, invoke, write_study
 
 SERVED = STUDY.replace("[1.0, 2.0]", "1.0")
@@ -149,7 +149,7 @@ main()
     ("module", "name", "code"),
     [
         ("discreet.cli", "_Deferred.imported", 143),
-        ("discreet.service.service", "upgrade", 143),
+        ("discreet.service.server.service", "upgrade", 143),
         ("gc", "freeze", 0),
     ],
     ids=["before the command", "before the database is ready", "before the server listens"],
@@ -195,7 +195,7 @@ def test_a_joint_study_needs_the_databases_key(
 def test_the_first_key_is_shown_on_a_terminal_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from discreet.service.service import Service
+    from discreet.service.server.service import Service
 
     service = Service.open(f"sqlite:///{tmp_path / 'a.db'}", {})
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
@@ -230,7 +230,7 @@ def test_options_that_do_not_go_together(
 
 
 def test_the_demo_speaks_before_it_imports_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "discreet.service.demo", None)
+    monkeypatch.setitem(sys.modules, "discreet.service.server.demo", None)
     _, shown, _ = invoke("serve", "--demo")
     assert shown.startswith("Starting a server on this machine")
 
@@ -295,8 +295,8 @@ def test_a_password_is_not_shown(kind: str) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is imported anew below is not what other tests go on with.
-    monkeypatch.setattr(discreet, "service", importlib.import_module("discreet.service"))
-    for name in [each for each in sys.modules if each.startswith("discreet.service")]:
+    monkeypatch.setattr(discreet, "service", importlib.import_module("discreet.service.server"))
+    for name in [each for each in sys.modules if each.startswith("discreet.service.server")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     code, _, said = invoke("keys", "list")
@@ -305,7 +305,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_key_for_a_database_is_one() -> None:
-    from discreet.service.seal import Seal
+    from discreet.service.server.seal import Seal
 
     code, key, _ = invoke("keys", "database")
     assert code == 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from discreet.problems import catalog
+from discreet.lab.environments import catalog
 
 
 @pytest.fixture(autouse=True)

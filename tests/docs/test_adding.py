@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.problems.catalog import load_problem
-from discreet.reproduction.base import Reproduction
+from discreet.lab.environments.catalog import load_problem
+from discreet.papers.base import Reproduction
 from tests.privacy.prefix_sums.matrices import decoder_matrix, encoder_matrix
 
 PAGE = (Path(__file__).parents[2] / "docs/design/0009-adding.md").read_text(encoding="utf-8")

@@ -21,10 +21,10 @@ import pytest
 import typer
 
 from discreet.cli import app
-from discreet.experiments import Setting, check_setting
+from discreet.lab.experiments import Setting, check_setting
+from discreet.lab.studies import load_study
 from discreet.outsourcing.bounds import read_bounds
 from discreet.privacy import Joint
-from discreet.studies import load_study
 from measured.markers import ROOT, pages, without_blocks
 
 PIECE = re.compile(

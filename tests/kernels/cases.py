@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
 from discreet.codec import from_json, to_json
-from discreet.domain import Box, unit_cube
 from discreet.kernels import (
     Additive,
     AdditiveFeatures,
@@ -21,6 +20,7 @@ from discreet.kernels import (
 from discreet.kernels.base import sub_box
 from discreet.kernels.compose import rotate, sum_features
 from discreet.kernels.linear import LinearFeatures
+from discreet.people.domain import Box, unit_cube
 
 BOX = Box((-2.0, -2.0), (2.0, 2.0))
 SLANTED = Box((-1.0, 2.0, 0.0), (3.0, 2.5, 10.0))

@@ -14,7 +14,6 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from discreet.domain import Box, unit_cube
 from discreet.kernels import (
     Additive,
     AdditiveFeatures,
@@ -26,6 +25,7 @@ from discreet.kernels import (
 )
 from discreet.kernels.base import sub_box
 from discreet.kernels.compose import RotatedFeatures
+from discreet.people.domain import Box, unit_cube
 from discreet.validation import InvalidInput
 from tests.kernels.cases import BOX, inside
 

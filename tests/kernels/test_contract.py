@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
-from discreet.domain import Box
 from discreet.kernels import FiniteFeatures
+from discreet.people.domain import Box
 from discreet.validation import InvalidInput
 from tests.kernels.cases import all_maps, inside, received, sent
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.experiments.serving import run_learner
 from discreet.kernels import matrices_on
 from discreet.kernels.dense import HOST, place_for
+from discreet.lab.environments.synthetic import exponential
+from discreet.lab.experiments.serving import run_learner
 from discreet.learners.epochs.sums import leverages, second_moment
 from discreet.learners.local_kernel.features import CosineFeatures
 from discreet.learners.local_kernel.posterior import KernelPosterior
@@ -18,7 +19,6 @@ from discreet.learners.local_kernel.prior import Smooth
 from discreet.learners.registry import make_learner
 from discreet.learners.sources import Information
 from discreet.privacy import Local, SimulatedNoise
-from discreet.problems.synthetic import exponential
 from discreet.validation import InvalidInput
 
 NAMES = ["numpy", "array_api_strict", "torch"]

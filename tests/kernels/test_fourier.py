@@ -9,10 +9,10 @@ import pytest
 from numpy.polynomial.hermite import hermgauss, hermval
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
-from discreet.domain import Box, unit_cube
 from discreet.kernels import FourierFeatures, public_points, quadrature_features, random_features
 from discreet.kernels.compose import RotatedFeatures, principal_axes, rotate
 from discreet.kernels.fourier import hermite_rule, rule_error, smallest_rule, trapezoid_rule
+from discreet.people.domain import Box, unit_cube
 from discreet.validation import InvalidInput
 from tests.kernels.cases import BOX, inside
 

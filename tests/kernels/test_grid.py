@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.action_space import PublicBox, PublicSet
-from discreet.domain import Box, unit_cube
 from discreet.kernels import feature_map, kernel_from_text
 from discreet.kernels.grid import LENGTH_SCALES, domain_grid, stretched
+from discreet.people.actions import PublicBox, PublicSet
+from discreet.people.domain import Box, unit_cube
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,13 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from discreet.domain import Box, unit_cube
 from discreet.kernels import (
     NystromFeatures,
     finite_features,
     nystrom_features,
     public_points,
 )
+from discreet.people.domain import Box, unit_cube
 from discreet.validation import InvalidInput
 from tests.kernels.cases import BOX, SLANTED, inside, received, sent
 

@@ -17,16 +17,7 @@ import jsonschema_rs
 import numpy as np
 import pytest
 
-from discreet.action_space import (
-    ActionSpace,
-    ArmPoints,
-    Candidates,
-    DecisionSets,
-    PublicBox,
-    PublicSet,
-)
 from discreet.codec.schemas import Schemas
-from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
 from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.messages import (
@@ -41,6 +32,15 @@ from discreet.learners.messages import (
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
+from discreet.people.actions import (
+    ActionSpace,
+    ArmPoints,
+    Candidates,
+    DecisionSets,
+    PublicBox,
+    PublicSet,
+)
+from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Local, SecureNoise, SimulatedNoise, derive_guarantee
 from discreet.privacy.accounting import composed_epsilon
 from discreet.validation import InvalidInput

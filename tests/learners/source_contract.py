@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.domain import Box, RewardBounds
 from discreet.learners.messages import Reports
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.learners.sources import SourcePolicy
 from discreet.learners.stream import TARGET_NAME
 from discreet.learners.terms import Terms
+from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from discreet.experiments import feed_source, run_learner
+from discreet.lab.environments.auxiliary import AuxiliaryData
+from discreet.lab.environments.synthetic import CornerContexts, exponential
+from discreet.lab.experiments import feed_source, run_learner
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.sources import SourcePolicy
 from discreet.privacy import SimulatedNoise
-from discreet.problems.auxiliary import AuxiliaryData
-from discreet.problems.synthetic import CornerContexts, exponential
 from discreet.validation import FloatArray
 
 from .contract import ARMS, ArmScene, Row, visit

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.action_space import PublicBox
 from discreet.codec import to_json
-from discreet.domain import Box, unit_cube
 from discreet.learners.base import Learner
 from discreet.learners.baselines.uniform import UniformPolicy
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.registry import learner_class
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.terms import Offer
+from discreet.people.actions import PublicBox
+from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 

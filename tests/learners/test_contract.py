@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from discreet.action_space import PublicBox
 from discreet.learners.base import Learner
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.registry import LEARNERS, make_learner
+from discreet.people.actions import PublicBox
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 
 from .contract import (

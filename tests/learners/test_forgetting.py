@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.action_space import PublicBox
 from discreet.codec import encode
-from discreet.domain import unit_cube
-from discreet.experiments.serving import run_learner
+from discreet.lab.environments.base import People
+from discreet.lab.experiments.serving import run_learner
 from discreet.learners.base import Learner
 from discreet.learners.forgetting import half_life, kept, longest, sharpness
 from discreet.learners.registry import LEARNERS, learner_class, make_learner
 from discreet.learners.saving import load, save
+from discreet.people.actions import PublicBox
+from discreet.people.domain import unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
-from discreet.problems.base import People
 from discreet.validation import InvalidInput
 
 FORGETFUL = ("local_kernel", "partition", "released_thompson")

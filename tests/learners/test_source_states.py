@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.domain import RewardBounds
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.learners.sources import LEAST_EPSILON, MOST_EPSILON, SourcePolicy
 from discreet.learners.terms import Terms
+from discreet.people.domain import RewardBounds
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.action_space import DecisionSets, PublicBox
-from discreet.domain import Box, RewardBounds
-from discreet.experiments import Seed
-from discreet.experiments.serving import play
+from discreet.lab.environments.base import People
+from discreet.lab.environments.synthetic import exponential
+from discreet.lab.experiments import Seed
+from discreet.lab.experiments.serving import play
 from discreet.learners.base import Learner
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.posterior import SHARED_VARIANCE, NodeInformation
 from discreet.learners.partition.values import LeafPosterior
 from discreet.learners.registry import make_learner
 from discreet.learners.values import WIDER, LinearBeliefs, Value, fineness, some_of
+from discreet.people.actions import DecisionSets, PublicBox
+from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise, Unprotected
-from discreet.problems.base import People
-from discreet.problems.synthetic import exponential
 from discreet.validation import InvalidInput
 
 PROBLEM = exponential()

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.action_space import DecisionSets, PublicBox
 from discreet.audit.exact import worst_neighbours
 from discreet.audit.learners import _branches, _maker, _report, _spaces, _taught, _with_delta
 from discreet.audit.people import Maker
 from discreet.audit.runs import JointRun
-from discreet.domain import RewardBounds, unit_cube
-from discreet.experiments.serving import run_learner
-from discreet.experiments.simulation import Setting, check_setting
+from discreet.lab.environments.base import People
+from discreet.lab.environments.classification import TableProblem
+from discreet.lab.experiments.serving import run_learner
+from discreet.lab.experiments.simulation import Setting, check_setting
 from discreet.learners.base import Learner
 from discreet.learners.epochs.releases import EpochStatistics
 from discreet.learners.gp_ucb.policy import GramStatistics
@@ -31,13 +31,13 @@ from discreet.learners.saving import load, save, sealed
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
 from discreet.learners.visits import VisitCounter, Visitors, read_ids, visit_numbers
+from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
+from discreet.papers.pavlovic2025.calibration import PublishedElimination
+from discreet.people.actions import DecisionSets, PublicBox
+from discreet.people.domain import RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import composed_epsilon
 from discreet.privacy.calibration import in_unit_ball
-from discreet.problems.base import People
-from discreet.problems.classification import TableProblem
-from discreet.reproduction.dubey2021.calibration import PublishedJoint, PublishedLocal
-from discreet.reproduction.pavlovic2025.calibration import PublishedElimination
 from discreet.validation import FloatArray, InvalidInput
 
 VISITS = 3

@@ -33,9 +33,9 @@ from discreet.audit.exact import Claim, Exact, Facts, NotAudited, Promise, Subje
 from discreet.audit.games import Check
 from discreet.audit.learners import _taught
 from discreet.audit.people import Maker, Person
-from discreet.domain import unit_cube
 from discreet.learners.schema import encode
 from discreet.learners.visits import VisitCounter
+from discreet.people.domain import unit_cube
 from discreet.privacy import Local, SimulatedNoise
 from discreet.privacy.accounting import Event, composed_epsilon
 from discreet.validation import InvalidInput
@@ -66,7 +66,7 @@ def device_checks() -> list[Check]:
 
 def _exact(variant: Variant) -> Exact:
     try:
-        import discreet.client.device  # noqa: F401 (httpx2 may be missing)
+        import discreet.service.client.device  # noqa: F401 (httpx2 may be missing)
     except ImportError as error:
         raise NotAudited(f'{error}; run pip install "discreet[client]".') from error
     return worst_neighbours(DeviceRun(state=variant, variant=variant))
@@ -143,7 +143,12 @@ class DeviceRun(Subject):
         return events
 
     def _device(self, person: Person, facts: Facts) -> None:
-        from discreet.client.person import PersonFile, agreement_of, keep_agreement, keep_policy
+        from discreet.service.client.person import (
+            PersonFile,
+            agreement_of,
+            keep_agreement,
+            keep_policy,
+        )
 
         context, reward = self._brought(person)
         offered = _policies(self.variant)
@@ -171,8 +176,8 @@ class DeviceRun(Subject):
 
 def _device_of(study: str, store: Path, facts: Facts) -> Any:
     """A device whose service stores whatever is sent."""
-    from discreet.client.device import _Device
-    from discreet.client.talking import Answer
+    from discreet.service.client.device import _Device
+    from discreet.service.client.talking import Answer
 
     class Stored(_Device):
         def _connect(self, **options: Any) -> None:
@@ -197,7 +202,7 @@ def _device_of(study: str, store: Path, facts: Facts) -> Any:
 @contextmanager
 def _tickets(facts: Facts) -> Iterator[None]:
     """Tickets from a generator of the audit's own; one with a seed is noted with it."""
-    from discreet.client import pending
+    from discreet.service.client import pending
 
     counted = iter(range(1000))
 
@@ -221,7 +226,7 @@ def _tickets(facts: Facts) -> Iterator[None]:
 
 def _interrupted(device: Any, identity: str | None, reward: float) -> None:
     """Stop a device after its report was drawn, before it is kept."""
-    from discreet.client import pending
+    from discreet.service.client import pending
 
     drawn = pending._drawn
 

@@ -32,14 +32,6 @@ from typing import Any
 
 import numpy as np
 
-from discreet.action_space import (
-    ActionSpace,
-    ArmPoints,
-    DecisionSets,
-    PublicBox,
-    PublicSet,
-    arm_count,
-)
 from discreet.audit.exact import (
     SECURE,
     AllRefused,
@@ -57,14 +49,22 @@ from discreet.audit.games import Check, report_game, run_game
 from discreet.audit.ledger import Ledger, loss_between
 from discreet.audit.people import Maker, Person
 from discreet.audit.runs import AnyLearner, JointRun, LocalReport, broken_rule
-from discreet.domain import Box, RewardBounds, unit_cube
-from discreet.experiments.simulation import Setting
+from discreet.lab.environments.base import Problem
+from discreet.lab.experiments.simulation import Setting
 from discreet.learners.messages import Policy
 from discreet.learners.registry import LEARNERS, announced, learner_class
 from discreet.learners.saving import load, save
 from discreet.learners.sources import SourceLearner
+from discreet.people.actions import (
+    ActionSpace,
+    ArmPoints,
+    DecisionSets,
+    PublicBox,
+    PublicSet,
+    arm_count,
+)
+from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Budget, Joint, Local, SecureNoise, SimulatedNoise
-from discreet.problems.base import Problem
 from discreet.validation import FloatArray, InvalidInput
 
 JOINT_EPSILON, LOCAL_EPSILON, DELTA = 8.0, 2.0, 1e-5

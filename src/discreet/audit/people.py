@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.action_space import ActionSpace, DecisionSets, arm_count
 from discreet.audit.exact import Claim
-from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
 from discreet.learners.messages import Actions
 from discreet.learners.registry import make_learner
 from discreet.learners.terms import Terms
+from discreet.people.actions import ActionSpace, DecisionSets, arm_count
+from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Budget, NoiseSource, SimulatedNoise
 from discreet.validation import FloatArray
 

@@ -69,7 +69,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "estimator.learning Learning.__init__",
             "learners.baselines.cells.context NoisyContextPolicy.act",
             "outsourcing.answers AnswerNoise.draw",
-            "service.openapi examples",
+            "service.server.openapi examples",
         ),
         _SECURE: (
             "outsourcing.answers AnswerNoise.draw",
@@ -84,17 +84,14 @@ ALLOWED: dict[str, frozenset[str]] = {
 # service makes its learners anew.
 SOURCES = frozenset(
     {
-        "discreet.client.pending _drawn",
+        "discreet.service.client.pending _drawn",
         "discreet.estimator.learning Learning.__init__",
         "discreet.outsourcing.answers AnswerNoise.draw",
-        "discreet.service.deployment noise_for",
+        "discreet.service.server.deployment noise_for",
     }
 )
 # What these draw besides SecureNoise is no noise: names, keys, and coins on a person's side.
-SERVING = tuple(
-    f"discreet.{room}"
-    for room in ("aggregation.", "client.", "durable ", "estimator.", "search.", "service.")
-)
+SERVING = tuple(f"discreet.{room}" for room in ("durable ", "estimator.", "search.", "service."))
 
 # Code of the library that sees data and writes no file.
 _PRIVATE = ("kernels.", "learners.", "privacy.")
@@ -107,16 +104,14 @@ _RANDOM = (
 # Types, which stand in annotations and are no draws.
 _TYPES = ("numpy.random.Generator", "numpy.random.SeedSequence")
 _WORDS = re.compile(r"random|secrets|uuid|rvs|torch|Noise\(|public_uniforms")
-_AUDITED = (
-    *("client", "estimator", "kernels", "learners", "outsourcing", "privacy", "search", "service"),
-)
+_AUDITED = (*("estimator", "kernels", "learners", "outsourcing", "privacy", "search", "service"),)
 # Code of others, in whose name their caller draws.
 _LIBRARIES = frozenset(
     {*sys.stdlib_module_names, "numpy", "scipy", "sklearn", "pandas", "joblib", "opendp", "torch"}
     | {"sqlalchemy", "alembic", "psycopg", "cryptography", "fastapi", "starlette", "anyio"}
     | {"httpx2", "httpcore2", "uvicorn"}
 )
-_AUDIT = ("discreet.audit", "discreet.service.observers")
+_AUDIT = ("discreet.audit",)
 # Modules that are being imported, and copies of generators, whose state is set afterwards.
 _NO_DRAWS = ("importlib", "numpy.random._pickle")
 

@@ -25,7 +25,7 @@ from discreet.audit import CONFIDENCE, SEED, TRIALS
 from discreet.audit.exact import Exact, NotAudited
 from discreet.audit.games import Check, Game, Seed
 from discreet.audit.lower_bound import attack, best_threshold
-from discreet.experiments.workers import in_parallel
+from discreet.parallel import in_parallel
 from discreet.records import Finding
 from discreet.validation import FloatArray, InvalidInput, probability, whole_number
 

@@ -51,10 +51,10 @@ from discreet.audit.exact import (
 )
 from discreet.audit.games import Check
 from discreet.audit.runs import open_file, refused
-from discreet.domain import Box
 from discreet.learners.partition.learner import Partition
 from discreet.learners.schema import encode
 from discreet.learners.visits import VisitCounter
+from discreet.people.domain import Box
 from discreet.privacy import Guarantee, Joint, Local, SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -360,7 +360,7 @@ def _same_luck(clock: _Clock) -> Iterator[None]:
     with (
         patch.object(np.random, "default_rng", seeded),
         patch.object(time, "time", clock),
-        patch("discreet.client.talking.random", random.Random(_SEED)),  # of pauses
+        patch("discreet.service.client.talking.random", random.Random(_SEED)),  # of pauses
     ):
         yield
 
@@ -382,8 +382,8 @@ class DeviceRun(Surface):
     def run(self, person: Value, facts: Facts) -> Promise:
         import httpx2
 
-        from discreet.client import Device, Unreachable
-        from discreet.client.talking import AT_ONCE
+        from discreet.service.client import Device, Unreachable
+        from discreet.service.client.talking import AT_ONCE
 
         secure()  # a device takes no other noise
         learner = self.learner
@@ -516,8 +516,8 @@ class ClientRun(Surface):
     def run(self, person: Value, facts: Facts) -> Promise:
         import httpx2
 
-        from discreet.client import Decisions, Unreachable
-        from discreet.client.talking import AT_ONCE
+        from discreet.service.client import Decisions, Unreachable
+        from discreet.service.client.talking import AT_ONCE
 
         clock, asked = _Clock(), [0]
 

@@ -54,7 +54,7 @@ def aggregate(
 
     with refusing():
         try:
-            from discreet.aggregation.aggregate import aggregate as add
+            from discreet.service.aggregation.aggregate import aggregate as add
         except ModuleNotFoundError as error:
             raise InvalidInput(
                 f"the package {error.name} is missing, which reports in Parquet files need; run "
@@ -106,14 +106,14 @@ def aggregate(
 
 def _begun(path: Path, data: Path | None) -> Learner[Any, Any, Any]:
     """A new learner for the study's people."""
-    from discreet.problems.toml_words import Place
-    from discreet.studies import load_study
-    from discreet.studies.serving import (
+    from discreet.lab.studies import load_study
+    from discreet.lab.studies.serving import (
         ServeTable,
         check_serving,
         served_learner,
         served_setting,
     )
+    from discreet.toml_words import Place
 
     study = load_study(path, data_dir=data)
     table = study.serve or ServeTable()

@@ -27,13 +27,13 @@ from discreet.cli.console import (
     write_results,
 )
 from discreet.cli.database import refusing_service
+from discreet.lab.results.screen import plain
 from discreet.records import Finding
-from discreet.results.screen import plain
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.audit.games import Check
-    from discreet.studies import Study
+    from discreet.lab.studies import Study
 
 
 _SERVICE, _NO_PROMISE = "service", "no promise"
@@ -79,7 +79,7 @@ def audit(
         check_outputs([(json, RECORDS), (plot, FIGURE), (report, PAGE)], inputs)
         findings = _findings(checks, trials, confidence, seed, jobs or cores())
     # Matplotlib takes a second to import: only a run that got here needs it.
-    from discreet.reporting.audit import (
+    from discreet.lab.reporting.audit import (
         audit_figure,
         audit_note,
         audit_reasons,
@@ -87,7 +87,7 @@ def audit(
         audit_verdict,
         write_audit_report,
     )
-    from discreet.reporting.provenance import provenance, provenance_of_audit
+    from discreet.lab.reporting.provenance import provenance, provenance_of_audit
 
     out.print()
     out.print(audit_table(findings))
@@ -113,13 +113,13 @@ def _checks(name: str, folder: Path | None) -> tuple[list[Check], Study | None]:
     if name == _SERVICE:
         # Not among all, as it takes longer than most and packages of its own.
         with refusing_service():
-            from discreet.service.observers import service_checks
+            from discreet.audit.observers import service_checks
 
             return service_checks(), None
     if not name.endswith(".toml"):
         return checks_named(name), None
     from discreet.audit.learners import deployed_check
-    from discreet.studies import load_study
+    from discreet.lab.studies import load_study
 
     study = load_study(Path(name), data_dir=folder)
     checks = [

@@ -18,7 +18,7 @@ from discreet.cli.database import (
 )
 
 if TYPE_CHECKING:
-    from discreet.service.restoring import Restored
+    from discreet.service.server.restoring import Restored
 
 
 def backup(
@@ -27,7 +27,7 @@ def backup(
 ) -> None:
     """Write all that a service keeps into one file, while it goes on."""
     with refusing_service():
-        from discreet.service.backup import back_up
+        from discreet.service.server.backup import back_up
 
         about = back_up(served_database(database), file)
         out.say(f"Backup:   {file}")
@@ -45,8 +45,8 @@ def restore(
     privacy a person in two of them pays both budgets, and neither certificate says so.
     """
     with refusing_service():
-        from discreet.service.backup import read_about
-        from discreet.service.restoring import restore as restored_from
+        from discreet.service.server.backup import read_about
+        from discreet.service.server.restoring import restore as restored_from
 
         read_about(file)  # before there is a database, so that what is refused leaves none
         target = private_database(database)

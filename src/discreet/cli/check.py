@@ -21,12 +21,12 @@ from discreet.cli.console import (
     refusing,
 )
 from discreet.durable import write_bytes
-from discreet.results.pulse import Pulse
-from discreet.results.screen import plain
+from discreet.lab.results.pulse import Pulse
+from discreet.lab.results.screen import plain
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.reporting.outlook import Outlook
+    from discreet.lab.reporting.outlook import Outlook
 
 
 def check(
@@ -53,10 +53,10 @@ def check(
 
 def _outlook(path: Path, data: Path | None, jobs: int) -> tuple[Outlook, tuple[Path, ...]]:
     """What is wrong, or what is asked for; and the files that were read."""
-    from discreet.experiments import expected_seconds
-    from discreet.problems.toml_words import Place
-    from discreet.reporting.outlook import Outlook, Trouble, study_outlook
-    from discreet.studies import load_study
+    from discreet.lab.experiments import expected_seconds
+    from discreet.lab.reporting.outlook import Outlook, Trouble, study_outlook
+    from discreet.lab.studies import load_study
+    from discreet.toml_words import Place
 
     place = Place(path.name)
     try:
@@ -75,7 +75,7 @@ def _outlook(path: Path, data: Path | None, jobs: int) -> tuple[Outlook, tuple[P
 
 def _is_outlook(path: Path) -> bool:
     from discreet.codec import decode
-    from discreet.reporting.outlook import Outlook
+    from discreet.lab.reporting.outlook import Outlook
 
     try:
         decode(path.read_text(encoding="utf-8"), Outlook)
@@ -85,7 +85,7 @@ def _is_outlook(path: Path) -> bool:
 
 
 def _show_troubles(outlook: Outlook, path: Path) -> None:
-    from discreet.reporting.outlook_words import troubles_text
+    from discreet.lab.reporting.outlook_words import troubles_text
 
     many = len(outlook.troubles) > 1
     count = f"{len(outlook.troubles)} things are wrong." if many else "One thing is wrong."
@@ -94,7 +94,7 @@ def _show_troubles(outlook: Outlook, path: Path) -> None:
 
 
 def _show(outlook: Outlook, path: Path) -> None:
-    from discreet.reporting.outlook_words import (
+    from discreet.lab.reporting.outlook_words import (
         ARM_NOTE,
         COLUMN_NOTE,
         LINE_NOTE,
@@ -105,7 +105,7 @@ def _show(outlook: Outlook, path: Path) -> None:
         people_text,
         time_text,
     )
-    from discreet.reporting.words import promises
+    from discreet.lab.reporting.words import promises
 
     out.print(f"[bold green]{plain(str(path))} can run.[/]")
     for warning in outlook.warnings:

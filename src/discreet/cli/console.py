@@ -20,9 +20,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from discreet.cli import STOPPED, Stop, stop_of
+from discreet.lab.results.pulse import PulsingProgress
+from discreet.lab.results.screen import Screen, plain
 from discreet.records import Record, check_path, holds_records, write_records
-from discreet.results.pulse import PulsingProgress
-from discreet.results.screen import Screen, plain
 from discreet.validation import InvalidInput, Refusals
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def cores() -> int:
 @contextmanager
 def shared(engine: EngineName, workers: int, address: str | None) -> Iterator[None]:
     """Let an engine do the work of the block; who dies, and what is run again, is said."""
-    from discreet.experiments.workers import running_on
+    from discreet.parallel import running_on
 
     with running_on(engine.value, workers, address, err.say):
         yield
@@ -263,7 +263,7 @@ def write_results(
         write_records(records, json)
         out.say(f"Records: {json}")
     if plot is not None and figure is not None:
-        from discreet.reporting.layout import save_figure
+        from discreet.lab.reporting.layout import save_figure
 
         save_figure(figure(), plot)
         out.say(f"Figure:  {plot}")

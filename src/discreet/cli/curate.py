@@ -18,6 +18,7 @@ from discreet.cli.console import (
     refusing,
     table_of,
 )
+from discreet.lab.results.screen import plain
 from discreet.outsourcing.answers import AnswerRules, Unmeasured
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.certificate import Certificate
@@ -30,9 +31,8 @@ from discreet.outsourcing.exchange import (
     write_table,
 )
 from discreet.outsourcing.key import key_of, simulated_key
+from discreet.people.table_files import read_table
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
-from discreet.problems.table_files import read_table
-from discreet.results.screen import plain
 from discreet.validation import InvalidInput, one_of
 
 _RELEASE = "release"

@@ -12,7 +12,7 @@ from discreet.cli.console import refusing
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.service.database import Database
+    from discreet.service.server.database import Database
 
 DATABASE = "sqlite:///discreet.db"
 DatabaseOption = Annotated[
@@ -29,7 +29,7 @@ def refusing_service() -> Iterator[None]:
     """As `refusing`, for commands that need the packages of the service and its database."""
     with refusing():
         try:
-            from discreet.service.database import Unavailable
+            from discreet.service.server.database import Unavailable
         except ModuleNotFoundError as error:
             raise InvalidInput(
                 f"the package {error.name} is missing, which the service needs; install it with "
@@ -46,8 +46,8 @@ def refusing_service() -> Iterator[None]:
 
 def private_database(url: str) -> Database:
     """A database with its key from the environment. A file of SQLite is its owner's alone."""
-    from discreet.service.database import Database
-    from discreet.service.seal import Seal
+    from discreet.service.server.database import Database
+    from discreet.service.server.seal import Seal
 
     return Database(url, Seal.from_environment())
 
@@ -60,7 +60,7 @@ def served_database(url: str) -> Database:
     """
     from sqlalchemy import make_url
 
-    from discreet.service.upgrade import newest, version_of
+    from discreet.service.server.upgrade import newest, version_of
 
     database = private_database(url)
     file = make_url(url).database

@@ -16,12 +16,11 @@ import typer
 
 from discreet.cli.console import Kind, check_outputs, out, refusing
 from discreet.durable import write_bytes
-from discreet.results.screen import plain
+from discreet.lab.results.screen import plain
 from discreet.validation import InvalidInput, Refusals
 
 if TYPE_CHECKING:
-    from discreet.columns import Label
-    from discreet.problems.draft import (
+    from discreet.lab.environments.draft import (
         Bounds,
         Draft,
         DraftColumn,
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
         DraftLog,
         DraftRewards,
     )
-    from discreet.problems.sketch import Sketch
+    from discreet.lab.environments.sketch import Sketch
+    from discreet.people.columns import Label
 
 Answer = TypeVar("Answer")
 
@@ -57,9 +57,9 @@ def init(
     ] = False,
 ) -> None:
     """Draft a study file from a table; bounds are left for you to state."""
-    from discreet.problems.draft import first_draft
-    from discreet.problems.draft_text import draft_text
-    from discreet.problems.sketch import sketch_table
+    from discreet.lab.environments.draft import first_draft
+    from discreet.lab.environments.draft_text import draft_text
+    from discreet.lab.environments.sketch import sketch_table
 
     with refusing():
         path = file or Path(_stem(table)).with_suffix(".toml")
@@ -87,7 +87,7 @@ def _stem(table: Path) -> str:
 
 
 def _is_draft(path: Path) -> bool:
-    from discreet.problems.draft_text import is_untouched
+    from discreet.lab.environments.draft_text import is_untouched
 
     try:
         return is_untouched(path.read_text(encoding="utf-8"))
@@ -97,9 +97,9 @@ def _is_draft(path: Path) -> bool:
 
 def _show(draft: Draft, path: Path) -> None:
     """What the table seems to hold, and what is left to do."""
-    from discreet.problems.draft import DraftLog
-    from discreet.reporting.numbers import counted
-    from discreet.reporting.words import terminal_table
+    from discreet.lab.environments.draft import DraftLog
+    from discreet.lab.reporting.numbers import counted
+    from discreet.lab.reporting.words import terminal_table
 
     if draft.lost > _MANY_LOST * draft.table.rows:
         out.say(
@@ -178,7 +178,7 @@ def _ask(question: str, read: Callable[[str], Answer]) -> Answer:
 
 
 def _ask_outcome(draft: Draft) -> Draft:
-    from discreet.problems.draft import first_draft
+    from discreet.lab.environments.draft import first_draft
 
     able = [column.sketch.name for column in draft.columns if column.sketch.labels]
 
@@ -196,7 +196,7 @@ def _ask_outcome(draft: Draft) -> Draft:
 def _ask_about_outcome(
     outcome: DraftLabel | DraftRewards | DraftLog,
 ) -> DraftLabel | DraftRewards | DraftLog:
-    from discreet.problems.draft import DraftLog, DraftRewards
+    from discreet.lab.environments.draft import DraftLog, DraftRewards
 
     if isinstance(outcome, DraftLog) and outcome.columns.binary:
         return outcome
@@ -299,13 +299,13 @@ def _bounds(answer: str, whole: bool = False) -> Bounds | None:
 
 def _labels(answer: str, usual: tuple[Label, ...]) -> tuple[Label, ...]:
     """The labels that an answer names, as they are written in the table where they occur there."""
-    from discreet.columns import label_text
+    from discreet.people.columns import label_text
 
     known = {label_text(label): label for label in usual}
     return tuple(known.get(text, text) for text in _split(answer)) or usual
 
 
 def _joined(labels: tuple[Label, ...]) -> str:
-    from discreet.columns import label_text
+    from discreet.people.columns import label_text
 
     return ", ".join(map(label_text, labels))

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from discreet.cli.console import err, out
 from discreet.cli.database import DATABASE, DatabaseOption, refusing_service, served_database
-from discreet.results.screen import plain
+from discreet.lab.results.screen import plain
 
 if TYPE_CHECKING:
-    from discreet.service.database import Database
+    from discreet.service.server.database import Database
 
 keys_app = typer.Typer(help="Keys to a service, and the key of its database.", no_args_is_help=True)
 
@@ -38,7 +38,7 @@ def make(
 ) -> None:
     """Make a key. Its token is printed this once; the database keeps a hash."""
     with refusing_service():
-        from discreet.service.keys import Keys
+        from discreet.service.server.keys import Keys
 
         opened = served_database(database)
         token = Keys(opened).make(role, study, label, days=days, rate=rate)
@@ -51,7 +51,7 @@ def make(
 def _is_known(database: Database, name: str) -> bool:
     from sqlalchemy import select
 
-    from discreet.service.schema import studies, tables
+    from discreet.service.server.schema import studies, tables
 
     wanted = select(studies.c.name).where(studies.c.name == name)
     with database.reading() as connection:
@@ -63,7 +63,7 @@ def _is_known(database: Database, name: str) -> bool:
 def list_keys(database: DatabaseOption = DATABASE) -> None:
     """All keys: for what, whose, since when, and whether they still open anything."""
     with refusing_service():
-        from discreet.service.keys import Keys
+        from discreet.service.server.keys import Keys
 
         names = ("id", "role", "study", "label", "made", "expires", "rate", "revoked")
         table = Table(*names, box=None, pad_edge=False)
@@ -91,7 +91,7 @@ def revoke(
 ) -> None:
     """Revoke a key: it opens nothing from now on, in every process."""
     with refusing_service():
-        from discreet.service.keys import Keys
+        from discreet.service.server.keys import Keys
 
         keys = Keys(served_database(database))
         new = keys.revoke(identity)
@@ -105,7 +105,7 @@ def revoke(
 def database_key() -> None:
     """A new key for a database, to be set as DISCREET_DATABASE_KEY; nothing is changed."""
     with refusing_service():
-        from discreet.service.seal import Seal
+        from discreet.service.server.seal import Seal
 
         typer.echo(Seal.new_key())
 

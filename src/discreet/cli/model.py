@@ -94,7 +94,7 @@ def model(
                 f"needs more than {search.modeler.warm_up}."
             )
         if report is not None:
-            from discreet.reporting.search_report import write_search_report
+            from discreet.lab.reporting.search_report import write_search_report
 
             write_search_report(search, turn, rounds, report, optimum)
             out.say(f"Report:  {report}")

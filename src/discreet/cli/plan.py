@@ -30,13 +30,13 @@ from discreet.cli.console import (
     shared,
     write_results,
 )
-from discreet.results.pulse import PulsingProgress
-from discreet.results.screen import plain
+from discreet.lab.results.pulse import PulsingProgress
+from discreet.lab.results.screen import plain
 from discreet.validation import InvalidInput, Refusals
 
 if TYPE_CHECKING:
-    from discreet.planning.planner import Progress as Told
-    from discreet.reporting.plan_view import Plan
+    from discreet.lab.planning.planner import Progress as Told
+    from discreet.lab.reporting.plan_view import Plan
 
 
 def plan(
@@ -92,10 +92,10 @@ def plan(
     Of --people, --lose-at-most and --epsilon give any two, and the plan answers with the third.
     """
     started = monotonic()
-    from discreet.planning.planner import REPLICATES, SECONDS, Wish
-    from discreet.planning.source import study_for
-    from discreet.planning.stage import EPSILONS
-    from discreet.problems.stand_in import CONTRAST
+    from discreet.lab.environments.stand_in import CONTRAST
+    from discreet.lab.planning.planner import REPLICATES, SECONDS, Wish
+    from discreet.lab.planning.source import study_for
+    from discreet.lab.planning.stage import EPSILONS
 
     with refusing():
         refusals = Refusals()
@@ -123,7 +123,7 @@ def plan(
                 study_for(study, None, table, synthetic, data_dir=data)
         refusals.raise_if_any()
         # What planning needs takes seconds to import.
-        from discreet.reporting.plan_view import plan as make_plan
+        from discreet.lab.reporting.plan_view import plan as make_plan
 
         with shared(engine, jobs or cores(), address), _shown() as progress:
             made = make_plan(
@@ -219,8 +219,8 @@ def _shown() -> Iterator[Told]:
 
 def _show(made: Plan) -> None:
     """The plan on a terminal: in the order of what is asked first."""
-    from discreet.reporting.plan_tables import loss_table, odds_table, people_table
-    from discreet.reporting.plan_words import basis
+    from discreet.lab.reporting.plan_tables import loss_table, odds_table, people_table
+    from discreet.lab.reporting.plan_words import basis
 
     recommended = made.recommendation
     out.print()

@@ -29,9 +29,9 @@ from discreet.cli.console import (
     shared,
     write_results,
 )
-from discreet.reproduction.base import Reproduction
-from discreet.reproduction.registry import REPRODUCTIONS
-from discreet.results.screen import plain
+from discreet.lab.results.screen import plain
+from discreet.papers.base import Reproduction
+from discreet.papers.registry import REPRODUCTIONS
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
 
@@ -125,7 +125,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
         with refusing():
             check_outputs([(json, RECORDS), (plot, FIGURE)])
             if what.form == "drawing":
-                from discreet.reporting.ma2025 import setting_figure
+                from discreet.papers.ma2025.report import setting_figure
 
                 write_results(None, (), plot, setting_figure)
                 return
@@ -142,7 +142,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
         exit_if_empty(0 if results is None else len(results.ends), stop)
         assert results is not None
         # Matplotlib takes a second to import: only a run that got here needs it.
-        from discreet.reporting.forms import FORMS
+        from discreet.papers.forms import FORMS
 
         form = FORMS[what.form]
         out.print()

@@ -24,8 +24,8 @@ from discreet.validation import InvalidInput
 if TYPE_CHECKING:
     import socket
 
-    from discreet.service.deployment import AnyLearner, Deployment
-    from discreet.service.service import Service
+    from discreet.service.server.deployment import AnyLearner, Deployment
+    from discreet.service.server.service import Service
 
 _JOIN_SECONDS = 0.2
 
@@ -77,11 +77,11 @@ def serve(
         if demo:
             # Before the imports of a server and its learner, which take seconds.
             _say_line("Starting a server on this machine, and 2,000 simulated devices ...")
-            from discreet.service.demo import run_demo
+            from discreet.service.server.demo import run_demo
 
             run_demo(host, port, not no_browser, say=_say_line)
             return
-        from discreet.service.listening import listen
+        from discreet.service.server.listening import listen
 
         with _ending_at_once():
             listening = None if only_aggregator else listen(host, port)
@@ -158,8 +158,8 @@ def _serve(
     data: Path | None,
     clock_confirmed: bool,
 ) -> None:
-    from discreet.service.logs import log_as_json
-    from discreet.service.service import Service
+    from discreet.service.server.logs import log_as_json
+    from discreet.service.server.service import Service
 
     # Before there is a database, so that what is refused leaves none.
     begun = [(file, *_read(file, data)) for file in files]
@@ -207,9 +207,9 @@ def _warn_of_clock(service: Service) -> None:
 
 def _read(file: Path, data: Path | None) -> tuple[Deployment, AnyLearner]:
     """The study of a file as it is served; refused where the database's key is missing."""
-    from discreet.service.seal import Seal, needed
-    from discreet.service.served import deployment_of
-    from discreet.studies import load_study
+    from discreet.lab.studies import load_study
+    from discreet.service.server.seal import Seal, needed
+    from discreet.service.server.served import deployment_of
 
     deployment, learner = deployment_of(load_study(file, data_dir=data))
     if learner.secret:
@@ -234,7 +234,7 @@ def _show_studies(service: Service) -> None:
 
 def _show_key(service: Service, database: str) -> None:
     """The operator's first key: on a terminal, once."""
-    from discreet.service.keys import opens
+    from discreet.service.server.keys import opens
 
     if any(each["role"] == "operator" and opens(each) for each in service.keys.list()):
         return
@@ -276,9 +276,9 @@ def _warn(listening: socket.socket, names: list[str], proxy: str | None) -> None
 
 def _run(service: Service, listening: socket.socket, names: list[str], proxy: str | None) -> None:
     """Answer requests until told to stop, then end those that were begun."""
-    from discreet.service.app import create_app
-    from discreet.service.listening import ANY
-    from discreet.service.server import run
+    from discreet.service.server.app import create_app
+    from discreet.service.server.listening import ANY
+    from discreet.service.server.server import run
 
     host = listening.getsockname()[0]
     hosts = names if host in ANY else [*names, host]

@@ -30,7 +30,7 @@ from discreet.cli.console import (
     shared,
     write_results,
 )
-from discreet.results.screen import plain
+from discreet.lab.results.screen import plain
 
 
 def run(
@@ -54,11 +54,11 @@ def run(
     ] = False,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
-    from discreet.results.journal import open_journal
-    from discreet.results.result import StudyResult
-    from discreet.results.running import simulate_study
-    from discreet.results.text import show
-    from discreet.studies import load_study
+    from discreet.lab.results.journal import open_journal
+    from discreet.lab.results.result import StudyResult
+    from discreet.lab.results.running import simulate_study
+    from discreet.lab.results.text import show
+    from discreet.lab.studies import load_study
 
     outputs = ((json, RECORDS), (report, PAGE))
     with refusing():
@@ -114,7 +114,7 @@ data_app = typer.Typer(help="The problems that a study file can name.", no_args_
 @data_app.command("list")
 def data_list() -> None:
     """The problems that a study file can name."""
-    from discreet.problems.catalog import entries
+    from discreet.lab.environments.catalog import entries
 
     table = Table("name", "people", "what", box=None, pad_edge=False)
     for entry in entries():
@@ -129,7 +129,7 @@ def data_show(
     name: Annotated[str, typer.Argument(help="A name from `discreet data list`.")],
 ) -> None:
     """Columns with their public bounds, arms, options and source of one problem."""
-    from discreet.problems.catalog import find_entry
+    from discreet.lab.environments.catalog import find_entry
 
     with refusing():
         entry = find_entry(name)

@@ -29,10 +29,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.columns import Declared
-from discreet.domain import Box
 from discreet.estimator.learning import Learning
 from discreet.learners.messages import Actions
+from discreet.people.columns import Declared
+from discreet.people.domain import Box
 from discreet.privacy import Guarantee
 from discreet.privacy.noise import refuse_copy
 from discreet.validation import FloatArray, InvalidInput

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.domain import Box, RewardBounds
 from discreet.learners.base import Learner
 from discreet.learners.defaults import Declared as Facts
 from discreet.learners.defaults import usual_learner
@@ -36,6 +35,7 @@ from discreet.learners.messages import Actions, ArmPolicy
 from discreet.learners.registry import learner_class, make_learner
 from discreet.learners.sources import SourceLearner, TrustingLearner
 from discreet.learners.terms import Terms
+from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import (
     Budget,
     Guarantee,

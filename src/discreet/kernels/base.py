@@ -35,8 +35,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.codec import Coded, fields_to_json, register
-from discreet.domain import Box
 from discreet.kernels.text import kernel_from_text, kernel_to_text
+from discreet.people.domain import Box
 from discreet.showing import described
 from discreet.validation import FloatArray, InvalidInput, distinct, whole_number
 

@@ -32,7 +32,6 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from discreet.domain import Box
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, OutOfReach, sub_box
 from discreet.kernels.compose import AdditiveFeatures, rotate, scaled, sum_features
@@ -46,6 +45,7 @@ from discreet.kernels.fourier import (
 from discreet.kernels.linear import LinearFeatures
 from discreet.kernels.nystrom import check_diagonal, nystrom_features
 from discreet.kernels.text import MOST_DEGREE
+from discreet.people.domain import Box
 from discreet.validation import (
     FloatArray,
     InvalidInput,
@@ -90,7 +90,7 @@ def feature_map(
         InvalidInput: for an unsupported kernel, or an error that `most_features` do not reach; the
             message says how many reach which error.
     """
-    instance_of(domain, "the domain", Box, "a discreet.domain.Box")
+    instance_of(domain, "the domain", Box, "a discreet.people.domain.Box")
     error = positive_number(error, "error")
     most = whole_number(most_features, "most_features", minimum=1)
     check_diagonal(kernel)

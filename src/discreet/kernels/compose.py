@@ -33,10 +33,10 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from discreet.codec import Range, Shape
-from discreet.domain import Box
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, Group, OutOfReach, public_points, sub_box
 from discreet.kernels.fourier import FourierFeatures
+from discreet.people.domain import Box
 from discreet.validation import FloatArray, InvalidInput, instance_of, positive_number
 
 # A larger block matrix is mostly zeros, and then one group after the other is faster.

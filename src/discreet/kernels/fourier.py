@@ -44,9 +44,9 @@ from numpy.polynomial.hermite import hermgauss
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from discreet.codec import Range, Shape
-from discreet.domain import Box
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, OutOfReach
+from discreet.people.domain import Box
 from discreet.validation import FloatArray, InvalidInput, instance_of, positive_number, whole_number
 
 # A tensor product larger than this is refused before any memory is taken, and one with more
@@ -144,7 +144,7 @@ def quadrature_features(
     Raises:
         InvalidInput: for another kernel or rule, or more than 10,000 frequencies.
     """
-    d = instance_of(domain, "the domain", Box, "a discreet.domain.Box").dimension
+    d = instance_of(domain, "the domain", Box, "a discreet.people.domain.Box").dimension
     nu, scales = stationary_parts(kernel, d)
     counts = [nodes] * d if isinstance(nodes, int | np.integer) else list(nodes)
     if len(counts) != d:

@@ -25,9 +25,9 @@ import numpy as np
 from sklearn.gaussian_process.kernels import DotProduct, Exponentiation
 
 from discreet.codec import Range
-from discreet.domain import Box
 from discreet.kernels.base import FeatureMap
 from discreet.kernels.text import MOST_DEGREE
+from discreet.people.domain import Box
 from discreet.validation import FloatArray, InvalidInput
 
 MOST_FEATURES = 20_000

@@ -52,9 +52,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from discreet.codec import Shape
-from discreet.domain import Box
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, OutOfReach, public_points
+from discreet.people.domain import Box
 from discreet.validation import (
     FloatArray,
     IntArray,
@@ -159,7 +159,7 @@ def nystrom_features(
             outside the box, or (as `OutOfReach`) an error that `most_features` features do not
             reach; the message says which one they do.
     """
-    instance_of(domain, "the domain", Box, "a discreet.domain.Box")
+    instance_of(domain, "the domain", Box, "a discreet.people.domain.Box")
     error = positive_number(error, "error")
     most = whole_number(most_features, "most_features", minimum=1)
     largest = largest_diagonal(kernel, domain)
@@ -275,7 +275,7 @@ def finite_features(
         InvalidInput: for points outside the box, a kernel that is not positive semidefinite, or an
             error that `most_features` features do not reach; the message says which one they do.
     """
-    instance_of(domain, "the domain", Box, "a discreet.domain.Box").to_unit(points)
+    instance_of(domain, "the domain", Box, "a discreet.people.domain.Box").to_unit(points)
     where = np.asarray(points, dtype=np.float64)
     error = positive_number(error, "error")
     most = len(where)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Unpack
 
-from discreet.action_space import ArmPoints, Arms, with_names
-from discreet.domain import Box
 from discreet.learners.base import Common, Learner, P, R, S
+from discreet.people.actions import ArmPoints, Arms, with_names
+from discreet.people.domain import Box
 from discreet.privacy import Budget, Local
 from discreet.validation import InvalidInput, whole_number
 

@@ -41,9 +41,7 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar, cast
 
 import numpy as np
 
-from discreet.action_space import ActionSpace, Arms, with_names
 from discreet.codec import check_fields, from_json, to_json
-from discreet.domain import Box, RewardBounds
 from discreet.learners.describing import learner_text
 from discreet.learners.forgetting import kept
 from discreet.learners.messages import Policy, Reports, Statistics
@@ -53,6 +51,8 @@ from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields, published_kind
 from discreet.learners.terms import Identity, Terms
 from discreet.learners.values import Valued
+from discreet.people.actions import ActionSpace, Arms, with_names
+from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import (
     Adjacency,
     Budget,

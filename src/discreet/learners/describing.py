@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.action_space import arm_count
+from discreet.people.actions import arm_count
 from discreet.showing import described
 
 

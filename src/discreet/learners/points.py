@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.action_space import (
+from discreet.learners.messages import Actions, Policy
+from discreet.people.actions import (
     ActionSpace,
     Candidates,
     DecisionSets,
@@ -21,7 +22,6 @@ from discreet.action_space import (
     PublicSet,
     people_count,
 )
-from discreet.learners.messages import Actions, Policy
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 
 # What n people bring: decision sets, or nothing.

@@ -16,10 +16,10 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Unpack
 
-from discreet.action_space import ActionSpace, Arms
-from discreet.domain import Box
 from discreet.learners.base import Common, Learner
 from discreet.learners.stream import published_kind
+from discreet.people.actions import ActionSpace, Arms
+from discreet.people.domain import Box
 from discreet.privacy import Budget
 from discreet.validation import InvalidInput, instance_of, nearest
 

@@ -44,15 +44,15 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack, cast
 
 from numpy.typing import ArrayLike
 
-from discreet.action_space import ActionSpace, Arms, arm_numbers
 from discreet.codec import CheckedBy, Range
-from discreet.domain import Box
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
 from discreet.learners.messages import ArmPolicy, Reports, Statistics
 from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.stream import TARGET_NAME, Stream
 from discreet.learners.terms import Offer, Terms, check_reporting
+from discreet.people.actions import ActionSpace, Arms, arm_numbers
+from discreet.people.domain import Box
 from discreet.privacy import Adjacency, Budget, Guarantee, Local, NoiseSource, OnceEach
 from discreet.validation import (
     FloatArray,

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
-from discreet.action_space import (
+from discreet.codec import ADDED, CheckedBy, Range, canonical, from_json, to_json
+from discreet.learners.public_randomness import TICKETS
+from discreet.learners.schema import Message
+from discreet.people.actions import (
     ActionSpace,
     ArmNames,
     Arms,
@@ -17,10 +20,7 @@ from discreet.action_space import (
     check_arm_names,
     with_names,
 )
-from discreet.codec import ADDED, CheckedBy, Range, canonical, from_json, to_json
-from discreet.domain import Box, RewardBounds
-from discreet.learners.public_randomness import TICKETS
-from discreet.learners.schema import Message
+from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import NoiseSource, OnceEach, Release, SecureNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
 from discreet.privacy.budget import Visits

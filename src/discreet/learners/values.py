@@ -46,8 +46,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.domain import Box, RewardBounds
 from discreet.learners.messages import ArmPolicy, Policy
+from discreet.people.domain import Box, RewardBounds
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, number_from
 
 # Deviations of posteriors count for so much more.

@@ -37,8 +37,8 @@ from discreet.durable import draft_name, sweep_drafts, sync_folder, write_bytes
 from discreet.outsourcing.answers import Question
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.certificate import Certificate
-from discreet.problems.table_files import read_table
-from discreet.problems.tables import column_of, numbers_of
+from discreet.people.table_files import read_table
+from discreet.people.tables import column_of, numbers_of
 from discreet.records import check_path
 from discreet.validation import FloatArray, InvalidInput
 

@@ -36,8 +36,6 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.codec import SCHEMA
-from discreet.columns import Declared, declared_columns
-from discreet.domain import RewardBounds
 from discreet.durable import write_bytes
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.policy import GPPolicy
@@ -46,6 +44,8 @@ from discreet.learners.messages import TICKETS, Actions
 from discreet.learners.saving import learner_content, learner_of, read_sealed, sealed
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
+from discreet.people.columns import Declared, declared_columns
+from discreet.people.domain import RewardBounds
 from discreet.privacy import (
     Budget,
     Guarantee,

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import qmc
 
-from discreet.action_space import PublicBox, PublicSet
-from discreet.columns import Column
-from discreet.domain import Box
-from discreet.named_rows import has_names, rows_by_name
+from discreet.people.actions import PublicBox, PublicSet
+from discreet.people.columns import Column
+from discreet.people.domain import Box
+from discreet.people.frames import has_names, rows_by_name
 from discreet.validation import FloatArray, InvalidInput
 
 Params = dict[str, float | int | str]

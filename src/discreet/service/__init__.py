@@ -1,0 +1,1 @@
+"""Serving people: the HTTP server, its clients, and aggregation of many reports."""

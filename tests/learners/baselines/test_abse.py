@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.domain import unit_cube
 from discreet.learners.baselines.abse import Abse
 from discreet.learners.messages import Observations
+from discreet.people.domain import unit_cube
 from discreet.privacy import NonPrivate, Unprotected
 from discreet.validation import InvalidInput
 

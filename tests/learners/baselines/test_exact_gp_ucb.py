@@ -9,11 +9,11 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import fields_from_json, fields_to_json, to_json
-from discreet.domain import Box, RewardBounds
-from discreet.experiments import Setting, simulate
 from discreet.kernels import kernel_from_text, kernel_to_text
+from discreet.lab.environments.decision_sets import BumpProblem
+from discreet.lab.environments.functions import camelback
+from discreet.lab.experiments import Setting, simulate
 from discreet.learners.baselines import exact_gp_ucb
 from discreet.learners.baselines.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.learners.baselines.exact_gp_ucb import (
@@ -27,9 +27,9 @@ from discreet.learners.messages import Actions
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
+from discreet.people.actions import DecisionSets, PublicBox, PublicSet
+from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
-from discreet.problems.decision_sets import BumpProblem
-from discreet.problems.functions import camelback
 from discreet.validation import InvalidInput
 
 DOMAIN = Box((20.0, -1.0), (60.0, 1.0), ("age", "score"))

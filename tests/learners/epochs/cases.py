@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from discreet.action_space import ArmPoints
-from discreet.domain import Box
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.releases import EpochStatistics, EpochSum
 from discreet.learners.epochs.rows import whole
 from discreet.learners.epochs.usca import Usca
+from discreet.people.actions import ArmPoints
+from discreet.people.domain import Box
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise, Unprotected
 
 LEVELS = 5

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from discreet.codec import from_json, to_json
-from discreet.domain import Box
 from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.people.domain import Box
 from discreet.validation import InvalidInput
 
 LEVELLED = Box((0.0, 20.0), (1.0, 60.0), (), (2, 3))

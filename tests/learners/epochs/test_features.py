@@ -9,7 +9,6 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from discreet.codec import from_json, to_json
-from discreet.domain import Box, unit_cube
 from discreet.kernels import kernel_from_text, kernel_to_text
 from discreet.kernels.grid import stretched
 from discreet.learners.epochs.contexts import ContextDistribution
@@ -25,6 +24,7 @@ from discreet.learners.epochs.features import (
     scaled_features,
     usual_kernel,
 )
+from discreet.people.domain import Box, unit_cube
 from discreet.validation import InvalidInput
 
 from .cases import DOMAIN, DOSES, GRID, SMOOTH

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import DotProduct
 
-from discreet.domain import Box, unit_cube
 from discreet.kernels import FiniteFeatures, FourierFeatures, nystrom_features, scaled
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import CodedFeatures, MapFeatures
@@ -20,6 +19,7 @@ from discreet.learners.epochs.rows import RowMap
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
+from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport
 from discreet.validation import InvalidInput

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.action_space import ArmPoints
 from discreet.codec import fields_from_json, fields_to_json
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.contexts import ContextDistribution
@@ -16,6 +15,7 @@ from discreet.learners.epochs.releases import EpochStatistics
 from discreet.learners.messages import Observations
 from discreet.learners.registry import make_learner
 from discreet.learners.schema import decode, encode
+from discreet.people.actions import ArmPoints
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 
@@ -53,7 +53,7 @@ def test_options(kind: str, options: dict[str, Any], message: str) -> None:
 
 
 def test_a_distribution_for_other_columns() -> None:
-    from discreet.domain import Box
+    from discreet.people.domain import Box
 
     other = ContextDistribution.grid(Box((0.0, 0.0), (1.0, 1.0), (), (2, 2)))
     with pytest.raises(InvalidInput, match="had 2 columns, the domain 1"):

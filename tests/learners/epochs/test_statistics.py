@@ -9,7 +9,9 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from discreet.experiments import Setting, run_learner, simulate
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.environments.kernel_grid import GridCrowd, KernelGridProblem
+from discreet.lab.experiments import Setting, run_learner, simulate
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.released_thompson import ReleasedThompson
@@ -21,8 +23,6 @@ from discreet.learners.epochs.rows import (
     believe,
 )
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
-from discreet.problems.catalog import load_problem
-from discreet.problems.kernel_grid import GridCrowd, KernelGridProblem
 
 from .cases import GRID, LEVELS, People, learner, serve
 

@@ -7,11 +7,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from discreet.action_space import ArmPoints
-from discreet.domain import unit_cube
 from discreet.learners.epochs import sums
 from discreet.learners.epochs.capri import Capri, influence
 from discreet.learners.epochs.policy import offers_of
+from discreet.people.actions import ArmPoints
+from discreet.people.domain import unit_cube
 from discreet.privacy import Joint, SimulatedNoise
 
 RNG = np.random.default_rng

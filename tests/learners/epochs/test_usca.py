@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from discreet.action_space import ArmPoints
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.rows import RowMap, row_sensitivity
 from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.learners.saving import load, save
+from discreet.people.actions import ArmPoints
 from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import composed_epsilon
 from discreet.validation import InvalidInput

@@ -11,18 +11,18 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from discreet.action_space import DecisionSets
 from discreet.audit.laws import vector_ratio
-from discreet.domain import Ball
-from discreet.experiments import Setting, simulate
+from discreet.lab.environments.decision_sets import Link, RandomSetProblem, directions
+from discreet.lab.experiments import Setting, simulate
 from discreet.learners.glm.learner import PrivateGLM
 from discreet.learners.glm.policy import ScorePolicy, asked, expected, slope
 from discreet.learners.messages import Actions, Policy
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
+from discreet.people.actions import DecisionSets
+from discreet.people.domain import Ball
 from discreet.privacy import Local, NoiseSource, SimulatedNoise
 from discreet.privacy.vectors import PrivUnit
-from discreet.problems.decision_sets import Link, RandomSetProblem, directions
 from discreet.validation import FloatArray, InvalidInput
 
 LINEAR = "DotProduct(sigma_0=0.0)"

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from discreet.action_space import DecisionSets, PublicBox, PublicSet
-from discreet.domain import Box, RewardBounds, unit_cube
-from discreet.experiments import run_learner
 from discreet.kernels import (
     Additive,
     FourierFeatures,
@@ -20,6 +17,8 @@ from discreet.kernels import (
     finite_features,
     kernel_from_text,
 )
+from discreet.lab.environments.decision_sets import BumpProblem
+from discreet.lab.experiments import run_learner
 from discreet.learners.gp_ucb.calibration import PosteriorBonus
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.policy import KernelModel
@@ -28,8 +27,9 @@ from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
+from discreet.people.actions import DecisionSets, PublicBox, PublicSet
+from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
-from discreet.problems.decision_sets import BumpProblem
 from discreet.validation import InvalidInput
 
 from .cases import DOMAIN, SETS, SPACES, People, learner, observe, serve

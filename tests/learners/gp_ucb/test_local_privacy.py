@@ -14,7 +14,6 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import DotProduct
 
 from discreet.codec import to_json
-from discreet.domain import Box
 from discreet.kernels import (
     FeatureMap,
     FiniteFeatures,
@@ -28,6 +27,7 @@ from discreet.learners.gp_ucb.public_points import PublicPolicy
 from discreet.learners.messages import Policy
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
+from discreet.people.domain import Box
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import AdditiveNoise, gaussian_noise_multiplier

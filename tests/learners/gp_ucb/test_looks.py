@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from discreet.experiments import Setting, simulate
+from discreet.lab.environments.decision_sets import LinearSetProblem
+from discreet.lab.experiments import Setting, simulate
 from discreet.learners.gp_ucb.decision_sets import SetPolicy
-from discreet.learners.looks import Looks
+from discreet.learners.gp_ucb.looks import Looks
 from discreet.privacy import NonPrivate
-from discreet.problems.decision_sets import LinearSetProblem
 from tests.learners.gp_ucb.cases import People, learner, serve
 
 LOOKS = Looks(came=400, remaining=5000, reward_variance=0.2, release_variance=3.0, own_variance=0.1)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from discreet.domain import Box
-from discreet.experiments import Setting, simulate
 from discreet.kernels import kernel_from_text
+from discreet.lab.environments.functions import FunctionProblem
+from discreet.lab.experiments import Setting, simulate
 from discreet.learners.gp_ucb.learner import GPUCB, finest_map
 from discreet.learners.gp_ucb.policy import RESOLUTION, rounded
 from discreet.learners.gp_ucb.posterior import (
@@ -24,8 +24,8 @@ from discreet.learners.gp_ucb.posterior import (
 )
 from discreet.learners.gp_ucb.public_points import PRIOR_LEVELS, questions, sent
 from discreet.learners.saving import load, save
+from discreet.people.domain import Box
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
-from discreet.problems.functions import FunctionProblem
 
 from .cases import SPACES, People, learner, serve
 

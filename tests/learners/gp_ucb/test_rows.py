@@ -8,8 +8,6 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from discreet.action_space import PublicBox, PublicSet
-from discreet.domain import unit_cube
 from discreet.kernels import feature_map, kernel_from_text
 from discreet.kernels.grid import domain_grid
 from discreet.learners.gp_ucb.calibration import SYMMETRIC, RowWeights
@@ -29,6 +27,8 @@ from discreet.learners.gp_ucb.policy import (
     rounded,
 )
 from discreet.learners.gp_ucb.public_points import questions, sent, sent_norm
+from discreet.people.actions import PublicBox, PublicSet
+from discreet.people.domain import unit_cube
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import InvalidInput
 

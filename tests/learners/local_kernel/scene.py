@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.domain import Box, RewardBounds, unit_cube
 from discreet.learners.local_kernel.cells import Cells, Ranks
 from discreet.learners.local_kernel.features import (
     CosineFeatures,
@@ -18,6 +17,7 @@ from discreet.learners.local_kernel.features import (
 from discreet.learners.local_kernel.policy import KernelPolicy, KernelSourcePolicy
 from discreet.learners.messages import Actions
 from discreet.learners.signs import SignedReports
+from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import NoiseSource
 from discreet.validation import FloatArray
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from discreet.experiments import run_learner
+from discreet.lab.environments.synthetic import BetaContexts, exponential
+from discreet.lab.experiments import run_learner
 from discreet.learners.local_kernel.features import DensityBins, moved
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
@@ -17,7 +18,6 @@ from discreet.learners.local_kernel.policy import KernelPolicy
 from discreet.learners.messages import Policy
 from discreet.learners.signs import SignedReports
 from discreet.privacy import Local, SimulatedNoise
-from discreet.problems.synthetic import BetaContexts, exponential
 from discreet.validation import FloatArray
 
 from .scene import SQUARE, random_policy, reported

@@ -10,7 +10,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.domain import Box, unit_cube
 from discreet.learners.local_kernel.features import (
     CONSTANT_VARIANCE,
     LARGEST_COEFFICIENT,
@@ -21,6 +20,7 @@ from discreet.learners.local_kernel.features import (
     round_coefficients,
 )
 from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.people.domain import Box, unit_cube
 from discreet.privacy import SimulatedNoise
 from discreet.validation import FloatArray
 

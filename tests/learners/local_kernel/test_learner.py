@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.action_space import ArmPoints
-from discreet.domain import Box, RewardBounds, unit_cube
-from discreet.experiments import run_learner
+from discreet.lab.environments.base import People
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.environments.synthetic import SyntheticProblem, exponential, symmetric
+from discreet.lab.experiments import run_learner
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
 from discreet.learners.local_kernel.questions import CELL_COUNTS, most_cells
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
+from discreet.people.actions import ArmPoints
+from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
-from discreet.problems.base import People
-from discreet.problems.catalog import load_problem
-from discreet.problems.synthetic import SyntheticProblem, exponential, symmetric
 from discreet.validation import FloatArray, InvalidInput
 
 from .scene import midpoints

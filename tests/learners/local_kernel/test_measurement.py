@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from discreet.domain import Box, unit_cube
+from discreet.lab.environments.synthetic import ExponentialMeans
 from discreet.learners.local_kernel.features import DensityBins
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.measurement import Measurements
@@ -19,8 +19,8 @@ from discreet.learners.local_kernel.policy import KernelPolicy, KernelStatistics
 from discreet.learners.messages import Observations
 from discreet.learners.schema import decode, encode
 from discreet.learners.signs import SignedReports
+from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Local, NonPrivate, SimulatedNoise, Unprotected
-from discreet.problems.synthetic import ExponentialMeans
 from discreet.validation import FloatArray, InvalidInput
 
 from .scene import SQUARE, all_contexts, midpoints, random_policy, reported

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from discreet.codec import from_json, to_json
+from discreet.lab.environments.synthetic import ExponentialMeans, symmetric_means
 from discreet.learners.local_kernel.features import FLAT, LENGTH_SCALES, CosineFeatures
 from discreet.learners.local_kernel.posterior import KernelPosterior
 from discreet.learners.local_kernel.prior import (
@@ -21,7 +22,6 @@ from discreet.learners.local_kernel.prior import (
     likely,
 )
 from discreet.learners.sources import Information
-from discreet.problems.synthetic import ExponentialMeans, symmetric_means
 from discreet.validation import FloatArray
 
 FEATURES = CosineFeatures.of((None, None), 2)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.lab.environments.synthetic import exponential
 from discreet.learners.local_kernel.learner import LocalKernel, source_cell_counts
 from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import KernelSourcePolicy
@@ -21,7 +22,6 @@ from discreet.learners.schema import decode, encode
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
-from discreet.problems.synthetic import exponential
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 from ..contract import ARMS

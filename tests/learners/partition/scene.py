@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.domain import RewardBounds, unit_cube
 from discreet.learners.partition.policy import PartitionPolicy, PartitionSourcePolicy
 from discreet.learners.partition.tree import Bins, Tree
+from discreet.people.domain import RewardBounds, unit_cube
 
 # Four bins of the square: two open with three arms, one with two, one resolved.
 ACTIVE = np.array([[1, 1, 1], [1, 0, 1], [1, 1, 1], [0, 1, 0]], dtype=bool)

@@ -9,16 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.domain import Box, unit_cube
-from discreet.experiments import run_learner
-from discreet.learners.baselines.abse import Abse
-from discreet.learners.partition.learner import Partition
-from discreet.learners.partition.published import CellSums, PublishedPartition
-from discreet.learners.partition.rules import Rules
-from discreet.learners.registry import make_learner
-from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
-from discreet.problems.base import Problem
-from discreet.problems.synthetic import (
+from discreet.lab.environments.base import Problem
+from discreet.lab.environments.synthetic import (
     BetaContexts,
     ContextSampler,
     ExponentialMeans,
@@ -28,6 +20,14 @@ from discreet.problems.synthetic import (
     exponential,
     symmetric,
 )
+from discreet.lab.experiments import run_learner
+from discreet.learners.baselines.abse import Abse
+from discreet.learners.partition.learner import Partition
+from discreet.learners.partition.published import CellSums, PublishedPartition
+from discreet.learners.partition.rules import Rules
+from discreet.learners.registry import make_learner
+from discreet.people.domain import Box, unit_cube
+from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
 
 

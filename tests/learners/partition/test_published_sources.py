@@ -9,18 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.domain import unit_cube
-from discreet.experiments import Source, feed_source, run_learner, run_with_sources
+from discreet.lab.environments.auxiliary import draw_auxiliary
+from discreet.lab.environments.synthetic import SyntheticProblem, UniformContexts, exponential
+from discreet.lab.experiments import Source, feed_source, run_learner, run_with_sources
 from discreet.learners.partition.published import (
     PublishedPartition,
     PublishedSourcePolicy,
     several_sources,
 )
 from discreet.learners.partition.tree import Bins
+from discreet.people.domain import unit_cube
 from discreet.privacy import Local, SimulatedNoise
 from discreet.privacy.frequency import LaplaceOnCells
-from discreet.problems.auxiliary import draw_auxiliary
-from discreet.problems.synthetic import SyntheticProblem, UniformContexts, exponential
 from discreet.validation import InvalidInput
 
 PROBLEM = exponential()

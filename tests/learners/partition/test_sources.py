@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from discreet.lab.environments.synthetic import exponential
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import (
     NodeSums,
@@ -29,7 +30,6 @@ from discreet.learners.saving import load, save
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import PRIOR_LOG_ODDS, Information, believe
 from discreet.privacy import Local, SimulatedNoise
-from discreet.problems.synthetic import exponential
 from discreet.validation import InvalidInput
 
 from ..contract import ARMS

@@ -7,8 +7,6 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import Arms
-from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.messages import Observations
 from discreet.learners.partition.published import (
@@ -16,6 +14,8 @@ from discreet.learners.partition.published import (
     EliminationLearner,
     EliminationPolicy,
 )
+from discreet.people.actions import Arms
+from discreet.people.domain import Box
 from discreet.privacy import NonPrivate
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, positive_number
 

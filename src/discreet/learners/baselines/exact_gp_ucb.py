@@ -33,9 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.action_space import ActionSpace, Candidates, DecisionSets, PublicBox, PublicSet
 from discreet.codec import Range, Shape
-from discreet.domain import Box
 from discreet.kernels import kernel_to_text, public_points, read_kernel
 from discreet.learners.base import Common, Learner
 from discreet.learners.baselines.exact_gp import ExactPosterior, GrowingPosterior, Prior
@@ -44,6 +42,8 @@ from discreet.learners.gp_ucb.policy import PointObservations
 from discreet.learners.gp_ucb.posterior import MOST_REWARD_VARIANCE
 from discreet.learners.messages import Actions, Statistics
 from discreet.learners.points import PointPolicy, Visitors
+from discreet.people.actions import ActionSpace, Candidates, DecisionSets, PublicBox, PublicSet
+from discreet.people.domain import Box
 from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (

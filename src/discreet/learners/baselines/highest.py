@@ -10,12 +10,12 @@ from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import Candidates, DecisionSets, PublicSet
 from discreet.codec import Range
-from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.baselines.uniform import Silent, Uniform
 from discreet.learners.points import PointPolicy
+from discreet.people.actions import Candidates, DecisionSets, PublicSet
+from discreet.people.domain import Box
 from discreet.privacy import NonPrivate
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, one_of
 

@@ -8,7 +8,12 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.action_space import (
+from discreet.codec import Range
+from discreet.learners.base import Learner
+from discreet.learners.messages import ArmPolicy, Policy, Reports, Statistics
+from discreet.learners.points import PointPolicy
+from discreet.learners.public_randomness import public_uniforms
+from discreet.people.actions import (
     ArmPoints,
     Candidates,
     DecisionSets,
@@ -16,11 +21,6 @@ from discreet.action_space import (
     PublicSet,
     arm_count,
 )
-from discreet.codec import Range
-from discreet.learners.base import Learner
-from discreet.learners.messages import ArmPolicy, Policy, Reports, Statistics
-from discreet.learners.points import PointPolicy
-from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
 from discreet.validation import FloatArray, IntArray, TicketArray
 

@@ -41,15 +41,15 @@ from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import Arms
 from discreet.codec import Range, Shape
-from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Design, EpochPolicy, Offers, offers_of
 from discreet.learners.epochs.rows import BOUND, Belief, RowMap, covariance_axes, full_rows
 from discreet.learners.epochs.sums import lengths, portions, second_moment, spreads
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
+from discreet.people.actions import Arms
+from discreet.people.domain import Box
 from discreet.privacy import Budget
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 

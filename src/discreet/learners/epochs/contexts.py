@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 from scipy.stats import qmc
 
 from discreet.codec import Coded, Range, Shape, from_json
-from discreet.domain import Box
+from discreet.people.domain import Box
 from discreet.validation import FloatArray, IntArray, InvalidInput, finite_vector
 
 # Two contexts this close in every coordinate of the unit cube are the same one.

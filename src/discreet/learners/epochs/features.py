@@ -22,9 +22,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
-from discreet.action_space import ArmPoints
 from discreet.codec import Coded, Shape
-from discreet.domain import Box
 from discreet.kernels import (
     FeatureMap,
     feature_map,
@@ -40,6 +38,8 @@ from discreet.kernels.nystrom import CANDIDATES, pivoted_cholesky
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.rows import LengthScales
 from discreet.learners.epochs.sums import portions
+from discreet.people.actions import ArmPoints
+from discreet.people.domain import Box
 from discreet.validation import FloatArray, IntArray, InvalidInput, finite_number, positive_number
 
 # Length scale, as a share of each column's width, of a kernel that nobody chose.

@@ -25,9 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.action_space import ArmPoints, Arms
 from discreet.codec import Range, to_json
-from discreet.domain import Box
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
@@ -69,6 +67,8 @@ from discreet.learners.epochs.sums import offered_doubt
 from discreet.learners.epochs.values import EpochBeliefs
 from discreet.learners.forgetting import kept, sharpness
 from discreet.learners.messages import Observations, Reports
+from discreet.people.actions import ArmPoints, Arms
+from discreet.people.domain import Box
 from discreet.privacy import Budget, Local, OnceEach, Release
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport

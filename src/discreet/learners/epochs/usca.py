@@ -37,9 +37,7 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.action_space import Arms
 from discreet.codec import Range, from_json
-from discreet.domain import Box
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Design, Offers, Thompson, offers_of
@@ -52,6 +50,8 @@ from discreet.learners.epochs.rows import (
     covariance_axes,
     full_rows,
 )
+from discreet.people.actions import Arms
+from discreet.people.domain import Box
 from discreet.privacy import Budget, Release, Rounds
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.domain import Box
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.rows import CENTRE, Belief
 from discreet.learners.values import HIDDEN, LinearBeliefs
+from discreet.people.domain import Box
 
 # See `Beliefs`.
 _MISFIT = 0.01

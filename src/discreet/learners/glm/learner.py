@@ -43,8 +43,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.action_space import DecisionSets, PublicSet
-from discreet.domain import Box
 from discreet.kernels import feature_map, kernel_to_text, public_points, read_kernel
 from discreet.learners.base import Common, Learner
 from discreet.learners.glm.design import designed, drawn_sets
@@ -59,6 +57,8 @@ from discreet.learners.glm.policy import (
 from discreet.learners.glm.values import score_beliefs
 from discreet.learners.gp_ucb.posterior import UNIFORM_VARIANCE, smooth_root
 from discreet.learners.values import Beliefs
+from discreet.people.actions import DecisionSets, PublicSet
+from discreet.people.domain import Box
 from discreet.privacy import Adjacency, Local
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import FloatArray, InvalidInput, one_of

@@ -24,6 +24,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from discreet.codec import CheckedBy, Coded, Range
 from discreet.learners.calibration import Calibration
+from discreet.learners.gp_ucb.offers import Decision
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
     UNIFORM_VARIANCE,
@@ -33,7 +34,6 @@ from discreet.learners.gp_ucb.posterior import (
     gram_posterior,
     positive_part,
 )
-from discreet.learners.offers import Decision
 from discreet.privacy import Budget
 from discreet.privacy.prefix_sums import (
     MECHANISMS,

@@ -40,9 +40,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from discreet.action_space import Candidates, DecisionSets, PublicSet
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.calibration import SYMMETRIC, KernelCalibration, RowWeights
+from discreet.learners.gp_ucb.looks import Looks
 from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
     UNIT,
@@ -63,10 +63,10 @@ from discreet.learners.gp_ucb.posterior import (
     NoisySums,
     gram_axes,
 )
-from discreet.learners.looks import Looks
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
+from discreet.people.actions import Candidates, DecisionSets, PublicSet
 from discreet.privacy import Budget, NoiseSource
 from discreet.privacy.calibration import GAUSSIAN, AdditiveNoise, in_unit_ball
 from discreet.privacy.noise import NO_NOISE

@@ -31,9 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
-from discreet.action_space import ActionSpace, DecisionSets, PublicBox, PublicSet
 from discreet.codec import Range, from_json, to_json
-from discreet.domain import Box
 from discreet.kernels import (
     Additive,
     FeatureMap,
@@ -65,6 +63,8 @@ from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.gp_ucb.values import model_beliefs
 from discreet.learners.messages import Reports
 from discreet.learners.values import Beliefs
+from discreet.people.actions import ActionSpace, DecisionSets, PublicBox, PublicSet
+from discreet.people.domain import Box
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.prefix_sums import (
     FadingEpochs,

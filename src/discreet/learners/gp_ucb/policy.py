@@ -34,14 +34,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import Range, Shape
-from discreet.domain import RewardBounds
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.posterior import CENTRE, Evidence
 from discreet.learners.messages import TICKETS, Message, Reports, Statistics
 from discreet.learners.points import PointPolicy
+from discreet.people.actions import DecisionSets, PublicBox, PublicSet
+from discreet.people.domain import RewardBounds
 from discreet.privacy import Release
 from discreet.privacy.calibration import AdditiveNoise
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, a_kind

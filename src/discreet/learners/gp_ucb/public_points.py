@@ -34,11 +34,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.action_space import DecisionSets, PublicBox, PublicSet
 from discreet.codec import Coded, Range, Shape
 from discreet.kernels import FeatureMap
 from discreet.kernels.grid import DomainGrid, GridGroup, domain_grid
 from discreet.learners.gp_ucb.calibration import KernelCalibration
+from discreet.learners.gp_ucb.offers import OFFERS, Belief, rougher
 from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
     UNIT,
@@ -62,9 +62,9 @@ from discreet.learners.gp_ucb.posterior import (
     scaled_posterior,
 )
 from discreet.learners.messages import Actions, Reports
-from discreet.learners.offers import OFFERS, Belief, rougher
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
+from discreet.people.actions import DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Budget, NoiseSource
 from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.noise import NO_NOISE

@@ -22,9 +22,7 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.action_space import Arms
 from discreet.codec import Range
-from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.forgetting import half_life, longest, sharpness
 from discreet.learners.local_kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
@@ -61,6 +59,8 @@ from discreet.learners.messages import Observations, Reports
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
+from discreet.people.actions import Arms
+from discreet.people.domain import Box
 from discreet.privacy import Local, NonPrivate
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number

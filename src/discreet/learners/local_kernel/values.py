@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from discreet.domain import Box
 from discreet.learners.local_kernel.cells import Ranks
 from discreet.learners.local_kernel.features import CosineFeatures, grid_of, on_levels
 from discreet.learners.local_kernel.posterior import MixedPosterior
 from discreet.learners.values import AS_REPORTED, HIDDEN, Beliefs, some_of
+from discreet.people.domain import Box
 from discreet.validation import FloatArray
 
 

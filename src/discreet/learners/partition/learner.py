@@ -21,8 +21,6 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.action_space import Arms
-from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.forgetting import half_life, longest, sharpness
 from discreet.learners.partition.policy import (
@@ -68,6 +66,8 @@ from discreet.learners.partition.values import LeafBeliefs
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
+from discreet.people.actions import Arms
+from discreet.people.domain import Box
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import BoolArray, FloatArray, InvalidInput, check_options
 

@@ -28,9 +28,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import Arms
 from discreet.codec import Range, Shape
-from discreet.domain import Box
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
 from discreet.learners.messages import Actions, ArmPolicy, Reports, Statistics
@@ -39,6 +37,8 @@ from discreet.learners.partition.tree import Bins, splittable
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.sources import SourceLearner, SourcePolicy
 from discreet.learners.stream import Stream
+from discreet.people.actions import Arms
+from discreet.people.domain import Box
 from discreet.privacy import Budget, Local, NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import LaplaceOnCells

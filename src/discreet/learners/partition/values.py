@@ -29,11 +29,11 @@ from functools import cached_property
 
 import numpy as np
 
-from discreet.domain import Box
 from discreet.learners.partition.posterior import Smoothness, Solution, box_roughness, solved
 from discreet.learners.partition.tree import Masses, Ranked, Tree, spread_within
 from discreet.learners.sources import Information
 from discreet.learners.values import AS_REPORTED, Beliefs, some_of
+from discreet.people.domain import Box
 from discreet.validation import FloatArray, IntArray
 
 # Contexts by which a rule is judged: so many in all, and at least so many of each leaf.

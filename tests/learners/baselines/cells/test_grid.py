@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.domain import Box
 from discreet.learners.baselines.cells.grid import MOST_CELLS, Grid, matching_shares
+from discreet.people.domain import Box
 from discreet.validation import InvalidInput
 
 DOMAIN = Box((20.0, 0.0, 0.0), (60.0, 1.0, 4.0), ("age", "score", "grade"), (None, None, 5))

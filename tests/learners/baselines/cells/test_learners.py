@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.domain import unit_cube
-from discreet.experiments import Setting, simulate
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.experiments import Setting, simulate
 from discreet.learners.baselines.cells.context import NoisyContext, ShownActions, taken_rightly
 from discreet.learners.baselines.cells.response import CellResponse
 from discreet.learners.messages import Actions
 from discreet.learners.terms import Terms
+from discreet.people.domain import unit_cube
 from discreet.privacy import Local, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import composed_epsilon
 from discreet.privacy.frequency import UnaryEncoding
-from discreet.problems.catalog import load_problem
 from discreet.validation import InvalidInput
 
 SQUARE = unit_cube(2)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.domain import unit_cube
 from discreet.learners.baselines.gradients.learner import (
     Descent,
     GradientLearner,
@@ -22,6 +21,7 @@ from discreet.learners.baselines.gradients.models import LARGEST
 from discreet.learners.baselines.gradients.policy import GradientReports
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
+from discreet.people.domain import unit_cube
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from discreet.experiments import run_learner
+from discreet.lab.environments.synthetic import SyntheticProblem, UniformContexts, symmetric
+from discreet.lab.experiments import run_learner
 from discreet.learners.registry import make_learner
 from discreet.privacy import Budget, Local, NonPrivate, SimulatedNoise
-from discreet.problems.synthetic import SyntheticProblem, UniformContexts, symmetric
 
 PEOPLE = 12_000
 

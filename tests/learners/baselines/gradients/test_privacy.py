@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.domain import unit_cube
 from discreet.learners.baselines.gradients.learner import PrivateLinear
 from discreet.learners.baselines.gradients.models import LinearModel
 from discreet.learners.baselines.gradients.policy import (
@@ -19,6 +18,7 @@ from discreet.learners.baselines.gradients.policy import (
 )
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
+from discreet.people.domain import unit_cube
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import PureEvent
 from discreet.validation import InvalidInput

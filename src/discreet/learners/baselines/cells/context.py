@@ -35,15 +35,15 @@ from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import Arms
 from discreet.codec import Range, Shape
-from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.baselines.cells.grid import Parts
 from discreet.learners.baselines.cells.learner import CellLearner, CellPolicy
 from discreet.learners.messages import TICKETS, Actions, Reports, Totals
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.terms import NoiseName, Terms, check_reporting
+from discreet.people.actions import Arms
+from discreet.people.domain import Box
 from discreet.privacy import Local, NoiseSource, Release, SimulatedNoise
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import (

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.codec import Coded, Range, Shape
-from discreet.domain import Box
+from discreet.people.domain import Box
 from discreet.validation import (
     FloatArray,
     IntArray,

@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, TypeVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import Arms
 from discreet.codec import Range
-from discreet.domain import Box
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
 from discreet.learners.baselines.cells.grid import Grid, Parts, Shares, matching_shares
 from discreet.learners.messages import ArmPolicy, Reports, Totals
+from discreet.people.actions import Arms
+from discreet.people.domain import Box
 from discreet.privacy import Local
 from discreet.validation import FloatArray, InvalidInput
 

@@ -63,9 +63,7 @@ from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
-from discreet.action_space import Arms
 from discreet.codec import Range, Shape
-from discreet.domain import Box
 from discreet.learners.base import Common
 from discreet.learners.baselines.gradients.models import (
     LARGEST,
@@ -84,6 +82,8 @@ from discreet.learners.baselines.gradients.policy import (
 from discreet.learners.calibration import Calibration, read_options
 from discreet.learners.sources import SourceLearner, check_source_epsilon
 from discreet.learners.stream import Stream
+from discreet.people.actions import Arms
+from discreet.people.domain import Box
 from discreet.privacy import Budget
 from discreet.validation import FloatArray, InvalidInput, whole_number
 

@@ -1,0 +1,1 @@
+"""Simulated studies: environments, experiments, study files, plans, reports and results."""

@@ -1,0 +1,302 @@
+"""What a problem is: people, each with a context and the reward that every action would give them.
+
+| array    | shape     | meaning                                                           |
+|----------|-----------|-------------------------------------------------------------------|
+| contexts | (n, d)    | one row a person, in the units of the problem's domain            |
+|          | (n, c, d) | decision sets: c points of the domain for each person             |
+|          | (n, 0)    | nothing, where all people can be given the same points            |
+| rewards  | (n, K)    | the reward person i would get from arm (or candidate) k           |
+| means    | (n, K)    | f_k(x_i), where the problem knows it; None for real tables        |
+
+Only a simulation sees all columns of `rewards`; a learner is shown the one for the action chosen.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
+
+import numpy as np
+
+from discreet.people.actions import ActionSpace, ArmPoints, DecisionSets, PublicSet, arm_count
+from discreet.people.domain import Box, RewardBounds
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.people.tables import RowCounts
+
+Metric = Literal["regret", "reward"]
+
+MOST_PEOPLE = 10_000_000_000
+"""More than are alive: what a study of invented people may ask for."""
+_SHOWN = 8  # names of arms in a sentence
+_ENOUGH = 20  # people of one context that tell which arm was best for them
+
+
+class Chosen(Protocol):
+    """The actions of n people, as learners return them, with the policy that chose them."""
+
+    @property
+    def arms(self) -> IntArray: ...
+    @property
+    def policy(self) -> Any: ...
+    @property
+    def points(self) -> FloatArray | None: ...
+    def __getitem__(self, people: IntArray) -> Self: ...
+
+
+Choices = TypeVar("Choices", bound=Chosen)
+
+
+class Crowd(ABC):
+    """A sequence of people in the order in which they arrive.
+
+    Attributes:
+        contexts: what they bring (see the module's table).
+        ids: (n,) who they are, where some come more than once; None where everybody comes once.
+    """
+
+    contexts: FloatArray
+    ids: IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def served(
+        self, start: int, stop: int, act: Callable[[FloatArray], Choices]
+    ) -> tuple[FloatArray, Choices]:
+        """The contexts of the people from `start` to `stop`, or of the first of them, and what
+        `act` chooses for them; nobody is asked about twice.
+
+        Where only those people count for whom the choice has a certain outcome, as with logged
+        decisions, they are looked for here.
+        """
+        contexts = self.contexts[start:stop]
+        return contexts, act(contexts)
+
+    @abstractmethod
+    def received(self, actions: Chosen, start: int) -> FloatArray:
+        """The rewards of the people from `start` on, given their actions."""
+
+    @abstractmethod
+    def value(self, actions: Chosen, start: int) -> FloatArray:
+        """What the people from `start` on contribute to the metric, given their actions.
+
+        The regret max f - f(action) where means are known, otherwise the reward received.
+        """
+
+    @abstractmethod
+    def best_fixed(self) -> FloatArray:
+        """(n,) contributions under the one action that is best for everyone together."""
+
+    @abstractmethod
+    def oracle(self) -> FloatArray:
+        """(n,) contributions under the best action for each person."""
+
+    def remarks(self, values: FloatArray) -> tuple[str, ...]:
+        """What should be known of a run in which people contributed these values (n,), beside
+        their sum; each one sentence."""
+        return ()
+
+    @abstractmethod
+    def earned(self, chosen: IntArray | FloatArray) -> float:
+        """The mean reward of all people, had they been given these arms (n,), or this point (d,);
+        of rewards without noise where these are known."""
+
+    def best_arms(self, contexts: FloatArray) -> IntArray:
+        """(n,) the arm that is best in each context (n, d), for maps; -1 where that is not known.
+
+        Where the means of rewards are not known, it is the arm that was best in hindsight for the
+        people of that context, if there are enough of them.
+        """
+        return np.full(len(contexts), -1, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class People(Crowd):
+    """People whose rewards under every arm (or candidate) are tabulated."""
+
+    contexts: FloatArray
+    rewards: FloatArray
+    means: FloatArray | None = None
+    ids: IntArray | None = None
+
+    @classmethod
+    def bernoulli(cls, contexts: FloatArray, means: FloatArray, rng: np.random.Generator) -> People:
+        """People with rewards of 0 and 1 whose means (n, K) are known."""
+        return cls(contexts, (rng.random(means.shape) < means).astype(np.float64), means)
+
+    def received(self, actions: Chosen, start: int) -> FloatArray:
+        rows = np.arange(start, start + len(actions.arms))
+        rewards: FloatArray = self.rewards[rows, actions.arms].astype(np.float64)
+        return rewards
+
+    def value(self, actions: Chosen, start: int) -> FloatArray:
+        return self.value_of(actions.arms, start)
+
+    def value_of(self, arms: IntArray, start: int = 0) -> FloatArray:
+        """What the people from `start` on contribute, given the arms chosen for them."""
+        rows = np.arange(start, start + len(arms))
+        if self.means is None:
+            received: FloatArray = self.rewards[rows, arms].astype(np.float64)
+            return received
+        block = self.means[start : start + len(arms)]
+        regret: FloatArray = block.max(axis=1) - block[np.arange(len(arms)), arms]
+        return regret
+
+    def earned(self, chosen: IntArray | FloatArray) -> float:
+        values = self.rewards if self.means is None else self.means
+        return float(values[np.arange(len(self)), chosen.astype(np.int64)].mean())
+
+    def best_fixed(self) -> FloatArray:
+        if self.contexts.ndim == 3:
+            raise InvalidInput(
+                "best_fixed was asked for, but every person brings other points here; remove it."
+            )
+        totals = (self.rewards if self.means is None else self.means).sum(axis=0)
+        return self.value_of(np.full(len(self), int(totals.argmax())))
+
+    def best_arms(self, contexts: FloatArray) -> IntArray:
+        best = super().best_arms(contexts)
+        values = self.rewards if self.means is None else self.means
+        for place, context in enumerate(contexts):
+            alike = (np.abs(self.contexts - context) <= 1e-9).all(axis=1)
+            if alike.sum() >= _ENOUGH:
+                best[place] = values[alike].sum(axis=0).argmax()
+        return best
+
+    def oracle(self) -> FloatArray:
+        if self.means is not None:
+            return self.value_of(self.means.argmax(axis=1))
+        _, group = np.unique(self.contexts, axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        totals = np.zeros((int(group.max()) + 1, self.rewards.shape[1]))
+        np.add.at(totals, group, self.rewards)
+        return self.value_of(totals.argmax(axis=1)[group])
+
+
+def exposure_of(table: str) -> str:
+    """What results on private people reveal."""
+    return (
+        f"Every number, figure and map here is computed from the people of {table} without noise, "
+        "and no epsilon covers that. Show it only to readers who may see these data."
+    )
+
+
+class Problem(ABC):
+    """Where contexts and rewards come from.
+
+    Attributes:
+        domain: the public bounds of a context, or of a point where actions are points.
+        arm_names: one name for each of the K arms; () where actions are points.
+        reward_bounds: the public bounds of a reward.
+        size: how many people there are, or None when any number can be drawn.
+        source: one sentence that says where the data come from.
+        rows: how many rows of a table take part, and why others do not; None where nothing is read.
+        warnings: what looks wrong about the data though it can be used, each one sentence.
+        files: the user's files that were read.
+        tables: the digest of each table that was given in memory.
+    """
+
+    rows: RowCounts | None = None
+    warnings: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    tables: tuple[str, ...] = ()
+    domain: Box
+    arm_names: tuple[str, ...] = ()
+    reward_bounds: RewardBounds = RewardBounds(0.0, 1.0)
+    size: int | None = None
+    source: str
+    _space: ActionSpace | None = None
+
+    @property
+    def arms(self) -> int:
+        """The number of arms K."""
+        return len(self.arm_names)
+
+    @property
+    def space(self) -> ActionSpace:
+        """What people can be given: one of K arms unless a problem says otherwise."""
+        return self.arms if self._space is None else self._space
+
+    @property
+    def offer(self) -> str:
+        """What people can be given, in words."""
+        space = self.space
+        arms = arm_count(space)
+        if isinstance(space, ArmPoints):
+            return f"{arms} arms (what can be chosen), {_extent(space)}"
+        if arms is not None:
+            names = ", ".join(self.arm_names[:_SHOWN])
+            more = f" and {arms - _SHOWN} more" if arms > _SHOWN else ""
+            return f"{arms} arms (what can be chosen): {names}{more}"
+        if isinstance(space, DecisionSets):
+            return f"every person brings up to {space.most} points of their own"
+        if isinstance(space, PublicSet):
+            return f"everyone can be given the same {len(space.points):,} points"
+        return f"everyone can be given any point of a box with {self.domain.dimension} columns"
+
+    @property
+    def exposure(self) -> str:
+        """Whose exact statistics every result shows; "" for public tables and invented people."""
+        if not self.files and not self.tables:
+            return ""
+        return exposure_of(" and ".join(path.name for path in self.files) or "the table given")
+
+    def truth(self, points: FloatArray) -> FloatArray | None:
+        """(n,) the mean rewards at points (n, d) of the domain; None where nobody knows them."""
+        return None
+
+    def possible(self, points: FloatArray) -> BoolArray:
+        """(n,) which points (n, d) some person could be given, as far as public rules tell."""
+        return np.ones(len(points), dtype=np.bool_)
+
+    def decision_sets(self, points: FloatArray) -> FloatArray | None:
+        """(n, c, d) what people who are like points (n, d) could be given, where a public rule
+        says so; None otherwise."""
+        return None
+
+    def check_reference(self, name: str) -> None:
+        """`InvalidInput` where a reference (`best_fixed` or `oracle`) is not known here."""
+        return
+
+    @property
+    def metric(self) -> Metric:
+        """`regret` where the mean rewards are known, otherwise `reward`."""
+        return "regret"
+
+    @abstractmethod
+    def sample(self, people: int, rng: np.random.Generator) -> Crowd:
+        """A `Crowd` of `people` persons in a random order; `InvalidInput` if there are not."""
+
+    def check_size(self, people: int) -> None:
+        """Refuse a number of people that the problem does not have."""
+        if people < 1:
+            raise InvalidInput(f"rounds was {people}; it must be at least 1.")
+        if self.size is None and people > MOST_PEOPLE:
+            raise InvalidInput(
+                f"rounds was {people:.3g}, which is more people than are alive; it must be at most "
+                f"{MOST_PEOPLE:,}. Ask for fewer."
+            )
+        if self.size is not None and people > self.size:
+            raise InvalidInput(
+                f"rounds was {people}, but this table has "
+                f"{'1 person' if self.size == 1 else f'{self.size} people'} and each takes part "
+                "once; ask for no more rounds than that."
+            )
+
+    @property
+    def visits(self) -> IntArray | None:
+        """(people,) how often each person comes, where some come more than once."""
+        return None
+
+
+def _extent(space: ArmPoints) -> str:
+    """Where the points of arms lie, in words."""
+    points = space.array
+    if points.shape[1] > 1:
+        return f"which are points of {points.shape[1]} columns"
+    return f"which are points from {points.min():g} to {points.max():g}"

@@ -1,0 +1,218 @@
+"""Synthetic problems with known mean rewards (Ma et al. 2025, section 4.1 and S.4.3).
+
+A mean function maps contexts (n, d) in [0, 1]^d to mean rewards (n, K); a context distribution
+draws contexts. Any pair of them makes a `SyntheticProblem` with Bernoulli rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import ConfigDict
+
+from discreet.lab.environments.base import People, Problem
+from discreet.people.columns import Number
+from discreet.people.domain import unit_cube
+from discreet.toml_words import One, Two
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    number_from,
+    one_of,
+    positive_number,
+    whole_number,
+)
+
+MeanFunction = Callable[[FloatArray], FloatArray]
+ContextSampler = Callable[[int, np.random.Generator], FloatArray]
+Centres = Literal["paper", "program"]
+LAWS = "{beta = [[a, b], ...]} or {corner = gamma}"
+
+
+class SyntheticProblem(Problem):
+    """Contexts from a sampler, rewards Bernoulli with known means.
+
+    Args:
+        means: contexts (n, d) -> mean rewards (n, K), each in [0, 1].
+        contexts: (n, rng) -> contexts (n, d) in [0, 1]^d.
+        dimension: d.
+        arms: K, at least 2.
+        source: one sentence for reports.
+    """
+
+    def __init__(
+        self,
+        means: MeanFunction,
+        contexts: ContextSampler,
+        dimension: int,
+        arms: int,
+        source: str,
+    ) -> None:
+        self._means = means
+        self._contexts = contexts
+        self.domain = unit_cube(dimension)
+        count = whole_number(arms, "arms", minimum=2)
+        self.arm_names = tuple(f"arm {k + 1}" for k in range(count))
+        self.source = source
+
+    def mean_rewards(self, contexts: ArrayLike) -> FloatArray:
+        """(n, K) the mean reward of each arm for each context (n, d)."""
+        return self._means(self.domain.to_unit(contexts))
+
+    def under(self, contexts: ContextSampler) -> SyntheticProblem:
+        """The same mean rewards for people with another law of contexts."""
+        return type(self)(self._means, contexts, self.domain.dimension, self.arms, self.source)
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        self.check_size(people)
+        contexts = self._contexts(people, rng)
+        return People.bernoulli(contexts, self._means(contexts), rng)
+
+
+@dataclass(frozen=True)
+class ExponentialMeans:
+    """f_k(x) = 2 e_k / (1 + e_k), e_k = exp(-2 K^2 (x_1 - c_k)^2), k = 1..K (section 4.1).
+
+    The centres c_k are k/K in the paper's text and k/(K + 1) in its published program, whose
+    figures the paper prints.
+    """
+
+    arms: int
+    centres: Centres = "program"
+
+    def __post_init__(self) -> None:
+        one_of(self.centres, "centres", ("paper", "program"))
+
+    def __call__(self, contexts: FloatArray) -> FloatArray:
+        k = np.arange(1, self.arms + 1)
+        centre = k / (self.arms if self.centres == "paper" else self.arms + 1)
+        decay = np.exp(-2.0 * self.arms**2 * (contexts[:, :1] - centre) ** 2)
+        means: FloatArray = 2.0 * decay / (1.0 + decay)
+        return means
+
+
+def symmetric_means(contexts: FloatArray) -> FloatArray:
+    """Two arms on four pyramids: f = 1/2 +- 1/2 s(x) (1 - 4 max_a |u_a|) (S.4.3).
+
+    u_a is the signed distance of x_a to the centre of its half of the axis and s(x) the sign of
+    (x_1 - 1/2)(x_2 - 1/2), so each arm is best in two opposite quarters of the square.
+    """
+    distance = np.abs(np.mod(2.0 * contexts[:, :2], 1.0) / 2.0 - 0.25).max(axis=1)
+    sign = np.sign((contexts[:, 0] - 0.5) * (contexts[:, 1] - 0.5))
+    height = 0.5 * sign * (1.0 - 4.0 * distance)
+    means: FloatArray = np.stack([0.5 - height, 0.5 + height], axis=1)
+    return means
+
+
+@dataclass(frozen=True)
+class UniformContexts:
+    """Contexts uniform on [0, 1]^d."""
+
+    dimension: int
+
+    def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
+        return rng.random((people, self.dimension))
+
+
+@dataclass(frozen=True)
+class BetaContexts:
+    """Independent columns, column a with a Beta(alpha_a, beta_a) law."""
+
+    shapes: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        for alpha, beta in self.shapes:
+            positive_number(alpha, "a Beta shape")
+            positive_number(beta, "a Beta shape")
+
+    def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
+        columns = [rng.beta(alpha, beta, people) for alpha, beta in self.shapes]
+        return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class CornerContexts:
+    """Density proportional to ||x - 1/2||_inf^gamma: people gather at the border (section 4.1)."""
+
+    dimension: int
+    gamma: float
+
+    def __post_init__(self) -> None:
+        number_from(self.gamma, "gamma", 0.0)
+
+    def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
+        # The norm r of x - 1/2 has density proportional to r^(d - 1 + gamma) on [0, 1/2]; given r,
+        # x is uniform on the surface of the cube with half side r.
+        radius = 0.5 * rng.random(people) ** (1.0 / (self.dimension + self.gamma))
+        direction = rng.uniform(-1.0, 1.0, (people, self.dimension))
+        face = rng.integers(self.dimension, size=people)
+        side = rng.choice(np.array([-1.0, 1.0]), people)
+        direction[np.arange(people), face] = side
+        return 0.5 + radius[:, None] * direction
+
+
+@dataclass(frozen=True)
+class ContextLaw:
+    """A law of contexts as a study file declares it: one of the two.
+
+    Attributes:
+        beta: a pair [a, b] for each column of `BetaContexts`.
+        corner: gamma of `CornerContexts`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    form: ClassVar[str] = LAWS
+
+    beta: list[list[Number]] | None = None
+    corner: Number | None = None
+
+    def __post_init__(self) -> None:
+        if (self.beta is None) == (self.corner is None):
+            raise ValueError(f"must be {LAWS}")
+
+    def sampler(self, dimension: int) -> ContextSampler:
+        """The law for so many columns; `InvalidInput` for another number of pairs."""
+        if self.corner is not None:
+            return CornerContexts(dimension, self.corner)
+        pairs = self.beta or []
+        if len(pairs) != dimension or any(len(pair) != 2 for pair in pairs):
+            raise InvalidInput(
+                f"option 'contexts' had beta = {pairs}; give one pair [a, b] for each of the "
+                f"{dimension} context columns."
+            )
+        return BetaContexts(tuple((alpha, beta) for alpha, beta in pairs))
+
+
+Contexts = Literal["uniform"] | ContextLaw
+
+
+def exponential(
+    arms: Two = 3, dimension: One = 2, centres: Centres = "program", contexts: Contexts = "uniform"
+) -> SyntheticProblem:
+    """The paper's exponential problem."""
+    return SyntheticProblem(
+        ExponentialMeans(arms, centres),
+        _sampler(contexts, dimension),
+        dimension,
+        arms,
+        "Synthetic: exponential mean rewards of Ma et al. (2025), section 4.1.",
+    )
+
+
+def symmetric(contexts: Contexts = "uniform") -> SyntheticProblem:
+    """The paper's symmetric problem with two columns and two arms."""
+    return SyntheticProblem(
+        symmetric_means,
+        _sampler(contexts, 2),
+        2,
+        2,
+        "Synthetic: symmetric mean rewards of Ma et al. (2025), S.4.3.",
+    )
+
+
+def _sampler(law: Contexts, dimension: int) -> ContextSampler:
+    return UniformContexts(dimension) if law == "uniform" else law.sampler(dimension)

@@ -1,0 +1,140 @@
+"""A page: one HTML file that needs no network and no other file.
+
+Its sentences stand in the templates of the folder beside this file. Figures are drawn as SVG with
+text as paths and stand in the page as data; every one is there twice, wide and narrow, and the
+reader's screen picks. Everything that a template is given is escaped, and a hyphen before a number
+becomes a minus sign unless the text is `verbatim`, to be copied. The one script that a page may
+have is named by its hash in the page's security policy, so that no other can run there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
+
+from discreet.durable import write_bytes
+from discreet.lab.reporting.layout import NARROW, WIDE, figure_bytes
+from discreet.lab.reporting.numbers import counted, listed, number_text, upward
+from discreet.records import check_path
+
+# A hyphen that is a sign: not within a word, a date or a range.
+_SIGN = re.compile(r"(?<![\w.)\]])-(?=\.?\d)|(?<=\de)-(?=\d)")
+_MINUS = "\u2212"
+_SCRIPT = "choose.js"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A figure as the page holds it: data URIs; `narrow` is "" where one serves all screens."""
+
+    wide: str
+    narrow: str
+
+
+def image(draw: Callable[[float], Figure], wide: float = WIDE) -> Image:
+    """A figure, drawn for large screens, where it is `wide` inches, and for small ones."""
+    return Image(_data_uri(draw(wide)), _data_uri(draw(NARROW)))
+
+
+def small_image(draw: Callable[[float], Figure]) -> Image:
+    """A figure, drawn once, for small screens and for half of a large one."""
+    return Image(_data_uri(draw(NARROW)), "")
+
+
+def render(template: str, scripted: bool = False, **values: object) -> str:
+    """A template of this package as HTML.
+
+    Args:
+        template: its name.
+        scripted: whether something on the page can be chosen, which takes the script.
+        values: what the template is given.
+    """
+    script = _source(_SCRIPT) if scripted else ""
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            version=version("discreet"),
+            script=Markup(script),  # a file of this package
+            script_hash=f"sha256-{digest}" if scripted else "",
+            **values,
+        )
+    )
+
+
+def write_page(rendered: Callable[[], str], path: Path) -> None:
+    """Render a page and write it; the file appears whole or not at all.
+
+    Raises:
+        InvalidInput: a folder that does not exist, before anything is drawn.
+    """
+    check_path(path)
+    write_bytes(path, rendered().encode("utf-8"))
+
+
+def unbroken(text: str) -> str:
+    """Keeps "epsilon = 1" on one line."""
+    return text.replace(" = ", "\u00a0=\u00a0")
+
+
+def minus_signs(value: object) -> object:
+    """Texts with a minus sign before each number below 0; anything else, and markup, as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return _SIGN.sub(_MINUS, value)
+
+
+def verbatim(text: str) -> Markup:
+    """A text to be copied, character for character."""
+    return escape(text)
+
+
+def capital(text: str) -> str:
+    """The first letter in upper case, all others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def indented(text: str, **more: object) -> str:
+    """JSON that people can read, of an object with more keys."""
+    return json.dumps({**json.loads(text), **more}, indent=2)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("discreet.lab.reporting"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=minus_signs,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for written in (unbroken, upward, capital, indented, listed, verbatim):
+        environment.filters[written.__name__] = written
+    environment.globals |= {"counted": counted, "number": number_text}
+    return environment
+
+
+def _source(name: str) -> str:
+    """A file beside the templates."""
+    loader = _environment().loader
+    assert loader is not None
+    return loader.get_source(_environment(), name)[0]
+
+
+def _data_uri(figure: Figure) -> str:
+    """A figure as an SVG data URI, the same bytes for the same figure."""
+    content = base64.b64encode(figure_bytes(figure, "svg"))
+    return "data:image/svg+xml;base64," + content.decode("ascii")

@@ -1,0 +1,102 @@
+"""Where a page or a file of results comes from: what a signer has to know.
+
+`Provenance` is made in one place and shown by the pages of a run, a plan and an audit, and by their
+records. The digest of a private table is a function of people's data: readers who can guess the
+table can confirm the guess. So pages that show it say so, and the JSON of a certificate, which is
+passed on alone, has no digest of a table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+
+from discreet.lab.environments.base import Problem
+from discreet.lab.studies import Study
+from discreet.records import ORIGIN, Record, Value, values_of
+
+# What computes, and what draws noise: NumPy in simulations, OpenDP where noise protects people.
+_LIBRARIES = ("discreet", "numpy", "opendp")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The origin of results.
+
+    Attributes:
+        made: date and time, UTC.
+        study: its name; what was audited where that is no study.
+        study_sha256: of the study file; "" without one.
+        tables: name and SHA-256 of each table that was read.
+        private: whether these tables hold people's data.
+        learners: registered names.
+        seed: of everything that is drawn.
+        versions: of discreet and of the libraries that draw noise.
+    """
+
+    made: str
+    study: str
+    study_sha256: str
+    tables: tuple[tuple[str, str], ...]
+    private: bool
+    learners: tuple[str, ...]
+    seed: int
+    versions: str
+
+    def certificate(self, learner: str) -> dict[str, Value]:
+        """What the JSON of a learner's certificate says of its origin."""
+        return {
+            "made": self.made,
+            "study": self.study,
+            "study_sha256": self.study_sha256,
+            "learner": learner,
+            "seed": self.seed,
+            "versions": self.versions,
+        }
+
+    def stamped(self, records: Iterable[Record]) -> list[Record]:
+        """Records with their origin, as it stands on the page."""
+        tables = "; ".join(f"{name}: {digest}" for name, digest in self.tables)
+        facts = (self.made, self.study, self.study_sha256, tables, self.seed, self.versions)
+        origin: dict[str, Value] = dict(zip(ORIGIN, facts, strict=True))
+        return [{**values_of(record), **origin} for record in records]
+
+
+def provenance(study: Study, problem: Problem | None = None) -> Provenance:
+    """The origin of results of a study; of another problem where one stood in."""
+    problem = problem or study.problem
+    text = study.text.encode() if study.path is None else study.path.read_bytes()
+    files = [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in problem.files]
+    frames = [(f"data frame {place}", each) for place, each in enumerate(problem.tables, start=1)]
+    return Provenance(
+        _now(),
+        study.name,
+        hashlib.sha256(text).hexdigest(),
+        (*files, *frames),
+        bool(problem.exposure),
+        tuple(dict.fromkeys(setting.learner for setting in study.settings)),
+        study.seed,
+        _versions(),
+    )
+
+
+def provenance_of_audit(name: str, seed: int) -> Provenance:
+    """The origin of an audit that reads no study."""
+    return Provenance(_now(), name, "", (), False, (), seed, _versions())
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _versions() -> str:
+    found = []
+    for name in _LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} not installed")
+    return ", ".join(found)

@@ -1,0 +1,261 @@
+"""The report of a study: one HTML file (page.py) that anybody can open, and its two charts."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from discreet.lab.experiments import BEST_FIXED, HIGHEST, ORACLE, REFERENCES, UNIFORM, Outcome
+from discreet.lab.experiments.means import mean_and_band
+from discreet.lab.reporting.figures import Axis, lines
+from discreet.lab.reporting.layout import (
+    BLUE,
+    GREEN,
+    GREY,
+    PURPLE,
+    SOLID,
+    VERMILLION,
+    WIDE,
+    Dashes,
+    Stroke,
+    shade,
+    tints,
+)
+from discreet.lab.reporting.map_choices import map_choices
+from discreet.lab.reporting.next_steps import after_run
+from discreet.lab.reporting.numbers import ABSENT, listed
+from discreet.lab.reporting.page import image, render, write_page
+from discreet.lab.reporting.provenance import Provenance, provenance
+from discreet.lab.reporting.summary import Line, Summary, summarise, with_best_fixed
+from discreet.lab.reporting.words import (
+    has_best_fixed,
+    promise,
+    remarks,
+    table_note,
+    table_rows,
+    verdict,
+)
+from discreet.lab.studies import Study
+from discreet.people.actions import DecisionSets, arm_count
+
+# A running average over few people is mostly chance: it is drawn from this share of the people on
+# and sets the scale from the other.
+_DRAWN, _SETTLED = 0.01, 0.1
+# A reference leaves the chart where it would take up more than this share of the height, which is
+# needed for what is compared; regret is seen from 0 on.
+_ROOM = {"reward": 0.4, "regret": 2.0 / 3.0}
+_FAMILIES = (BLUE, VERMILLION, GREEN, PURPLE)
+_REFERENCES: dict[str, Dashes] = {
+    UNIFORM: (0, (1, 1.5)),
+    BEST_FIXED: (0, (5, 2, 1, 2)),
+    ORACLE: SOLID,
+}
+_OTHERS: tuple[Dashes, ...] = ((0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 2)))
+
+
+def write_report(
+    study: Study, outcomes: Sequence[Outcome], path: Path, origin: Provenance | None = None
+) -> None:
+    """Write the report of a study's outcomes, which may be incomplete.
+
+    The file appears whole or not at all.
+
+    Raises:
+        InvalidInput: no outcome, or a folder that does not exist.
+    """
+    write_page(lambda: render_report(study, outcomes, origin), path)
+
+
+def render_report(
+    study: Study, outcomes: Sequence[Outcome], origin: Provenance | None = None
+) -> str:
+    """The report as HTML; its origin is now, if left out."""
+    finished = len(outcomes)
+    outcomes = with_best_fixed(study, outcomes)
+    summary = summarise(outcomes, study.settings)
+    rows = study.problem.rows
+    choices = map_choices(study, outcomes, summary)
+    glossary = {
+        UNIFORM: "every choice equally likely for everyone, whatever came of it",
+        HIGHEST: "always the choice with the largest value in one column, whatever came of it",
+    }
+    return render(
+        "study.html.j2",
+        study=study,
+        origin=origin or provenance(study),
+        summary=summary,
+        verdict=verdict(summary, study.problem),
+        steps=after_run(study, summary, finished),
+        rows_used=rows.sentence if rows is not None and rows.used < rows.read else "",
+        finished=finished,
+        overridden=_overridden(study),
+        rows=table_rows(summary),
+        compared=has_best_fixed(summary),
+        absent=ABSENT,
+        note=table_note(summary),
+        promise=promise(summary),
+        remarks=[*study.problem.warnings, *remarks(outcomes)],
+        outside=outside(summary),
+        single_replicate=all(line.half_width is None for line in summary.lines),
+        progress=image(lambda width: progress_figure(outcomes, summary, width)),
+        tradeoff=summary.private and image(lambda width: epsilon_figure(summary, width)),
+        choices=choices,
+        scripted=len(choices) > 1,
+        points=arm_count(study.problem.space) is None,
+        others_sets=isinstance(study.problem.space, DecisionSets),
+        glossary=glossary | REFERENCES,
+    )
+
+
+def _overridden(study: Study) -> str:
+    """Says where the run was asked for something other than its file says."""
+    file = tomllib.loads(study.text)
+    asked = [
+        f"{name} = {used:,} instead of {file[name]:,}"
+        for name, used in (("rounds", study.rounds), ("replicates", study.replicates))
+        if file.get(name, used) != used
+    ]
+    return f"This run had {listed(asked)}." if asked else ""
+
+
+def progress_figure(
+    outcomes: Sequence[Outcome], summary: Summary, width: float = WIDE, height: float = 3.1
+) -> Figure:
+    """The metric against people served: mean and 95% band over replicates.
+
+    Rewards are shown as the running average per person, regret as the sum so far.
+    """
+    reward = summary.metric == "reward"
+    title = "reward per person so far (running average)"
+    frame = pd.concat([_curve(line, outcomes, summary) for line in summary.lines])
+    settled = _SETTLED * frame["x"].max() if reward else 0.0
+    return lines(
+        frame.assign(panel=title if reward else "regret summed over people so far"),
+        strokes(summary),
+        x=Axis("people served", limits=(0.0, float(summary.rounds)), whole=True),
+        y=Axis(limits=_limits(frame[frame["x"] >= settled], summary), most=6),
+        width=width,
+        height=height,
+    )
+
+
+def epsilon_figure(summary: Summary, width: float = WIDE, height: float = 2.5) -> Figure:
+    """The metric against epsilon for each private learner, references as horizontal lines."""
+    reward = summary.metric == "reward"
+    styles = strokes(summary)
+    points = [_point(line, summary, x=np.nan) for line in summary.references]
+    families = summary.families
+    for place, (family, own) in enumerate(families.items()):
+        styles[family] = Stroke(styles[own[-1].label].color, mark="o")
+        # A little apart, so that bars at the same epsilon can be told apart.
+        aside = 1.03 ** (place - 0.5 * (len(families) - 1))
+        label = f"{family}, private"
+        points += [
+            _point(line, summary, name=family, label=label, x=aside * (line.epsilon or 0.0))
+            for line in own
+        ]
+    frame = pd.DataFrame(points)
+    budgets = sorted({line.epsilon or 0.0 for line in summary.private})
+    return lines(
+        frame.assign(panel="reward per person" if reward else "regret summed over all people"),
+        styles,
+        x=Axis(
+            "epsilon (smaller is more private)",
+            log=bool(budgets),
+            limits=(budgets[0] / 1.35, budgets[-1] * 1.35) if budgets else None,
+            ticks=budgets,
+            names=[f"{epsilon:g}" for epsilon in budgets],
+        ),
+        y=Axis(limits=_limits(frame, summary), most=6),
+        intervals="bars",
+        width=width,
+        height=height,
+    )
+
+
+def strokes(summary: Summary) -> dict[str, Stroke]:
+    """The stroke of each label.
+
+    Learners share a hue over their budgets, darker for a larger epsilon and dashed without
+    privacy; references that exist only without privacy are grey.
+    """
+    styles: dict[str, Stroke] = {}
+    for place, (family, private) in enumerate(summary.families.items()):
+        hue = _FAMILIES[place % len(_FAMILIES)]
+        for line, color in zip(private, tints(hue, len(private)), strict=True):
+            styles[line.label] = Stroke(color)
+        for line in summary.references:
+            if line.family == family:
+                styles[line.label] = Stroke(shade(hue, 0.6), (0, (5, 2)))
+    rest = [line for line in summary.lines if line.label not in styles]
+    for place, line in enumerate(rest):
+        dashes = _REFERENCES.get(line.learner, _OTHERS[place % len(_OTHERS)])
+        styles[line.label] = Stroke(GREY, dashes, 1.4)
+    return styles
+
+
+def outside(summary: Summary) -> list[Line]:
+    """References that leave the chart, so that the others can be told apart.
+
+    The oracle of a small table, which is fitted to chance, may be far above what can be learnt; so
+    may be the regret of choices that learn nothing.
+    """
+    kinds = (ORACLE,) if summary.metric == "reward" else (UNIFORM, BEST_FIXED)
+    others = [line for line in summary.lines if line.learner not in kinds]
+    rest = [(line.mean, line.half_width or 0.0) for line in others]
+    if not rest:
+        return []
+    low = min(mean - half for mean, half in rest) if summary.metric == "reward" else 0.0
+    high = max(mean + half for mean, half in rest)
+    room = _ROOM[summary.metric]
+    limit = high + room / (1.0 - room) * (high - low)
+    return [line for line in summary.lines if line.learner in kinds and line.mean > limit]
+
+
+def _curve(line: Line, outcomes: Sequence[Outcome], summary: Summary) -> pd.DataFrame:
+    """People, mean and half the width of the band for one setting."""
+    own = [outcome for outcome in outcomes if outcome.setting.label == line.label]
+    at = own[0].rounds
+    traces = np.stack([outcome.trace for outcome in own])
+    if summary.metric == "reward":
+        drawn = at >= _DRAWN * at[-1]
+        at, traces = at[drawn], traces[:, drawn] / at[drawn]
+    mean, half = mean_and_band(traces)
+    return pd.DataFrame(_point(line, summary) | {"x": at, "mean": mean, "half_width": half})
+
+
+def _point(line: Line, summary: Summary, **values: object) -> dict[str, object]:
+    """The final metric of one setting, as the trade-off shows it.
+
+    A line that leaves the chart has its value beside its name.
+    """
+    scale = summary.rounds if summary.metric == "reward" else 1
+    gone, label = line in outside(summary), line.label
+    if gone:
+        label += f": {line.mean / scale:{'.3g' if summary.metric == 'reward' else ',.0f'}}, above"
+    point = {"mean": line.mean / scale, "half_width": (line.half_width or 0.0) / scale}
+    return {"name": line.label, "label": label, "outside": gone} | point | values
+
+
+def _limits(frame: pd.DataFrame, summary: Summary) -> tuple[float, float]:
+    """Limits of the vertical axis for means and half widths of their intervals.
+
+    Regret starts a little below 0, so that 0 can be seen. A wide interval (two replicates) is cut
+    off rather than that the means, which are compared, are pressed into one line.
+    """
+    seen = frame[~frame["outside"]]
+    mean, half = seen["mean"], seen["half_width"]
+    low, high = float(mean.min()), float(mean.max())
+    reach = 0.35 * max(high - low, 1e-3 * max(abs(high), abs(low)))
+    below = max(float((mean - half).min()), low - reach)
+    above = min(float((mean + half).max()), high + reach)
+    if summary.metric == "regret":
+        top = max(1.04 * above, 1e-9)
+        return -0.03 * top, top
+    pad = max(0.06 * (above - below), 1e-3 * max(abs(above), abs(below)), 1e-9)
+    return below - pad, above + pad

@@ -1,0 +1,255 @@
+"""A study around a data frame: what its columns may be, what people can be given, who learns.
+
+Bounds are stated and never read off the frame: a learner may know no more of people before the
+first of them comes than what is public, and the largest income of a table is somebody's.
+
+| bounds of a column             | meaning                                                        |
+|--------------------------------|----------------------------------------------------------------|
+| (18, 90)                       | numbers from 18 to 90; a tuple of two numbers is always bounds |
+| ["north", "south"]             | these labels, in an order that makes sense                     |
+| {"values": [0, 1]}             | labels that are numbers                                        |
+| {"lower": .., "upper": .., ..} | as in a study file, with levels, outside and missing           |
+| {"thresholds": [10, 20]}       | brackets between public thresholds                             |
+| Column(...)                    | the same as an object                                          |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from discreet.lab.experiments import REFERENCES
+from discreet.learners.registry import learner_class
+from discreet.people.columns import Column
+from discreet.people.tables import column_of
+from discreet.validation import InvalidInput, Refusals, finite_number, ordered
+
+FRAME = "data frame"  # the path under which the frame stands
+_PUBLIC = (
+    "State what anybody may know without looking at the data: what a questionnaire or a form "
+    'allows, the law, a census. For example bounds={"age": (18, 90), "region": ["north", "south"]}.'
+)
+_WHY = (
+    "bounds are public, and those read off the data would tell about the people in it (the largest "
+    "income is somebody's)"
+)
+
+
+def table_of_frame(
+    frame: pd.DataFrame,
+    bounds: object,
+    label: object,
+    classes: object,
+    rewards: object,
+    reward_bounds: object,
+    radius: float | None,
+) -> dict[str, Any]:
+    """The table `[problem]` for a frame that stands under the path `FRAME`.
+
+    Raises:
+        InvalidInput: bounds that were not stated, and outcomes that do not say what people can be
+            given: all of it at once.
+    """
+    refusals = Refusals()
+    columns: list[dict[str, Any]] = []
+    outcome: dict[str, Any] = {}
+    with refusals.collected():
+        columns = _declared(bounds, frame)
+    with refusals.collected():
+        outcome = _outcome(frame, label, classes, rewards, reward_bounds)
+    refusals.raise_if_any()
+    return {"name": "table", "path": FRAME, "columns": columns, **outcome, "radius": radius}
+
+
+def unstated(frame: pd.DataFrame, table: Mapping[str, Any], people: str | None) -> tuple[str, ...]:
+    """Says which columns take no part, as nothing was stated about them."""
+    label, rewards = table.get("label", {}), table.get("rewards", {})
+    used = {column["name"] for column in table["columns"]} | {people, label.get("column")}
+    left = [f"{name}" for name in frame.columns if name not in used | {*rewards.get("columns", [])}]
+    if not left:
+        return ()
+    return (f"Columns that take no part, as no bounds are stated for them: {', '.join(left)}.",)
+
+
+def _declared(bounds: object, frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The declared columns, as study files write them."""
+    if not isinstance(bounds, Mapping) or not bounds:
+        given = "not given" if bounds is None else f"{bounds!r:.80}"
+        raise InvalidInput(
+            f"bounds was {given}; {_WHY}. {_PUBLIC} The frame has the columns "
+            f"{', '.join(map(str, frame.columns[:30]))}."
+        )
+    refusals = Refusals()
+    columns = []
+    for name, given in bounds.items():
+        with refusals.collected():
+            columns.append({"name": str(name), **_column(str(name), given)})
+    refusals.raise_if_any()
+    return columns
+
+
+def _column(name: str, given: Any) -> dict[str, Any]:
+    """What is stated about one column, as keys of a study file."""
+    if isinstance(given, Mapping):
+        return {key: each for key, each in given.items() if key != "name"}
+    if isinstance(given, Column):
+        return _keys_of(given)
+    if isinstance(given, np.ndarray | pd.Index | pd.Series):
+        given = given.tolist()
+    if isinstance(given, tuple) and len(given) == 2 and not all(map(_is_word, given)):
+        return _bounds_of(name, *given)
+    if isinstance(given, list | tuple) and len(given) >= 2:
+        if not (len(given) == 2 and all(map(_is_number, given))):
+            return {"values": list(given)}
+        raise InvalidInput(
+            f"the bounds of column {name!r} were {given!r}, which may be bounds or two labels; "
+            f"write ({given[0]}, {given[1]}) in round brackets for bounds, or "
+            f'{{"values": {given!r}}} for labels.'
+        )
+    raise InvalidInput(
+        f"the bounds of column {name!r} were {given!r:.80}; {_WHY}. Give (lower, upper) for "
+        "numbers, a list of at least two labels, or a dictionary as in a study file."
+    )
+
+
+def _bounds_of(name: str, lower: Any, upper: Any) -> dict[str, Any]:
+    """Bounds as keys of a study file, if both are numbers and in order."""
+    refusals = Refusals()
+    for key, value in (("lower", lower), ("upper", upper)):
+        with refusals.collected():
+            wanted = "a finite number (labels stand in a list, in square brackets)"
+            finite_number(value, f"the {key} bound of column {name!r}", wanted)
+    refusals.raise_if_any()
+    ordered(float(lower), float(upper), f"column {name!r} had bounds")
+    return {"lower": lower, "upper": upper}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_word(value: object) -> bool:
+    """Whether this is a label that cannot be meant as a bound."""
+    return isinstance(value, bool) or (isinstance(value, str) and not value.strip()[:1].isdigit())
+
+
+def _keys_of(column: Column) -> dict[str, Any]:
+    """What a column was declared with; what follows from that is left out."""
+    derived = {"name", "values", "lower", "upper", "levels"} if column.thresholds else {"name"}
+    if column.values and not column.thresholds:
+        derived |= {"lower", "upper", "levels"}
+    usual = {each.name: each.default for each in fields(Column)}
+    return {
+        name: value
+        for name in usual
+        if name not in derived and (value := getattr(column, name)) != usual[name]
+    }
+
+
+def _outcome(
+    frame: pd.DataFrame, label: object, classes: object, rewards: object, reward_bounds: object
+) -> dict[str, Any]:
+    """What people can be given: `label` or `rewards` as study files write them."""
+    if (label is None) == (rewards is None):
+        raise InvalidInput(
+            "give either label (the column of what is to be guessed; arms are its classes) or "
+            "rewards (a column for each arm), "
+            + ("not both." if label is not None else "as the study needs arms.")
+        )
+    if label is not None:
+        if isinstance(label, Mapping):
+            return {"label": {"classes": classes, **label}}
+        if classes is None:
+            raise InvalidInput(
+                f"classes was not given for the label {label!r:.80}; the arms are public, and a "
+                "list read off the data would show labels that only a few people have. "
+                f"{_classes_of(column_of(frame, str(label)))}"
+            )
+        return {"label": {"column": label, "classes": classes}}
+    if isinstance(rewards, Mapping) and reward_bounds is None:
+        return {"rewards": dict(rewards)}
+    if not isinstance(reward_bounds, list | tuple) or len(reward_bounds) != 2:
+        given = "not given" if reward_bounds is None else f"{reward_bounds!r:.80}"
+        raise InvalidInput(
+            f"reward_bounds was {given}; {_WHY}. Give the lowest and the highest reward that there "
+            "can be, such as reward_bounds=(0, 5)."
+        )
+    bounds = {"lower": reward_bounds[0], "upper": reward_bounds[1]}
+    columns = rewards if isinstance(rewards, Mapping) else {"columns": rewards}
+    return {"rewards": {**bounds, **columns}}
+
+
+def _classes_of(series: pd.Series[Any]) -> str:
+    """How the classes of a label are stated, by the type of its column and not by its values."""
+    if series.dtype.kind == "b":
+        return "Give classes=[False, True]."
+    if series.dtype.kind in "iuf":
+        return (
+            f'Cut numbers into brackets, label={{"column": "{series.name}", "thresholds": [..]}}, '
+            "at cuts that anybody may know; or, where they are codes, give all codes there can be "
+            "as classes=[..]."
+        )
+    return "Give all labels that a form or a register knows as classes=[..], each once."
+
+
+def learner_entries(
+    learners: Sequence[str | Mapping[str, Any]] | str | None,
+    epsilon: object,
+    delta: float | None,
+    trust_model: str | None,
+    non_private: bool,
+) -> list[dict[str, Any]]:
+    """The tables `[[learners]]`.
+
+    Args:
+        learners: names, and tables as in a study file; None for the usual learner beside choosing
+            at random.
+        epsilon, delta, trust_model, non_private: of each learner that takes a budget and has
+            neither an epsilon nor non_private of its own.
+
+    Raises:
+        InvalidInput: a list that is none, and no epsilon where none is named.
+    """
+    budget = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "trust_model": trust_model,
+        "non_private": non_private or None,
+    }
+    if learners is None:
+        if epsilon is None or (isinstance(epsilon, Sequence | np.ndarray) and not len(epsilon)):
+            given = "not given" if epsilon is None else f"{epsilon!r:.80}"
+            raise InvalidInput(
+                f"epsilon was {given}; say what one person may pay, such as epsilon=[1, 4] for a "
+                "line of the result each, or name learners."
+            )
+        return [budget, {"name": "uniform"}]
+    named = [learners] if isinstance(learners, str | Mapping) else learners
+    if not isinstance(named, Sequence):
+        raise InvalidInput(f"learners was {learners!r:.80}; give a list of names or dictionaries.")
+    return [_entry(each, budget) for each in named]
+
+
+def _entry(given: object, budget: Mapping[str, Any]) -> Any:
+    """One learner under the common budget, where it takes one and has none of its own."""
+    entry = {"name": given} if isinstance(given, str) else given
+    if not isinstance(entry, Mapping) or {"epsilon", "non_private"} & set(entry):
+        return entry
+    name, taken = entry.get("name"), dict(budget)
+    if name in REFERENCES:
+        return entry
+    if isinstance(name, str):
+        try:
+            models = learner_class(name).trust_models
+        except InvalidInput:  # said with everything else that is wrong with the study
+            return entry
+        if models == ("none",):
+            return entry
+        if "none" not in models:
+            del taken["non_private"]
+    return {**taken, **entry}

@@ -1,0 +1,356 @@
+"""Cases: one method in one setting of a figure, how a trial of it runs, and what trials say.
+
+`RegretFigure` is a figure whose cases are methods under budgets; other papers make their own.
+
+A trial gives rows as in `discreet.lab.experiments.means`: one for each way of counting regret, the
+main one first with its trace, and `final` ones for what else is measured at the end. All say what
+was promised (`_promise`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from discreet.lab.environments.base import Crowd, Problem
+from discreet.lab.experiments.engine import Row, Seed, frame_of
+from discreet.lab.experiments.means import mean_traces, means
+from discreet.lab.experiments.serving import DrawSources, people_of, play, trace_of
+from discreet.learners.base import Learner
+from discreet.learners.messages import Policy
+from discreet.learners.registry import learner_class
+from discreet.learners.sources import SourceLearner
+from discreet.papers.base import Plan, Reproduction, Results, record_of
+from discreet.privacy import Budget, NonPrivate, SimulatedNoise
+from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy.calibration import gaussian_noise_multiplier
+from discreet.validation import (
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    probability,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REGRET = "regret"
+OURS, PUBLISHED = "ours", "published"
+NON_PRIVATE, UNIFORM = "non-private", "uniform"
+
+# What the learner is like when everybody has been served, by name.
+Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
+Runs = TypeVar("Runs", bound="HasMethod")
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A problem whose regret is counted in several ways."""
+
+    def metrics(self, people: Crowd, values: FloatArray) -> dict[str, FloatArray]:
+        """Contributions (n,) by metric; the first is the main one."""
+        ...
+
+
+class Watcher(Protocol):
+    """Watches policies; called after each batch of a simulation with how many were served."""
+
+    def __call__(self, policy: Policy[Any], served: int) -> None: ...
+
+    def rows(self, at: IntArray) -> list[Row]:
+        """What was seen, at numbers of people (t,), as `final` rows with traces."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One method in one setting of a figure or table.
+
+    Attributes:
+        method: `published`, `ours`, `non-private`, `uniform`, ...
+        problem: where people come from.
+        learner: its registered name.
+        rounds: people in a trial.
+        budget: what it is asked to keep.
+        arguments: of the learner.
+        setting: what was varied, for records; keys that differ get a column of the table.
+        panel: the panel of the figure; None for every panel, "" for none.
+        label: what the figure calls it.
+        paper: the numbers printed in the paper, by metric.
+        metric: what its regret is called, where the problem does not count it in several ways; or
+            the name of what `measure` finds, which is then reported in place of regret.
+        measure: what is measured of the learner when everybody has been served.
+        sources: draws what auxiliary sources report, in their order.
+        probe: makes what watches the policies of a trial; None for nothing.
+    """
+
+    method: str
+    problem: Problem
+    learner: str
+    rounds: int
+    budget: Budget = field(default_factory=NonPrivate)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    setting: Mapping[str, Any] = field(default_factory=dict)
+    panel: str | None = None
+    label: str = ""
+    paper: Mapping[str, float] = field(default_factory=dict)
+    metric: str = REGRET
+    measure: Measure | None = None
+    sources: DrawSources | None = None
+    probe: Callable[[], Watcher] | None = None
+
+    def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
+        """A new learner."""
+        return learner_class(self.learner)(
+            self.problem.domain,
+            self.problem.space,
+            self.budget,
+            horizon=self.rounds,
+            reward_bounds=self.problem.reward_bounds,
+            public_seed=public_seed,
+            noise=noise,
+            **self.arguments,
+        )
+
+
+class HasMethod(Protocol):
+    """What is run by a method."""
+
+    @property
+    def method(self) -> str:
+        """Its name."""
+        ...
+
+
+def of_methods(cases: Sequence[Runs], names: Sequence[str] | None) -> list[Runs]:
+    """Those by the named methods, all if none; refuses a method that there is not."""
+    known = dict.fromkeys(case.method for case in cases)
+    for name in names or ():
+        if name not in known:
+            # Names have commas.
+            listed = ", ".join(map(repr, known))
+            raise InvalidInput(f"the method was {name!r}; it must be one of {listed}.")
+    return [case for case in cases if not names or case.method in names]
+
+
+def plan_of(
+    cases: Sequence[Case],
+    trials: int,
+    seed: int,
+    finish: Callable[[Sequence[Case], pd.DataFrame], Results] | None = None,
+) -> Plan:
+    """Every case in every trial.
+
+    Args:
+        cases: in order.
+        trials: of each case.
+        seed: of everything that is drawn.
+        finish: makes results of the trials' frame, in place of `results_of`.
+
+    Raises:
+        InvalidInput: for cases that cannot work.
+    """
+    for case in cases:
+        whole_number(case.rounds, "rounds", minimum=1)
+        case.make(0, SimulatedNoise(0))
+    return Plan(
+        serve,
+        [{"case": case} for case in cases],
+        [case.method for case in cases],
+        whole_number(trials, "trials", minimum=1),
+        seed,
+        lambda done: (finish or results_of)(cases, frame_of(done)),
+    )
+
+
+def serve(seed: Seed, case: Case) -> list[Row]:
+    """One trial of a case; see the module's table."""
+    people = people_of(case.problem, case.rounds, seed.base, seed.trial)
+    probe = None if case.probe is None else case.probe()
+    watching = () if probe is None else (probe,)
+    learner, values, seconds = play(seed, people, case.make, case.sources, watching)
+    counted = {case.metric: values}
+    if isinstance(case.problem, Measured):
+        counted = case.problem.metrics(people, values)
+    finals = {} if case.measure is None else dict(case.measure(learner, people))
+    # What was measured may have cost privacy, too.
+    promise = _promise(case.budget, learner, seconds)
+    at, trace = trace_of(next(iter(counted.values())))
+    ends = {metric: float(each.sum()) for metric, each in counted.items()}
+    if case.metric in finals:
+        ends = {case.metric: finals.pop(case.metric)}
+    rows: list[Row] = [
+        {"metric": metric, "value": value, "final": metric in finals}
+        for metric, value in (ends | finals).items()
+    ]
+    rows[0] |= {"along": at, "trace": trace}
+    rows += [] if probe is None else probe.rows(at)
+    return [{**row, **promise} for row in rows]
+
+
+def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) -> Row:
+    """What a trial really promised, and how long the learner, its policies and reports took.
+
+    Excess noise is the noise over the least that keeps the budget, below 1 where the budget is not
+    kept; None without Gaussian noise.
+    """
+    guarantee, events = learner.guarantee(), [release.event for release in learner.releases]
+    multipliers = [event.noise_multiplier for event in events if isinstance(event, GaussianEvent)]
+    excess = None
+    if budget.private and events and len(multipliers) == len(events):
+        # Kernel learners show each person once, so the weakest release counts.
+        excess = min(multipliers) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+    sources = learner.source_guarantees() if isinstance(learner, SourceLearner) else {}
+    return {
+        "true_epsilon": guarantee.epsilon if budget.private else None,
+        "excess_noise": excess,
+        "protects": guarantee.adjacency.record if budget.private else None,
+        "seconds": seconds,
+        "true_epsilon_auxiliary": max((held.epsilon for held in sources.values()), default=None),
+    }
+
+
+def promises_of(frame: pd.DataFrame) -> dict[int, Row]:
+    """What was promised by case, over its trials: the largest epsilon, the least noise."""
+    promises = frame.groupby("case").agg(
+        {
+            "true_epsilon": "max",
+            "excess_noise": "min",
+            "protects": "first",
+            "seconds": "mean",
+            "true_epsilon_auxiliary": "max",
+        }
+    )
+    known = promises.astype(object).where(promises.notna(), None)
+    return {int(row["case"]): row for row in known.reset_index().to_dict("records")}  # type: ignore[misc]
+
+
+def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
+    """Means over the trials of `serve`, by case and metric."""
+    import pandas as pd
+
+    promises = promises_of(frame)
+    records: list[Row] = []
+    ends: list[Row] = []
+    for row in means(frame, ["case", "metric", "final"]).to_dict("records"):
+        number = row["case"]
+        case, promised = cases[number], dict(promises[number])
+        seconds, auxiliary = promised.pop("seconds"), promised.pop("true_epsilon_auxiliary")
+        private = case.budget.private
+        setting = {
+            **case.setting,
+            "trust_model": case.budget.trust_model,
+            "epsilon": case.budget.epsilon if private else None,
+            "delta": case.budget.delta if private else None,
+            **{key: promised[key] for key in ("true_epsilon", "excess_noise", "protects")},
+            "seconds": round(seconds, 3),
+            **({} if auxiliary is None else {"true_epsilon_auxiliary": auxiliary}),
+        }
+        record = record_of(setting, case.method, row, case.paper.get(row["metric"]))
+        first = not ends or ends[-1]["case"] != number
+        records.append(record)
+        ends.append(
+            {
+                "case": number,
+                "panel": case.panel,
+                "label": case.label,
+                "people": case.rounds,
+                "setting": case.setting,
+                "role": "main" if first else "beside" if row["final"] else "other",
+                "half_width": row["half_width"],
+                **record,
+            }
+        )
+    curves = mean_traces(frame, ["case", "metric"])
+    for name in ("panel", "label", "method"):
+        curves[name] = [getattr(cases[n], name) for n in curves["case"]]
+    for name in ("epsilon", "delta"):
+        curves[name] = [getattr(cases[n].budget, name) for n in curves["case"]]
+    return Results(records, pd.DataFrame(ends).astype({"paper": float}), curves, frame)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What cases are made for.
+
+    Attributes:
+        rounds: people in a trial.
+        delta: of every budget, where the reproduction does not vary it.
+        slow: whether methods that take long run too.
+    """
+
+    rounds: int
+    delta: float
+    slow: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegretFigure(Reproduction):
+    """Results of several methods, as a table and as a figure.
+
+    Attributes:
+        rounds: people in a trial in the paper, or several such numbers.
+        delta: the paper's; None where delta is varied, or where budgets have none.
+        cases: what is run.
+        slow: what `Request.slow` adds, in words; "" for nothing.
+    """
+
+    rounds: tuple[int, ...]
+    delta: float | None
+    cases: Callable[[Request], Iterable[Case]]
+    slow: str = ""
+    form: str = "regret"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.rounds
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {
+            "trials": self.trials,
+            "rounds": list(self.rounds),
+            "delta": self.delta,
+            **dict.fromkeys(("jobs", "engine", "address", "json", "plot")),
+            "log_scale": False,
+            "published": False,
+            "method": None,
+        }
+
+    def plan(self, trials: int | None = None, **wish: Any) -> Plan:
+        number = self.trials if trials is None else trials
+        return plan_of(self.planned(**wish), number, self.seed)
+
+    def planned(
+        self,
+        rounds: Sequence[int] | None = None,
+        delta: float | None = None,
+        published: bool = False,
+        method: Sequence[str] | None = None,
+    ) -> list[Case]:
+        """The cases of the named methods (all if none), with the paper's numbers by default.
+
+        A method that runs only on request does so when it is named.
+
+        Raises:
+            InvalidInput: for numbers that are not allowed, a delta where it is varied, or a method
+                that there is not.
+        """
+        sizes = [whole_number(people, "rounds", minimum=2) for people in rounds or self.rounds]
+        if delta is not None and self.delta is None:
+            raise InvalidInput(
+                f"delta was {delta}, but {self.name} varies it or needs none; leave it out."
+            )
+        if published and not self.slow:
+            raise InvalidInput(f"{self.name} leaves no method out; do not ask for all of them.")
+        chosen = self.delta if delta is None else probability(delta, "delta")
+
+        def cases(slow: bool) -> list[Case]:
+            return [case for n in sizes for case in self.cases(Request(n, chosen or 0.0, slow))]
+
+        quick = cases(published)
+        if self.slow and not set(method or ()) <= {case.method for case in quick}:
+            quick = cases(True)
+        return of_methods(quick, method)

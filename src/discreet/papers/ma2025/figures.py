@@ -1,0 +1,476 @@
+"""Figures 6 to 9 of Ma et al. (2025): for each its grid, and the cases of every point of it.
+
+What records say of the sources of a case is what its sources are made of:
+
+| key               | meaning                                                                  |
+|-------------------|--------------------------------------------------------------------------|
+| n_auxiliary       | people of each source, n_Qm; 0 for no sources, which need no other key   |
+| sources           | M                                                                        |
+| epsilon_auxiliary | epsilon_m                                                                |
+| gamma, kappa      | shift of their contexts, and exploration of their behaviour policies     |
+| order             | of two sources that differ (Figure 9c)                                   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+from discreet.learners.partition.learner import Partition
+from discreet.learners.partition.published import PublishedPartition
+from discreet.papers.base import Plan, Reproduction
+from discreet.papers.cases import (
+    NON_PRIVATE,
+    OURS,
+    PUBLISHED,
+    REGRET,
+    UNIFORM,
+    Case,
+    of_methods,
+    plan_of,
+)
+from discreet.papers.ma2025.settings import (
+    EXPONENTIAL,
+    HIGH_FIRST,
+    LOW_FIRST,
+    PROBE,
+    REWARDS,
+    SEED,
+    TRIALS,
+    Probe,
+    Rewards,
+    SourceSpec,
+    SyntheticSources,
+    logged_mean,
+    problem,
+)
+from discreet.privacy import Local, NonPrivate
+from discreet.validation import InvalidInput, number_from, one_of, positive_number, whole_number
+
+METHODS = (OURS, PUBLISHED)
+_LEARNERS = {
+    OURS: Partition.name,
+    PUBLISHED: PublishedPartition.name,
+    NON_PRIVATE: Partition.name,
+    UNIFORM: UNIFORM,
+}
+_NO_DATA = "no auxiliary data"
+# What a figure can vary, and what a value of it may be.
+AXES: dict[str, Callable[[Any], Any]] = {
+    "rounds": lambda people: whole_number(people, "rounds", minimum=2),
+    "epsilon": lambda epsilon: positive_number(epsilon, "epsilon"),
+    "auxiliary": lambda people: whole_number(people, "auxiliary", minimum=1),
+    "auxiliary_epsilon": lambda epsilon: positive_number(epsilon, "epsilon"),
+    "gamma": lambda gamma: number_from(gamma, "gamma", 0.0),
+    "kappa": lambda kappa: number_from(kappa, "kappa", 0.0, 1.0),
+    "sources": lambda number: whole_number(number, "sources", minimum=1),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferFigure(Reproduction):
+    """A figure of the paper.
+
+    Attributes:
+        number: the paper's.
+        grid: the paper's values of what it varies, by `AXES`.
+        cases: what is run for a figure whose grid, constant and rewards are as they were asked for.
+        axis: the key of a setting that is the horizontal axis.
+        axis_label: the same in words.
+        experiment: the published program's name of it, where it logged it.
+        references: what is run besides, without sources and without privacy.
+        constant: c of C_n = c log(n) in the published rules; the paper leaves it to a supplement.
+        rewards: the mean rewards, of which a figure has one kind at a time.
+    """
+
+    number: str
+    grid: Mapping[str, tuple[Any, ...]]
+    cases: Callable[[TransferFigure], Iterator[Case]]
+    axis: str
+    axis_label: str
+    experiment: str = ""
+    references: tuple[str, ...] = (UNIFORM, NON_PRIVATE)
+    constant: float = 1.0
+    rewards: Rewards = EXPONENTIAL
+    trials: int = TRIALS
+    seed: int = SEED
+    form: str = "sweep"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.grid["rounds"]
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        axes = [axis for axis in AXES if axis != "rounds"]
+        return {
+            "repetitions": self.trials,
+            **dict.fromkeys(("targets", *axes, "method", "constant")),
+            "rewards": self.rewards,
+            **dict.fromkeys(("jobs", "engine", "address", "json", "plot")),
+        }
+
+    def plan(self, repetitions: int | None = None, **wish: Any) -> Plan:
+        trials = self.trials if repetitions is None else repetitions
+        return plan_of(self.planned(**wish), trials, self.seed)
+
+    def planned(
+        self,
+        method: Sequence[str] | None = None,
+        constant: float | None = None,
+        rewards: str | None = None,
+        **wish: Sequence[Any] | None,
+    ) -> list[Case]:
+        """The cases of the named methods (all if none) on a grid that a wish narrows.
+
+        Args:
+            method: names.
+            constant: c of the published rules.
+            rewards: `exponential`, as in the paper, or `symmetric`, as in its supplement S.4.3.
+            wish: values in place of the paper's, by `AXES`.
+
+        Raises:
+            InvalidInput: for a quantity that the figure does not vary, a value that is not
+                allowed, or a method that there is not.
+        """
+        if self.form == "average" and rewards not in (None, EXPONENTIAL):
+            raise InvalidInput(
+                f"--rewards was {rewards!r}, but {self.name} looks at a context where the best of "
+                "the exponential rewards is known; it has those alone."
+            )
+        grid = dict(self.grid)
+        for axis, values in wish.items():
+            if values and axis not in self.grid:
+                known = ", ".join(_option(axis) for axis in AXES if axis in self.grid)
+                raise InvalidInput(
+                    f"{_option(axis)} was given, but this figure does not vary it; it has {known}."
+                )
+            if values:
+                grid[axis] = tuple(dict.fromkeys(AXES[axis](value) for value in values))
+        narrowed = replace(
+            self,
+            grid=grid,
+            constant=positive_number(
+                self.constant if constant is None else constant, "the constant"
+            ),
+            rewards=one_of(rewards or self.rewards, "--rewards", REWARDS),
+        )
+        cases = list(self.cases(narrowed))
+        for people, reference in product(grid["rounds"], self.references):
+            cases.append(narrowed.case(reference, people, None, reference, None))
+        return of_methods(cases, method)
+
+    def case(
+        self,
+        method: str,
+        rounds: int,
+        epsilon: float | None,
+        label: str,
+        panel: str | None,
+        setting: Mapping[str, Any] | None = None,
+        specs: tuple[SourceSpec, ...] = (),
+    ) -> Case:
+        """One method in one setting.
+
+        Args:
+            method: its name.
+            rounds: n_P.
+            epsilon: of the target; None for no privacy.
+            label, panel: of the figure.
+            setting: of the sources (see the module's table); None for a reference.
+            specs: of sources that differ.
+        """
+        says = {"n_auxiliary": 0} if setting is None else setting
+        if says["n_auxiliary"] and not specs:
+            kind = [says[key] for key in ("n_auxiliary", "epsilon_auxiliary", "gamma", "kappa")]
+            specs = tuple(SourceSpec(f"source {m + 1}", *kind) for m in range(says["sources"]))
+        arguments, paper = {}, None
+        if method == PUBLISHED and epsilon is not None:
+            people = says["n_auxiliary"]
+            arguments = {"confidence_constant": self.constant, "source_horizon": people}
+            logged = {"rounds": rounds, **says}
+            paper = logged_mean(self.experiment, self.rewards, epsilon, logged)
+        # Figure 6 looks at one context, and has one kind of rewards.
+        probed = self.form == "average"
+        named = {} if probed else {"rewards": self.rewards}
+        suffix = "" if probed else f", {self.rewards} rewards"
+        target = problem(self.rewards)
+        return Case(
+            method,
+            target,
+            _LEARNERS[method],
+            rounds,
+            NonPrivate() if epsilon is None else Local(epsilon),
+            arguments,
+            {"figure": self.number, "rounds": rounds, **named, **(setting or {})},
+            None if panel is None else panel + suffix,
+            label,
+            {} if paper is None else {REGRET: paper},
+            sources=SyntheticSources(specs, self.rewards) if specs else None,
+            probe=partial(Probe, PROBE, target) if probed else None,
+        )
+
+
+def _option(axis: str) -> str:
+    return f"--{axis.replace('_', '-')}"
+
+
+def _alike(
+    people: int, number: int, epsilon: float, gamma: float = 0.0, kappa: float = 1.0
+) -> dict[str, Any]:
+    """The setting of sources of one kind."""
+    return {
+        "n_auxiliary": people,
+        "sources": number,
+        "epsilon_auxiliary": epsilon,
+        "gamma": gamma,
+        "kappa": kappa,
+    }
+
+
+def illustration(figure: TransferFigure) -> Iterator[Case]:
+    """Figure 6: no, weak and effective auxiliary data."""
+    sizes, epsilons = figure.grid["rounds"], figure.grid["epsilon"]
+    for rounds, epsilon, method, people in product(
+        sizes, epsilons, METHODS, figure.grid["auxiliary"]
+    ):
+        panel = [method]
+        panel += [f"epsilon {epsilon:g}"] if len(epsilons) > 1 else []
+        panel += [f"{rounds:,} people"] if len(sizes) > 1 else []
+        kinds = {
+            _NO_DATA: {"n_auxiliary": 0},
+            "weak": _alike(people, 1, 0.5, gamma=5.0),
+            "effective": _alike(people, 1, 8.0),
+        }
+        for kind, sources in kinds.items():
+            setting = {"auxiliary_data": kind, **sources}
+            yield figure.case(method, rounds, epsilon, kind, ", ".join(panel), setting)
+
+
+def target_sizes(figure: TransferFigure) -> Iterator[Case]:
+    """Figure 7: regret against n_P by epsilon, without and with auxiliary data."""
+    grid = figure.grid
+    kinds: dict[str, dict[str, Any]] = {_NO_DATA: {"n_auxiliary": 0}}
+    for number, people, epsilon in product(
+        grid["sources"], grid["auxiliary"], grid["auxiliary_epsilon"]
+    ):
+        several = f"{number} source{'s' if number > 1 else ''}"
+        kinds[f"{several} of {people:,}, epsilon {epsilon:g}"] = _alike(people, number, epsilon)
+    for method, (kind, setting), epsilon, rounds in product(
+        METHODS, kinds.items(), grid["epsilon"], grid["rounds"]
+    ):
+        label = f"epsilon {epsilon:g}"
+        yield figure.case(method, rounds, epsilon, label, f"{method}, {kind}", setting)
+
+
+def source_sizes(figure: TransferFigure) -> Iterator[Case]:
+    """Figure 8: regret against n_Qm by gamma and epsilon_m; M = 2."""
+    grid = figure.grid
+    for rounds, epsilon, method, gamma, auxiliary, number, people in product(
+        grid["rounds"],
+        grid["epsilon"],
+        METHODS,
+        grid["gamma"],
+        grid["auxiliary_epsilon"],
+        grid["sources"],
+        (0, *grid["auxiliary"]),
+    ):
+        label = f"{method}, epsilon {epsilon:g}"
+        panel = f"gamma {gamma:g}, auxiliary epsilon {auxiliary:g}"
+        setting = _alike(people, number, auxiliary, gamma)
+        yield figure.case(method, rounds, epsilon, label, panel, setting)
+
+
+def quality(figure: TransferFigure) -> Iterator[Case]:
+    """Figures 9a and 9b: regret against kappa or gamma by epsilon_m, and without sources."""
+    grid = figure.grid
+    axes = ("sources", "auxiliary", "auxiliary_epsilon", "gamma", "kappa")
+    drawn = product(*(grid[axis] for axis in axes))
+    kinds: list[dict[str, Any]] = [{"n_auxiliary": 0}]
+    kinds += [_alike(people, number, *kind) for number, people, *kind in drawn]
+    for rounds, epsilon, method, setting in product(
+        grid["rounds"], grid["epsilon"], METHODS, kinds
+    ):
+        with_data = setting["n_auxiliary"] > 0
+        label = f"{method}, {'with' if with_data else _NO_DATA}"
+        panel = f"auxiliary epsilon {setting['epsilon_auxiliary']:g}" if with_data else None
+        yield figure.case(method, rounds, epsilon, label, panel, setting)
+
+
+def order(figure: TransferFigure) -> Iterator[Case]:
+    """Figure 9c: one source of low and one of high quality, in both orders."""
+    grid = figure.grid
+    low, high = min(grid["auxiliary_epsilon"]), max(grid["auxiliary_epsilon"])
+    for rounds, epsilon, method, people, which in product(
+        grid["rounds"], grid["epsilon"], METHODS, grid["auxiliary"], (HIGH_FIRST, LOW_FIRST)
+    ):
+        poor = SourceSpec("low quality", people, low)
+        good = SourceSpec("high quality", people, high)
+        setting = {
+            "n_auxiliary": people,
+            "sources": 2,
+            "order": which,
+            "epsilon_auxiliary": f"{low:g} and {high:g}",
+            "gamma": 0.0,
+            "kappa": 1.0,
+        }
+        yield figure.case(
+            method,
+            rounds,
+            epsilon,
+            f"{method}, {which}",
+            f"{rounds:,} people, epsilon {epsilon:g}",
+            setting,
+            (good, poor) if which == HIGH_FIRST else (poor, good),
+        )
+
+
+_NOTE = (
+    "Published: Algorithms 2 and 3 as printed, with C_n = log(n), whose constant the paper leaves "
+    "to a supplement; it splits bins long before it can tell arms apart. Paper: the mean regret "
+    "that the published program logged, with another rule and noise for people inside a bin only, "
+    "which does not keep its epsilon for contexts. All methods of a trial meet the same people, "
+    "and the same sources. Non-private: ours without noise and without sources."
+)
+_SIZES_NOTE = f"{_NOTE} The paper does not say how many people its sources have; here 10,000 each."
+_SOURCE_SIZES = (10_000, 20_000, 50_000, 100_000)
+
+FIGURE_6 = TransferFigure(
+    name="ldpmab-figure-6",
+    title="Ma et al. (2025), Figure 6: average regret, and arms at (1/3, 1/3), by auxiliary data",
+    number="6",
+    grid={"rounds": (1000,), "epsilon": (1.0,), "auxiliary": (500,)},
+    cases=illustration,
+    references=(UNIFORM,),
+    note=(
+        f"{_NOTE} Weak: one source of 500 people with epsilon 0.5 and gamma 5; effective: with "
+        "epsilon 8 and gamma 0. The figure shows regret over all people, regret at the context "
+        "(1/3, 1/3) and how often each arm was offered there; the records hold all three. The "
+        "paper shows a single run."
+    ),
+    axis="rounds",
+    axis_label="people of the target",
+    trials=1,
+    form="average",
+)
+
+FIGURE_7 = TransferFigure(
+    name="ldpmab-figure-7",
+    title="Ma et al. (2025), Figure 7: regret against people of the target by epsilon",
+    number="7",
+    grid={
+        "rounds": (10_000, 20_000, 40_000, 60_000, 80_000, 120_000, 160_000),
+        "epsilon": (1.0, 2.0, 4.0, 8.0, 1024.0),
+        "auxiliary": (5000,),
+        "auxiliary_epsilon": (8.0,),
+        "sources": (1, 2),
+    },
+    cases=target_sizes,
+    experiment="sample_size_target",
+    note=f"{_NOTE} The paper shows one source; the program logged two as well.",
+    axis="rounds",
+    axis_label="people of the target",
+)
+
+FIGURE_8 = TransferFigure(
+    name="ldpmab-figure-8",
+    title="Ma et al. (2025), Figure 8: regret against people of each of two sources",
+    number="8",
+    grid={
+        "rounds": (80_000,),
+        "epsilon": (1.0, 2.0),
+        "auxiliary": _SOURCE_SIZES,
+        "auxiliary_epsilon": (2.0, 4.0, 8.0, 1024.0),
+        "gamma": (0.2, 1.0, 2.0),
+        "sources": (2,),
+    },
+    cases=source_sizes,
+    experiment="sample_size_source",
+    note=_NOTE,
+    axis="n_auxiliary",
+    axis_label="people of each source",
+)
+
+FIGURE_9A = TransferFigure(
+    name="ldpmab-figure-9a",
+    title="Ma et al. (2025), Figure 9a: regret against the exploration of the sources (kappa)",
+    number="9a",
+    grid={
+        "rounds": (40_000,),
+        "epsilon": (2.0,),
+        "auxiliary": (10_000,),
+        "auxiliary_epsilon": (1.0, 8.0),
+        "gamma": (0.2,),
+        "kappa": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+        "sources": (2,),
+    },
+    cases=quality,
+    experiment="kappa",
+    note=_SIZES_NOTE,
+    axis="kappa",
+    axis_label="exploration coefficient kappa",
+)
+
+FIGURE_9B = TransferFigure(
+    name="ldpmab-figure-9b",
+    title="Ma et al. (2025), Figure 9b: regret against the shift of the sources' contexts (gamma)",
+    number="9b",
+    grid={
+        "rounds": (40_000,),
+        "epsilon": (2.0,),
+        "auxiliary": (10_000,),
+        "auxiliary_epsilon": (2.0, 8.0),
+        "gamma": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0),
+        "kappa": (1.0,),
+        "sources": (2,),
+    },
+    cases=quality,
+    experiment="gamma",
+    note=_SIZES_NOTE,
+    axis="gamma",
+    axis_label="transfer exponent gamma",
+)
+
+FIGURE_9C = TransferFigure(
+    name="ldpmab-figure-9c",
+    title="Ma et al. (2025), Figure 9c: regret by the order of a low- and a high-quality source",
+    number="9c",
+    grid={
+        "rounds": (10_000, 80_000),
+        "epsilon": (1.0, 2.0),
+        "auxiliary": _SOURCE_SIZES,
+        "auxiliary_epsilon": (2.0, 8.0),
+    },
+    cases=order,
+    references=(),
+    experiment="order_of_auxiliary",
+    note=f"{_NOTE} Both orders have the same data. For ours the order should not matter.",
+    axis="n_auxiliary",
+    axis_label="people of each source",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing(Reproduction):
+    """A figure for which nothing is run."""
+
+    trials: int = 0
+    form: str = "drawing"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {"drawing": ...}
+
+    def plan(self) -> Plan:
+        raise InvalidInput(f"{self.name} is drawn and not run; there is nothing to plan.")
+
+
+FIGURES_4_5 = Drawing(
+    name="ldpmab-figure-4-5",
+    title="Ma et al. (2025), Figures 4 and 5: reward functions, and densities of sources' contexts",
+)
+
+MA_2025 = (FIGURES_4_5, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9A, FIGURE_9B, FIGURE_9C)

@@ -1,0 +1,1 @@
+"""What people bring and are given: columns, tables, contexts and actions."""

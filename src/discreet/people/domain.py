@@ -1,0 +1,402 @@
+"""The public domain of contexts and rewards: what anyone may know before the first person comes.
+
+Learners work on the unit cube; a `Box` maps declared bounds onto it. Bounds are public facts (an
+age lies between 21 and 64), never read from the data, because a bound taken from data would leak
+the extreme person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.people.columns import Column, Declared, declared_columns, with_indicators
+from discreet.people.frames import Extra, has_names, rows_by_name
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    finite_matrix,
+    finite_number,
+    finite_vector,
+    number_from,
+    number_matrix,
+    number_vector,
+    ordered,
+    whole_number,
+)
+
+# So much of the length of a point of a ball is taken for rounding.
+_ROUNDING = 1e-9
+_LEAST_RADIUS = 1e-100
+
+
+@dataclass(frozen=True)
+class Box:
+    """A product of closed intervals, one for each column of a context.
+
+    Attributes:
+        lower: d lower bounds.
+        upper: d upper bounds, each above its lower bound.
+        names: d column names, shown in plots and messages.
+        levels: for each column the number of equally spaced values it can take, from `lower` to
+            `upper` (2 for a yes/no column), or None for a continuous column. A learner never
+            splits between two levels that do not exist.
+        categories: for each column the labels of its levels, or () where they have none.
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    names: tuple[str, ...] = ()
+    levels: tuple[int | None, ...] = ()
+    categories: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        lower = tuple(finite_number(value, "a lower bound") for value in self.lower)
+        upper = tuple(finite_number(value, "an upper bound") for value in self.upper)
+        dimension = len(lower)
+        if dimension == 0 or len(upper) != dimension:
+            raise InvalidInput(
+                f"a domain got {dimension} lower and {len(upper)} upper bounds; give at least one "
+                "column, and one lower and one upper bound for each."
+            )
+        names = tuple(self.names) or tuple(f"x{i + 1}" for i in range(dimension))
+        levels = tuple(self.levels) or (None,) * dimension
+        categories = tuple(map(tuple, self.categories)) or ((),) * dimension
+        if not len(names) == len(levels) == len(categories) == dimension:
+            raise InvalidInput(
+                f"a domain of {dimension} columns got {len(names)} names, {len(levels)} levels and "
+                f"{len(categories)} lists of categories; give one of each for every column, or "
+                "none at all."
+            )
+        if len(set(names)) < dimension:
+            raise InvalidInput(f"a domain had the columns {names}; give each its own name.")
+        columns = zip(names, lower, upper, levels, categories, strict=True)
+        for name, low, high, count, labels in columns:
+            ordered(low, high, f"column {name!r} had bounds")
+            if count is not None:
+                whole_number(count, f"the levels of column {name!r}", minimum=2)
+            if labels and len(labels) != count:
+                raise InvalidInput(
+                    f"column {name!r} had the categories {labels} for {count} levels; give one "
+                    "label for each level, or none."
+                )
+        whole = {"lower": lower, "upper": upper, "names": names, "levels": levels}
+        for key, value in (whole | {"categories": categories}).items():
+            object.__setattr__(self, key, value)
+
+    @classmethod
+    def of(cls, columns: Declared, radius: float | None = None) -> Box:
+        """The public domain that columns declare, or with a radius the ball of rows of that length.
+
+        A column of numbers with missing = "unknown" has its indicator behind it.
+
+        Args:
+            columns: a list of `Column`, or a dictionary such as
+                `{"age": (18, 90), "region": ["north", "south"]}` (`columns.declared_columns`).
+            radius: the largest length of a row, where all columns go from -radius to radius.
+
+        Raises:
+            InvalidInput: for columns that are declared wrongly, that are measured by logarithms, or
+                that do not fit the radius.
+        """
+        declared = with_indicators(declared_columns(columns))
+        for column in declared:
+            if column.log:
+                raise InvalidInput(
+                    f"column {column.name!r} has log = True, which columns of a Search have; "
+                    "declare the logarithm as a column of its own, with its bounds."
+                )
+            if radius is not None and (
+                column.values or column.levels or (column.lower, column.upper) != (-radius, radius)
+            ):
+                raise InvalidInput(
+                    f"radius was {radius:g}, but column {column.name!r} is not of numbers from "
+                    f"{-radius:g} to {radius:g}; give all columns of a ball these bounds, or leave "
+                    "the radius out."
+                )
+        names = tuple(column.name for column in declared)
+        if radius is not None:
+            return Ball(radius, names=names)
+        return Box(
+            tuple(column.lower for column in declared),
+            tuple(column.upper for column in declared),
+            names,
+            tuple(column.levels for column in declared),
+            tuple(column.values for column in declared),
+        )
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The inverse of `of`: columns with the bounds, levels and categories of the box."""
+        return tuple(self._column(place) for place in range(self.dimension))
+
+    def _column(self, place: int) -> Column:
+        """A column; its labels are numbered 0 .. m - 1, as everywhere."""
+        name, labels = self.names[place], self.categories[place]
+        if labels:
+            return Column(name, values=labels)
+        return Column(name, self.lower[place], self.upper[place], self.levels[place])
+
+    @property
+    def dimension(self) -> int:
+        """The number of columns d."""
+        return len(self.lower)
+
+    @property
+    def largest_squares(self) -> tuple[float, ...]:
+        """Numbers that add up to the largest squared length of a point."""
+        ends = zip(self.lower, self.upper, strict=True)
+        return tuple(max(abs(low), abs(high)) ** 2 for low, high in ends)
+
+    @cached_property
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        """(d,) and (d,) lower and upper bounds, as arrays."""
+        return np.asarray(self.lower), np.asarray(self.upper)
+
+    def to_unit(self, contexts: ArrayLike) -> FloatArray:
+        """Contexts (n, d) mapped onto [0, 1]^d; `InvalidInput` when one lies outside the box.
+
+        Contexts with names, in a data frame or dictionaries, are read by these (`in_order`).
+        """
+        array = finite_matrix(self.in_order(contexts), "contexts", self.dimension)
+        low, high = self._ends
+        outside = (array < low) | (array > high)
+        if outside.any():
+            row, column = (int(i) for i in np.argwhere(outside)[0])
+            raise InvalidInput(
+                f"contexts had {array[row, column]} in column {self.names[column]!r}, row {row}; "
+                f"the declared bounds are [{self.lower[column]}, {self.upper[column]}]. Declare "
+                "wider bounds if such people exist, or leave them out."
+            )
+        unit: FloatArray = (array - low) / (high - low)
+        return unit
+
+    def in_order(self, contexts: Any, extra: Extra = "refuse", lenient: bool = False) -> ArrayLike:
+        """Contexts with names (a data frame, dictionaries) as an array (n, d) with the columns of
+        the box; all else as it is.
+
+        Args:
+            contexts: see named_rows.py.
+            extra: whether columns that the box lacks are refused or ignored.
+            lenient: for reports that are private: refuse nothing for what a value is.
+
+        Raises:
+            InvalidInput: for columns that are missing or too many, and for values that a column
+                does not take; with their column, their row and what is allowed.
+        """
+        if not has_names(contexts):
+            return contexts  # type: ignore[no-any-return]
+        rows = rows_by_name(contexts, self.columns, extra, lenient)
+        for place, labels in enumerate(self.categories):
+            if labels:  # from 0 .. m - 1 to the units of the box
+                low, high = self.lower[place], self.upper[place]
+                rows[:, place] = low + rows[:, place] * ((high - low) / (len(labels) - 1))
+        return rows
+
+    def people_to_unit(self, contexts: ArrayLike) -> FloatArray:
+        """`to_unit` for contexts of people, whose columns with levels take no value between them.
+
+        Raises:
+            InvalidInput: as `to_unit`, or for a value between two levels.
+        """
+        unit = self.to_unit(contexts)
+        for column, count in enumerate(self.levels):
+            if count is None:
+                continue
+            steps = unit[:, column] * (count - 1)
+            between = np.abs(steps - np.round(steps)) > 1e-6
+            if between.any():
+                row = int(np.argmax(between))
+                low, high = self.lower[column], self.upper[column]
+                value = low + unit[row, column] * (high - low)
+                raise InvalidInput(
+                    f"contexts had {value:g} in column {self.names[column]!r}, row {row}; it takes "
+                    f"{count} values from {low:g} to {high:g} in steps of "
+                    f"{(high - low) / (count - 1):g}. Round by a public rule, or declare no levels."
+                )
+            # Rounding errors must not carry a level over a threshold between bins.
+            unit[:, column] = np.round(steps) / (count - 1)
+        return unit
+
+    def nearest(self, contexts: ArrayLike) -> FloatArray:
+        """(n, d) contexts in declared units, each value moved to the nearest within its bounds."""
+        given = self.in_order(contexts, lenient=True)
+        array = number_matrix(given, "contexts", self.dimension)
+        low, high = self._ends
+        inside: FloatArray = np.where(np.isnan(array), low + (high - low) / 2.0, array)
+        return np.clip(inside, low, high)
+
+    def nearest_unit(self, contexts: ArrayLike) -> FloatArray:
+        """Like `people_to_unit`, but refuses shapes and types only.
+
+        A value outside the box counts as the nearest one within it, one between two levels as the
+        nearest level, and NaN as the middle of its column. For reports that are private when they
+        leave a person, where a refusal would tell something about them.
+        """
+        low, high = self._ends
+        unit: FloatArray = (self.nearest(contexts) - low) / (high - low)
+        for column, count in enumerate(self.levels):
+            if count is not None:
+                unit[:, column] = np.round(unit[:, column] * (count - 1)) / (count - 1)
+        return unit
+
+    def from_unit(self, unit: FloatArray) -> FloatArray:
+        """Points of [0, 1]^d mapped back to the declared units."""
+        low, high = self._ends
+        # Rounding must not carry a corner of the cube past a bound.
+        points: FloatArray = np.clip(low + unit * (high - low), low, high)
+        return points
+
+    def text(self, column: int, value: float) -> str:
+        """A value of a column as people call it: its category, or the number."""
+        labels, count = self.categories[column], self.levels[column]
+        if not labels or count is None:
+            return f"{value:g}"
+        low, high = self.lower[column], self.upper[column]
+        return labels[round((value - low) / (high - low) * (count - 1))]
+
+    def number(self, column: int, value: float | bool | str) -> float:
+        """The inverse of `text`: a number of a column as it is, a category as its number.
+
+        Raises:
+            InvalidInput: for a category that the column lacks, or a number outside its bounds.
+        """
+        name, labels = self.names[column], self.categories[column]
+        low, high = self.lower[column], self.upper[column]
+        text = value if isinstance(value, str) else f"{value:g}"
+        text = str(value).lower() if isinstance(value, bool) else text
+        if text in labels:
+            return low + labels.index(text) * (high - low) / (len(labels) - 1)
+        if isinstance(value, str | bool):
+            numbers = f"a number from {low:g} to {high:g}"
+            allowed = f"one of {', '.join(labels)}" if labels else numbers
+            raise InvalidInput(f"{name} was {text!r}; it must be {allowed}.")
+        if not low <= value <= high:
+            categories = f", or one of {', '.join(labels)}" if labels else ""
+            raise InvalidInput(
+                f"{name} was {value:g}; the declared bounds are [{low:g}, {high:g}]{categories}."
+            )
+        return value
+
+
+@dataclass(frozen=True, init=False)
+class Ball(Box):
+    """Points of length at most `radius`, such as embeddings of length 1.
+
+    It is a box from -radius to radius in each column whose corners are missing, so every feature
+    that grows with the length of a point has a certified norm that is sqrt(d) times smaller than
+    on the box.
+
+    Args:
+        radius: the largest Euclidean length, from 1e-100 to 1e100.
+        dimension: the number of columns; that of the names where it is left out.
+        names: d column names.
+    """
+
+    kind: ClassVar[str] = "ball"
+
+    lower: tuple[float, ...] = field(init=False, repr=False)
+    upper: tuple[float, ...] = field(init=False, repr=False)
+    levels: tuple[int | None, ...] = field(init=False, repr=False)
+    categories: tuple[tuple[str, ...], ...] = field(init=False, repr=False)
+    radius: float = 1.0
+
+    def __init__(
+        self, radius: float, dimension: int | None = None, names: Sequence[str] = ()
+    ) -> None:
+        size = whole_number(len(names) if dimension is None else dimension, "dimension", minimum=1)
+        # Squares of lengths must be numbers, or a point of a corner would pass for one of the ball.
+        radius = number_from(radius, "radius", _LEAST_RADIUS, 1.0 / _LEAST_RADIUS)
+        ends = {"radius": radius, "lower": (-radius,) * size, "upper": (radius,) * size}
+        for key, value in {**ends, "names": tuple(names), "levels": (), "categories": ()}.items():
+            object.__setattr__(self, key, value)
+        self.__post_init__()
+
+    @property
+    def largest_squares(self) -> tuple[float, ...]:
+        return ((self.radius * (1.0 + _ROUNDING)) ** 2,)
+
+    def to_unit(self, contexts: ArrayLike) -> FloatArray:
+        """As `Box.to_unit`; `InvalidInput` also for a point longer than the radius by more than
+        rounding."""
+        array = finite_matrix(self.in_order(contexts), "contexts", self.dimension)
+        with np.errstate(over="ignore"):
+            lengths = np.sqrt(np.einsum("nd,nd->n", array, array))
+        beyond = lengths > self.radius * (1.0 + _ROUNDING)
+        if beyond.any():
+            row = int(np.argmax(beyond))
+            raise InvalidInput(
+                f"contexts had a point of length {lengths[row]:g} in row {row}; the declared ball "
+                f"has radius {self.radius:g}. Declare a larger radius if such people exist, or "
+                "divide points by a public number."
+            )
+        return super().to_unit(np.clip(array, -self.radius, self.radius))
+
+    def nearest(self, contexts: ArrayLike) -> FloatArray:
+        """(n, d) contexts in declared units; after each value was moved into its column's bounds,
+        rows that are longer than the radius are shortened to it."""
+        return self._shortened(super().nearest(contexts))
+
+    def from_unit(self, unit: FloatArray) -> FloatArray:
+        """As `Box.from_unit`; what lies in a corner is moved to the sphere, towards the centre."""
+        return self._shortened(super().from_unit(unit))
+
+    def _shortened(self, points: FloatArray) -> FloatArray:
+        lengths = np.sqrt(np.einsum("...d,...d->...", points, points))
+        shorter: FloatArray = points / np.maximum(lengths / self.radius, 1.0)[..., None]
+        return shorter
+
+
+def unit_cube(dimension: int, names: Sequence[str] = ()) -> Box:
+    """The box [0, 1]^d of the papers."""
+    size = whole_number(dimension, "dimension", minimum=1)
+    return Box((0.0,) * size, (1.0,) * size, tuple(names))
+
+
+@dataclass(frozen=True)
+class RewardBounds:
+    """The declared interval of rewards; learners see rewards mapped onto [0, 1]."""
+
+    lower: float = 0.0
+    upper: float = 1.0
+
+    def __post_init__(self) -> None:
+        lower = finite_number(self.lower, "the lower reward bound")
+        upper = finite_number(self.upper, "the upper reward bound")
+        ordered(lower, upper, "reward bounds were")
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    def clip(self, rewards: ArrayLike) -> FloatArray:
+        """Rewards moved to the nearest bound; for data whose tails you mean to cut."""
+        clipped: FloatArray = np.clip(np.asarray(rewards, dtype=np.float64), self.lower, self.upper)
+        return clipped
+
+    def to_unit(self, rewards: ArrayLike, people: int) -> FloatArray:
+        """Rewards (people,) mapped onto [0, 1]; `InvalidInput` for one outside the bounds."""
+        array = finite_vector(rewards, "rewards", people)
+        outside = (array < self.lower) | (array > self.upper)
+        if outside.any():
+            first = int(np.argmax(outside))
+            raise InvalidInput(
+                f"rewards had {array[first]} at position {first}; the declared bounds are "
+                f"[{self.lower}, {self.upper}]. Declare wider bounds, or cut the tails with "
+                "RewardBounds.clip, which is part of what you then optimise."
+            )
+        return self._scaled(array)
+
+    def nearest_unit(self, rewards: ArrayLike, people: int) -> FloatArray:
+        """Like `to_unit`, with a reward outside the bounds moved to the nearest and NaN to their
+        middle; see `Box.nearest_unit`."""
+        array = number_vector(rewards, "rewards", people)
+        middle = self.lower + (self.upper - self.lower) / 2.0
+        return self._scaled(self.clip(np.where(np.isnan(array), middle, array)))
+
+    def _scaled(self, rewards: FloatArray) -> FloatArray:
+        unit: FloatArray = np.clip((rewards - self.lower) / (self.upper - self.lower), 0.0, 1.0)
+        return unit

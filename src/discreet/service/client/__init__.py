@@ -1,0 +1,50 @@
+"""Clients of a service: devices, decision clients, curators, modelers and auditors.
+
+Each comes in two forms, such as `Device`, whose calls block, and `AsyncDevice`, whose calls are
+awaited. Names are imported when they are first used: a device loads NumPy and httpx2 alone.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from discreet.service.client.auditor import AsyncAuditor as AsyncAuditor
+    from discreet.service.client.auditor import Audit as Audit
+    from discreet.service.client.auditor import Auditor as Auditor
+    from discreet.service.client.choice import Choice as Choice
+    from discreet.service.client.decisions import AsyncDecisions as AsyncDecisions
+    from discreet.service.client.decisions import Decisions as Decisions
+    from discreet.service.client.device import AsyncDevice as AsyncDevice
+    from discreet.service.client.device import Device as Device
+    from discreet.service.client.person import LedgerRow as LedgerRow
+    from discreet.service.client.person import Spending as Spending
+    from discreet.service.client.person import read_ledger as read_ledger
+    from discreet.service.client.tables import AsyncCurator as AsyncCurator
+    from discreet.service.client.tables import AsyncModeler as AsyncModeler
+    from discreet.service.client.tables import Curator as Curator
+    from discreet.service.client.tables import Modeler as Modeler
+    from discreet.service.client.talking import Patience as Patience
+    from discreet.service.client.talking import Refused as Refused
+    from discreet.service.client.talking import Unreachable as Unreachable
+else:
+    _NAMES = {
+        "auditor": ("AsyncAuditor", "Audit", "Auditor"),
+        "choice": ("Choice",),
+        "decisions": ("AsyncDecisions", "Decisions"),
+        "device": ("AsyncDevice", "Device"),
+        "person": ("LedgerRow", "Spending", "read_ledger"),
+        "tables": ("AsyncCurator", "AsyncModeler", "Curator", "Modeler"),
+        "talking": ("Patience", "Refused", "Unreachable"),
+    }
+    _MODULES = {name: module for module, names in _NAMES.items() for name in names}
+    __all__ = sorted(_MODULES)
+
+    def __getattr__(name):
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -1,0 +1,456 @@
+"""A person's side under local privacy: acts without the service, and makes one report that is
+private when it leaves.
+
+    device = Device("https://trial.example.org", "earnings", key=TOKEN, store="device.db")
+    terms = device.terms()                      # what the study asks people to agree to
+    device.agree(terms.digest)                  # the person does
+    choice = device.act({"age": 40, "region": "north"})
+    device.report(choice.id, reward=1.0)        # drawn once, kept, sent as often as it takes
+    device.send()                               # now and then, until nothing waits
+    device.ledger()                             # what left, when, at what epsilon, to whom
+
+**What the service learns beside the reports.** Whether a person reports is decided when they act,
+before their context is looked at, by what they reported before and what they allow. An action whose
+reward does not come in time is reported too, with the reward `missing`, because silence would say
+that none came. A context that the policy does not allow counts as the nearest one that it does. The
+bytes of a report are a function of the report. What is left is time: unless `hold_seconds` is as
+long as `reward_seconds`, a report says that its reward was known by the time it was sent. Under
+hold reports leave in `send` alone, in the order of their actions. Policies are fetched by
+`refresh`, which belongs on a schedule that has nothing to do with the person; `act` fetches one
+only where there is none.
+
+**Auxiliary sources.** `Device(.., source="clinic")` is of a person elsewhere, for whom somebody
+else chose. Their policy chooses nothing, and costs what the source's terms say:
+
+    identity = device.observe({"age": 40, "region": "north"}, "call")
+    device.report(identity, reward=1.0)
+
+**Clocks.** Times decide when a reward no longer comes and when a report is due, never what is
+drawn or counted. A clock that is set back makes things wait, for `reward_seconds` at most.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from discreet.codec import decode
+from discreet.learners.messages import Policy
+from discreet.learners.terms import Offer, Terms
+from discreet.people.actions import with_names
+from discreet.privacy import SecureNoise
+from discreet.service.client.choice import Choice
+from discreet.service.client.pending import Pending
+from discreet.service.client.person import (
+    Agreement,
+    LedgerRow,
+    PersonFile,
+    Spending,
+    agreement_of,
+    keep_agreement,
+    keep_policy,
+)
+from discreet.service.client.talking import (
+    AT_ONCE,
+    Answer,
+    Asynchronous,
+    Conversation,
+    Party,
+    Patience,
+    Plain,
+    Refused,
+    Request,
+    Talk,
+    Unreachable,
+    ask,
+    paused,
+    study_path,
+)
+from discreet.validation import InvalidInput, number_from, positive_number
+
+_DAY = 86_400.0
+
+
+class _Device(Party):
+    """One person's side of one study.
+
+    Args:
+        url: of the service.
+        study: its name.
+        key: a token for devices of this study.
+        store: the file of this person, the same one for every study that they take part in.
+        agreed: the SHA-256 of the terms that the person agreed to, where the app knows it; else
+            `agree` says so.
+        default_arm: what is given while there is no policy; None for what the study says.
+        reward_seconds: the time after an action within which its reward counts.
+        missing: the reward that counts where none came in time; NaN for the middle of the bounds.
+        hold_seconds: the least time between an action and its report. Above 0 reports leave in
+            `send` alone.
+        source: of which auxiliary source the person is; None where the study chooses for them.
+        options: as of `Party`: `patience`, `transport`, `allow_http`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        study: str,
+        *,
+        key: str,
+        store: str | Path,
+        agreed: str | None = None,
+        default_arm: str | int | None = None,
+        reward_seconds: float = 30 * _DAY,
+        missing: float = math.nan,
+        hold_seconds: float = 0.0,
+        source: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(url, key=key, **options)
+        self.study, self.source = study, source
+        self._where = () if source is None else ("sources", source)
+        # By which the person's file knows it; no study has a stroke in its name.
+        self._stream = "/".join((study, *self._where))
+        self.default_arm = default_arm
+        self._file = PersonFile(store)
+        self._pending = Pending(
+            self._file,
+            self.url,
+            self._stream,
+            positive_number(reward_seconds, "reward_seconds"),
+            _reward(missing),
+        )
+        self._agreed = agreed
+        self._hold_seconds = number_from(hold_seconds, "hold_seconds", 0.0)
+
+    # What the person says and sees.
+
+    @Conversation
+    def terms(self) -> Talk[Terms]:
+        """What the study asks people to agree to now, for the person to read.
+
+        Raises:
+            Unreachable, Refused: as every request.
+        """
+        return (yield from self._offered_terms())
+
+    @Conversation
+    def agree(self, sha256: str) -> Talk[Terms]:
+        """The person agrees to the terms with this SHA-256, and to none that are put in their
+        place. What they agreed to before counts no longer, but for what they paid under it.
+
+        Raises:
+            InvalidInput: where the study asks for other terms.
+        """
+        return (yield from self._agree(sha256, self.patience)).terms
+
+    def ledger(self) -> list[LedgerRow]:
+        """Every report of this person, to whatever study; it needs no service."""
+        return self._file.ledger()
+
+    def spending(self) -> Spending:
+        """What this person has paid, and may pay, over all studies."""
+        return self._file.spending()
+
+    def allow(self, epsilon: float, delta: float = 0.0) -> None:
+        """The person's word: what all studies together may cost them. Until it is given, it is what
+        the first study asked for."""
+        self._file.allow(epsilon, delta)
+
+    # What the app does.
+
+    @Conversation
+    def refresh(self) -> Talk[bool]:
+        """Fetch the current policy, if it is another one.
+
+        Returns:
+            Whether it is.
+
+        Raises:
+            InvalidInput: for a policy on other terms than the person agreed to; it is not kept.
+            Unreachable, Refused: as every request.
+        """
+        agreement = yield from self._agreement(self.patience)
+        return (yield from self._refresh(agreement, self.patience))
+
+    @Conversation
+    def act(self, context: Any = None) -> Talk[Choice]:
+        """Choose for this person, with the policy at hand.
+
+        What happens to them is told with `report`, by the id of the choice. It has none where a
+        report would be beyond what the person agreed to or allows, and for the default arm.
+
+        Args:
+            context: values by column, or in order; it stays in the person's file. A value outside
+                its bounds counts as the nearest one within, and one that is missing as the middle.
+
+        Raises:
+            InvalidInput: before anything is agreed to, for a context of another shape, and for the
+                first policy on other terms.
+            Unreachable: with no policy, no service, and no default arm.
+        """
+        self._check_source(False)
+        try:
+            agreement, policy = yield from self._policy(AT_ONCE)
+        except Unreachable:
+            return self._default()
+        assert isinstance(policy, Policy)
+        return self._pending.act(agreement, policy, context, self._hold_seconds)
+
+    @Conversation
+    def observe(self, context: Any, arm: int | str) -> Talk[str | None]:
+        """Keep what somebody else chose for this person of an auxiliary source.
+
+        What happens to them is told with `report`. As in all reports to sources, a value outside
+        its bounds counts as the nearest one within, and an arm that there is not as missing.
+
+        Args:
+            context: values by column, or in order; it stays in the person's file.
+            arm: by number or name.
+
+        Returns:
+            By which its reward is told; None where a report would be beyond what the person agreed
+            to or allows.
+
+        Raises:
+            InvalidInput: before anything is agreed to, for a context of another shape, and the
+                first policy on other terms.
+            Unreachable, Refused: where there is no policy here and none can be fetched.
+        """
+        self._check_source(True)
+        agreement, policy = yield from self._policy(self.patience)
+        return self._pending.observe(agreement, policy, context, arm, self._hold_seconds)
+
+    @Conversation
+    def report(self, identity: str | None, reward: float) -> Talk[bool]:
+        """Report what followed from a choice.
+
+        The report is drawn and kept, and sent if the service can be reached; else, and always with
+        `hold_seconds`, `send` sends it.
+
+        Args:
+            identity: of the choice; None for one that nothing is reported of.
+            reward: NaN where it is not known. One outside its bounds counts as the nearest within,
+                and one that comes after `reward_seconds` as `missing`.
+
+        Returns:
+            Whether there is a report; the same again for the same choice, whatever the reward.
+
+        Raises:
+            InvalidInput: for an id that this file does not know.
+        """
+        number = _reward(reward)
+        if identity is None or not self._pending.draw(identity, number):
+            return False
+        # Under hold the time of a report must not follow from that of its reward.
+        if self._hold_seconds == 0.0:
+            with suppress(Unreachable):
+                yield from self._send(AT_ONCE, False, time.time())
+        return True
+
+    @Conversation
+    def send(self, again: bool = False) -> Talk[list[LedgerRow]]:
+        """Send what waits and is due, after whatever waited too long for its reward was reported.
+
+        Args:
+            again: also what the service refused before, such as with a key that was revoked.
+
+        Returns:
+            The reports that the service accepted now, as rows of the ledger in the order of
+            sending: what left, and what it cost.
+
+        Raises:
+            Unreachable: where something that is due waits still.
+        """
+        now = time.time()
+        # One time for both: else what comes due in between leaves only where its reward is known.
+        self._pending.lapse(now)
+        accepted = yield from self._send(self.patience, again, now)
+        rows = {row.number: row for row in self.ledger()} if accepted else {}
+        return [rows[number] for number in accepted]
+
+    # Terms and policies.
+
+    def _check_source(self, wanted: bool) -> None:
+        if wanted != (self.source is not None):
+            asked, instead = ("observe()", "act()") if wanted else ("act()", "observe()")
+            raise InvalidInput(
+                f"{asked} was called with source = {self.source!r:.80}; the study chooses for its "
+                f"own people and for nobody of a source, so call {instead}."
+            )
+
+    def _policy(self, patience: Patience) -> Talk[tuple[Agreement, Offer]]:
+        """What the person agreed to, and the policy at hand; it is fetched where there is none."""
+        agreement = yield from self._agreement(patience)
+        policy = self._pending.policy(agreement.policy)
+        if policy is None:
+            yield from self._refresh(replace(agreement, policy=None), patience)
+            policy = self._pending.policy(self._known_agreement().policy)
+        assert policy is not None
+        return agreement, policy
+
+    def _known_agreement(self) -> Agreement:
+        with self._file.reading() as state:
+            if state is None:
+                raise LookupError(self.study)
+            return agreement_of(state, self.url, self._stream, None)
+
+    def _agreement(self, patience: Patience) -> Talk[Agreement]:
+        """What the person agreed to; `InvalidInput` where nobody said that they did."""
+        try:
+            known = self._known_agreement()
+        except LookupError:
+            if self._agreed is None:
+                raise InvalidInput(
+                    f"nobody said what this person agreed to in the study {self.study!r}: show "
+                    "them device.terms(), and call device.agree(terms.digest), or give the SHA-256 "
+                    "of the terms as agreed=."
+                ) from None
+            return (yield from self._agree(self._agreed, patience))
+        if self._agreed not in (None, known.sha256):
+            raise InvalidInput(
+                f"agreed was {self._agreed!r:.80}, but this person agreed to {known.sha256} in the "
+                f"study {self.study!r}; show them the new terms, and call device.agree() with "
+                "their SHA-256 if they agree to these."
+            )
+        return known
+
+    def _agree(self, sha256: str, patience: Patience) -> Talk[Agreement]:
+        try:
+            known = self._known_agreement()
+            if known.sha256 == sha256:
+                return known
+        except LookupError:
+            pass
+        terms = yield from self._offered_terms(patience)
+        if terms.digest != sha256:
+            raise InvalidInput(
+                f"this person agreed to the terms {sha256!r:.80}, but the study {self.study!r} "
+                f"asks for {terms.digest}; nothing was agreed to. Show them device.terms()."
+            )
+        facts = (yield from ask(Request("GET", study_path(self.study)), patience)).fields()
+        arm = facts.get("default_arm") if isinstance(facts, dict) else None
+        arm = arm if isinstance(arm, str | int) else None
+        with self._file.changing() as state:
+            keep_agreement(state, self.url, self._stream, terms, arm, time.time())
+        return self._known_agreement()
+
+    def _offered_terms(self, patience: Patience | None = None) -> Talk[Terms]:
+        wanted = Request("GET", study_path(self.study, *self._where, "terms"))
+        return Terms.from_fields((yield from ask(wanted, patience or self.patience)).fields())
+
+    def _refresh(self, agreement: Agreement, patience: Patience) -> Talk[bool]:
+        wanted = Request(
+            "GET", study_path(self.study, *self._where, "policy"), etag=agreement.policy
+        )
+        answer = yield from ask(wanted, patience)
+        if answer.status == 304:
+            return False
+        policy = _read_policy(answer)
+        if isinstance(policy, Policy) != (self.source is None):
+            raise InvalidInput(
+                f"the service sent a {policy.kind} for source = {self.source!r:.80}; it is not "
+                "kept. Fetch it again."
+            )
+        agreement.terms.check(policy, SecureNoise.name)
+        if policy.digest == agreement.policy:
+            return False
+        with self._file.changing() as state:
+            body = answer.body.decode()
+            keep_policy(state, self.url, self._stream, agreement, policy.digest, body)
+        return True
+
+    # Actions and reports.
+
+    def _default(self) -> Choice:
+        arm, names = self.default_arm, _names(None)
+        try:
+            known = self._known_agreement()
+            arm = known.default_arm if arm is None else arm
+            names = _names(known.terms)
+        except LookupError:
+            pass
+        if arm is None:
+            raise Unreachable(
+                f"the study {self.study!r} cannot be reached, no policy of it is here, and it has "
+                "no default arm; state one as default_arm=, or try again later."
+            )
+        return Choice.default(arm, names)
+
+    def _send(self, patience: Patience, again: bool, now: float) -> Talk[list[int]]:
+        """The numbers of the reports that were accepted, of those that are due at a time."""
+        accepted = list[int]()
+        for row in self._pending.reports(("waiting", "refused") if again else ("waiting",)):
+            # As far from its action either way as `lapse` goes: a clock that was set back must
+            # neither keep a report forever nor send one because its reward is known.
+            if 0.0 < row["due"] - now < 2.0 * self._hold_seconds:
+                continue
+            wanted = Request("POST", study_path(self.study, *self._where, "reports"), row["body"])
+            try:
+                answer = yield from ask(wanted, patience)
+                if not _is_receipt(answer):
+                    raise Unreachable(
+                        f"something answered {answer.status} in place of the service; the report "
+                        "is kept, and sent again later.",
+                        answer.status,
+                    )
+            except Refused as refusal:
+                if refusal.status == 409 and (yield from paused(self.study, patience)):
+                    raise Unreachable(str(refusal), 409) from refusal
+                self._pending.mark(row["number"], "refused", str(refusal))
+                continue
+            self._pending.mark(row["number"], "accepted")
+            accepted.append(row["number"])
+        return accepted
+
+
+class Device(Plain, _Device):
+    __doc__ = _Device.__doc__
+
+
+class AsyncDevice(Asynchronous, _Device):
+    __doc__ = _Device.__doc__
+
+
+def _reward(value: Any) -> float:
+    """A reward as a number; what it is worth is never a reason to refuse it."""
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"reward was {type(value).__name__}; give one number, or NaN where it is not known."
+        ) from error
+
+
+def _names(terms: Terms | None) -> tuple[str, ...]:
+    """Of the arms; () where they are not known."""
+    return () if terms is None else with_names(terms.arms)[1]
+
+
+def _read_policy(answer: Answer) -> Offer:
+    """The policy in an answer, which is the one that the answer names."""
+    try:
+        policy: Offer = decode(answer.body.decode(), Offer)
+    except UnicodeDecodeError as error:
+        raise InvalidInput("the policy was no text; fetch it again.") from error
+    named = answer.headers.get("etag", "").removeprefix("W/").strip('"')
+    if named != policy.digest:
+        raise InvalidInput(
+            f"the service named the policy {named!r:.80}, but its SHA-256 is {policy.digest}; it "
+            "was changed on the way. It is not used; fetch it again."
+        )
+    return policy
+
+
+def _is_receipt(answer: Answer) -> bool:
+    """Whether the service has the report: it says 202, and that it was stored now or before."""
+    if answer.status != 202:
+        return False
+    try:
+        fields = answer.fields()
+        return int(fields["stored"]) + int(fields["repeated"]) == 1
+    except (Unreachable, LookupError, TypeError, ValueError):
+        return False

@@ -1,0 +1,122 @@
+"""Routes that say which roles they are for, and are closed to all others.
+
+A route without roles is for nobody. Whether a key may come is decided before a body is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
+
+from discreet.service.server.bodies import Refusal
+from discreet.service.server.errors import Forbidden, Unauthorized
+from discreet.service.server.keys import ROLES, Key, Role
+from discreet.validation import InvalidInput
+
+ALL: tuple[Role, ...] = ROLES
+_ROLES = "x-roles"
+# What the OpenAPI document calls the way in which keys are sent.
+SCHEME = "key"
+# Where the guard leaves a request's key (guard.py).
+KEY = "discreet.key"
+# Bytes of a body that is read in the event loop; longer ones would keep others waiting.
+_SMALL = 2**13
+
+
+class ReadRequest(Request):
+    """A request whose body has been read already, as `content`."""
+
+    content: Any = None
+
+    async def json(self) -> Any:
+        return self.content
+
+
+class Guarded(APIRoute):
+    """A route for some roles."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        inner = super().get_route_handler()
+        roles = (self.openapi_extra or {}).get(_ROLES, ())
+        kind: Any = self.body_field and self.body_field.field_info.annotation
+        model: TypeAdapter[Any] | None = None if kind is None else TypeAdapter(kind)
+
+        async def handler(request: Request) -> Response:
+            check_access(request, roles)
+            read = ReadRequest(request.scope, request.receive)
+            body = await read.body()
+            check_json(read, body)
+            if body and model is not None:
+                if len(body) <= _SMALL:
+                    read.content = read_body(model, body)
+                else:
+                    read.content = await to_thread.run_sync(read_body, model, body)
+            return await inner(read)
+
+        return handler
+
+
+def read_body(model: TypeAdapter[Any], body: bytes) -> Any:
+    """What a body holds, which FastAPI takes as it is.
+
+    Raises:
+        RequestValidationError: for anything else, without its values.
+    """
+    try:
+        return model.validate_json(body)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)
+        places = [{**each, "loc": ("body", *each["loc"])} for each in wrong]
+        raise RequestValidationError(places) from None
+
+
+def check_access(request: Request, roles: tuple[Role, ...]) -> None:
+    """Refuse a request whose key has none of these roles, or is for another study or table."""
+    key: Key | None = request.scope.get(KEY)
+    if key is None:
+        raise Unauthorized("no key came with the request; send `Authorization: Bearer TOKEN`.")
+    if key.role not in roles:
+        raise Forbidden(
+            f"the key is one for the role {key.role}; this is for {' or '.join(roles) or 'nobody'}."
+        )
+    owner = request.path_params.get("study", request.path_params.get("table"))
+    if owner is not None and not key.covers(owner):
+        raise Forbidden(f"the key is one for {key.study!r} alone; ask with a key for this one.")
+
+
+def check_json(request: Request, body: bytes) -> None:
+    """Refuse a body that does not say that it is JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and kind != "application/json":
+        raise InvalidInput(
+            f"the body was {kind or 'of no type'!r:.80}; send JSON with Content-Type: "
+            "application/json."
+        )
+
+
+def key_of(request: Request) -> Key:
+    """The key that a request came with."""
+    key: Key = request.scope[KEY]
+    return key
+
+
+def router(tag: str) -> APIRouter:
+    """A router of such routes, under one tag of the OpenAPI document."""
+    return APIRouter(route_class=Guarded, responses=REFUSALS, tags=[tag])
+
+
+def only(*roles: Role) -> dict[str, Any]:
+    """For `openapi_extra`: the roles that a route is for."""
+    return {_ROLES: roles, "security": [{SCHEME: []}]}
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": Refusal, "description": "It was refused, and nothing has changed."},
+    "503": {"model": Refusal, "description": "It cannot be done now; try again."},
+}

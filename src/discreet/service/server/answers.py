@@ -1,0 +1,121 @@
+"""What is refused as an answer: a code, and a message for a person."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from discreet.codec import padded
+from discreet.service.server.database import Unavailable
+from discreet.service.server.errors import (
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    TooLarge,
+    TooLate,
+    TooMany,
+    Unauthorized,
+)
+from discreet.service.server.logs import place_of
+from discreet.showing import logger
+from discreet.validation import InvalidInput
+
+_LOG = logger(__name__)
+_RETRY_SECONDS = 1
+_REFUSAL_BYTES = 1024
+_WORDS = {
+    404: "there is nothing at this path; see /v1/openapi.json for what there is.",
+    405: "this path does not take this method; the header Allow says which ones it takes.",
+}
+_CODES: dict[type[Exception], int] = {
+    Unauthorized: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    TooLate: 408,
+    Conflict: 409,
+    Gone: 410,
+    TooLarge: 413,
+    TooMany: 429,
+    InvalidInput: 400,
+    Unavailable: 503,
+}
+
+
+def answer_to(error: Exception) -> JSONResponse:
+    """The answer to what went wrong. What nobody foresaw says nothing of itself: its message may
+    quote what a person sent, so only its kind and the line of code are logged."""
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            return refusal(code, str(error), _headers(error))
+    _LOG.error("a request failed with %s at %s", type(error).__name__, place_of(error))
+    return refusal(
+        503,
+        "the server could not do this; nothing has changed. Try again, and tell whoever runs it.",
+        {"Retry-After": str(_RETRY_SECONDS)},
+    )
+
+
+class PaddedResponse(JSONResponse):
+    """JSON at a length that many contents have.
+
+    Args:
+        content, status_code, headers: as of `JSONResponse`.
+        size: bytes of which the length is a multiple; public.
+    """
+
+    def __init__(
+        self, content: Any, status_code: int, size: int, headers: dict[str, str] | None = None
+    ) -> None:
+        self._size = size
+        super().__init__(content, status_code, headers)
+
+    def render(self, content: Any) -> bytes:
+        return padded(super().render(content), self._size)
+
+
+def refusal(code: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """An answer that refuses; its message may quote a value, whose length must not show."""
+    return PaddedResponse({"error": message}, code, _REFUSAL_BYTES, headers)
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    if isinstance(error, Unauthorized):
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, TooMany):
+        return {"Retry-After": str(max(math.ceil(error.seconds), 1))}
+    if isinstance(error, Unavailable):
+        return {"Retry-After": str(_RETRY_SECONDS)}
+    return {}
+
+
+def add_answers(app: FastAPI) -> None:
+    """Let an application answer so."""
+
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        return answer_to(error)
+
+    async def invalid(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return refusal(400, _in_words(error))
+
+    async def unmatched(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        words = _WORDS.get(error.status_code, f"{error.detail.rstrip('.')}.")
+        return refusal(error.status_code, words, dict(error.headers or {}))
+
+    app.add_exception_handler(InvalidInput, refused)
+    app.add_exception_handler(Unavailable, refused)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, unmatched)
+
+
+def _in_words(error: RequestValidationError) -> str:
+    """What is wrong with the fields of a request, without their values."""
+    wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:3]]
+    return f"the request was wrong ({'; '.join(wrong)}); see /v1/openapi.json for its form."

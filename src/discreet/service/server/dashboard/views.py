@@ -1,0 +1,443 @@
+"""What pages show, and why each of it is public.
+
+| shown                        | public because                                                    |
+|------------------------------|-------------------------------------------------------------------|
+| verdict, reward, gain        | post-processing of releases (findings.py)                         |
+| who is given what            | a policy is published, and gives the same to whoever has the      |
+|                              | same context; averaged over the domain or what releases say of it |
+| releases, ledger             | published themselves                                              |
+| certificate                  | derived from the ledger                                           |
+| counts of reports, decisions | how many people took part, and when, is the same for any two data |
+|                              | sets that a promise compares (replace-one)                        |
+| title, state, terms          | declared before anybody came                                      |
+| rows that cannot be read     | not public, and shown to operators alone                          |
+
+What is drawn is kept by the release that it follows from, and drawn once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+from sqlalchemy import Row, func, select
+
+from discreet.codec import decode
+from discreet.lab.reporting.numbers import (
+    counted,
+    decimals,
+    listed,
+    number_text,
+    share_text,
+    upward,
+)
+from discreet.learners.messages import ArmPolicy
+from discreet.learners.stream import TARGET_NAME
+from discreet.learners.values import Value
+from discreet.privacy import Guarantee
+from discreet.service.server.control import certificate_of
+from discreet.service.server.dashboard.charts import (
+    MINUS,
+    Bar,
+    Mark,
+    bar_chart,
+    line_chart,
+    share_bar,
+)
+from discreet.service.server.dashboard.watch import Seen, Watch
+from discreet.service.server.findings import Finding, Part, arm_names
+from discreet.service.server.ledger import MILLION
+from discreet.service.server.schema import ledger, policies, studies
+from discreet.service.server.service import Service
+from discreet.validation import InvalidInput
+
+_MOST_MARKS = 120
+_MOST_ARMS = 6  # that have a column of their own
+_SHOWN_RELEASES = 12
+_TRUST = {
+    "local": "local: privacy is added on each person's side, nobody else need be trusted",
+    "joint": "joint: this service is trusted with the data, what others see is private",
+}
+_WAITING = "The figures of this release are being worked out."
+
+
+@dataclass(frozen=True)
+class Release:
+    """A line of the table of releases.
+
+    Attributes:
+        version, stream, published, reports, digest: as in the database.
+        asked, held: epsilons.
+        delta: that is held.
+    """
+
+    version: int
+    stream: str
+    published: float
+    reports: int
+    asked: float
+    held: float
+    delta: float
+    digest: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """Who is given what: a row for all, then one for each part of a column.
+
+    Attributes:
+        names: of the arms.
+        rows: labels, shares in words, and as a bar.
+        spread: by how much the share of an arm differs at most between two parts.
+    """
+
+    names: tuple[str, ...]
+    spread: float
+    rows: tuple[tuple[str, tuple[str, ...], Markup], ...]
+
+
+class Views:
+    """Pages of a service.
+
+    Args:
+        service: whose studies.
+        watch: what its learners say.
+    """
+
+    def __init__(self, service: Service, watch: Watch) -> None:
+        self._service, self._watch = service, watch
+        self._drawn: dict[tuple[str, str], tuple[Any, Any]] = {}
+
+    def studies(self, only: str | None) -> list[dict[str, Any]]:
+        """The studies that a key may see."""
+        latest = (
+            select(policies.c.study, func.max(policies.c.people).label("people"))
+            .where(policies.c.stream == TARGET_NAME)
+            .group_by(policies.c.study)
+            .subquery()
+        )
+        wanted = (
+            select(studies.c.name, studies.c.title, studies.c.trust_model, studies.c.state)
+            .add_columns(latest.c.people)
+            .outerjoin(latest, latest.c.study == studies.c.name)
+            .order_by(studies.c.name)
+        )
+        if only is not None:
+            wanted = wanted.where(studies.c.name == only)
+        with self._service.database.reading() as connection:
+            return [dict(row._mapping) for row in connection.execute(wanted)]
+
+    def study(self, name: str, column: str = "") -> dict[str, Any]:
+        """Everything that the page of a study shows, with shares along one of its columns.
+
+        Raises:
+            NotFound: where there is no such study.
+            InvalidInput: where it has no such column.
+        """
+        row = self._service.store.row(name)
+        served = self._service.store.study(name)
+        columns = list(served.learner.domain.names)
+        if column and column not in columns:
+            raise InvalidInput(
+                f"column was {column!r:.80}; the study has the columns {', '.join(columns)}."
+            )
+        seen, lines = self._watch.seen(name), self.releases(name)
+        set_aside = self._service.store.set_aside(name)
+        own = _of_target(lines)
+        shown: dict[str, Any] = {
+            "study": row,
+            "facts": _facts(row, served),
+            "set_aside": set_aside,
+            "released": own[0].reports,
+            "newest": own[0].version,
+            "lines": lines[:_SHOWN_RELEASES],
+            "more": max(len(lines) - _SHOWN_RELEASES, 0),
+            "arms": isinstance(served.policies(TARGET_NAME)[-1], ArmPolicy),
+            "columns": columns,
+            "column": column or columns[0],
+            "verdict": _WAITING,
+            "reward": None,
+            "gain": None,
+            "given": None,
+            "arrivals": None,
+        }
+        if seen is None:
+            return shown
+        last = seen.findings[-1]
+        bounds = served.learner.reward_bounds
+        shown["verdict"] = verdict(last)
+        shown["point"] = last.point
+        shown["bounds"] = f"{number_text(bounds.lower)} to {number_text(bounds.upper)}"
+        shown["reward"] = self._kept(name, "reward", last.version, lambda: reward_chart(seen))
+        shown["rewards"] = [each for each in seen.findings if each.reward is not None][-6:]
+        shown["last"] = last
+        shown["gain"] = self._kept(name, "gain", last.version, lambda: gain_chart(seen))
+        if isinstance(seen.policy, ArmPolicy):
+            tables = self._kept(name, "given", last.version, lambda: given(seen))
+            shown["column"] = column or max(tables, key=lambda each: tables[each].spread)
+            shown["given"] = tables[shown["column"]]
+        joint = row.trust_model == "joint"
+        shown["arrivals"] = self._kept(
+            name,
+            "arrivals",
+            (seen.counted, set_aside),
+            # Under joint privacy rows that cannot be read are among the people of a release.
+            lambda: arrivals(seen, own, joint, 0 if joint else set_aside),
+        )
+        return shown
+
+    def releases(self, name: str) -> list[Release]:
+        """The releases of a study with their rows of the ledger, the last one first."""
+        with self._service.database.reading() as connection:
+            latest = connection.scalar(
+                select(func.count()).select_from(ledger).where(ledger.c.study == name)
+            )
+        lines: list[Release] = self._kept(name, "lines", latest, lambda: self._releases(name))
+        return lines
+
+    def certificate(self, name: str) -> dict[str, Any]:
+        """What the certificate says."""
+        row, content = self._service.store.row(name), certificate_of(self._service, name)
+        lines = sorted(self.releases(name), key=lambda line: line.version)
+        last = _of_target(lines)[0]
+        with self._service.database.reading() as connection:
+            text = connection.scalar(
+                select(ledger.c.guarantee).where(
+                    ledger.c.study == name,
+                    ledger.c.stream == TARGET_NAME,
+                    ledger.c.version == last.version,
+                )
+            )
+        return {
+            "study": row,
+            "guarantee": decode(text or "", Guarantee),
+            "trust": _TRUST.get(row.trust_model, row.trust_model),
+            "content": content,
+            "last": last,
+            "sources": [
+                each
+                for each in {line.stream: line for line in lines}.values()
+                if each.stream != TARGET_NAME
+            ],
+            "terms": self._service.store.study(name).terms.digest,
+            "now": time.time(),
+        }
+
+    def _releases(self, name: str) -> list[Release]:
+        both = (policies.c.study == ledger.c.study) & (policies.c.stream == ledger.c.stream)
+        wanted = (
+            select(ledger, policies.c.published)
+            .join(policies, both & (policies.c.version == ledger.c.version))
+            .where(ledger.c.study == name)
+            .order_by(ledger.c.drawn.desc(), ledger.c.stream.desc(), ledger.c.version.desc())
+        )
+        with self._service.database.reading() as connection:
+            return [
+                Release(
+                    row.version,
+                    row.stream,
+                    row.published,
+                    row.reports,
+                    row.asked / MILLION,
+                    row.held / MILLION,
+                    row.delta,
+                    row.digest,
+                )
+                for row in connection.execute(wanted)
+            ]
+
+    def _kept(self, name: str, what: str, known_by: Any, draw: Any) -> Any:
+        """What was drawn for that state, drawn once."""
+        kept = self._drawn.get((name, what))
+        if kept is None or kept[0] != known_by:
+            kept = self._drawn[name, what] = known_by, draw()
+        return kept[1]
+
+
+def _of_target(lines: Sequence[Release]) -> list[Release]:
+    """The releases of the target, the last one first whatever clocks said."""
+    own = [line for line in lines if line.stream == TARGET_NAME]
+    return sorted(own, key=lambda line: -line.version)
+
+
+def verdict(last: Finding) -> str:
+    """How a study stands, in a sentence."""
+    reward, gain = last.reward, last.gain
+    if last.people == 0:
+        return "No report has entered a release yet, so nothing is known."
+    if last.point and reward is not None:
+        place = listed([f"{name} = {value}" for name, value in last.point])
+        return f"The best point so far is {place}; it earns {interval(reward)} per person."
+    if reward is None:
+        return (
+            "What the policy earns is not said: this learner keeps no beliefs with a known error, "
+            "what people bring is known to them alone, or an older version of this program "
+            "published it."
+        )
+    if gain is None:
+        return f"What the learner recommends earns {interval(reward)} per person."
+    rival = f"“{last.choice}” for everyone"
+    if gain.lower == gain.upper == 0.0:
+        return f"So far the learner recommends {rival}; choosing for each person gains nothing yet."
+    if gain.lower > 0.0:
+        return f"Choosing for each person earns {interval(gain)} more per person than {rival}."
+    return (
+        f"Whether choosing for each person earns more than {rival} is not known yet: by "
+        f"{interval(gain)} per person."
+    )
+
+
+def interval(value: Value, signed: bool = False) -> str:
+    """0.49 (95%: 0.38 to 0.60), with no more digits than the interval has."""
+    digits = decimals(value.half_width, 2)
+    sign = "+" if signed else ""
+    mean = f"{value.mean:{sign},.{digits}f}"
+    low, high = (f"{x:,.{digits}f}" for x in (value.lower, value.upper))
+    text = f"{mean} ({100.0 * value.confidence:g}%: {low} to {high})"
+    return text.replace("-", MINUS)
+
+
+def reward_chart(seen: Seen) -> Markup | None:
+    """What the recommendation earns after each release, with its band, and the policy as played."""
+    shown = _thinned([each for each in seen.findings if each.reward is not None])
+    if not shown:
+        return None
+    marks = [
+        Mark(
+            each.people,
+            each.reward.mean,
+            each.reward.lower,
+            each.reward.upper,
+            each.played.mean if each.played is not None else float("nan"),
+        )
+        for each in shown
+        if each.reward is not None
+    ]
+    last = shown[-1].reward
+    assert last is not None
+    words = f"After {counted(shown[-1].people, 'report')} it is {interval(last)}."
+    return line_chart(marks, "Reward per person, as released", words, "reports in releases")
+
+
+def gain_chart(seen: Seen) -> Markup | None:
+    """By how much it earns more than the best one choice for everyone, after each release."""
+    shown = _thinned([each for each in seen.findings if each.gain is not None])
+    if not seen.findings[-1].people:
+        return None
+    if not shown:
+        return None
+    marks = [
+        Mark(each.people, each.gain.mean, each.gain.lower, each.gain.upper)
+        for each in shown
+        if each.gain is not None
+    ]
+    last = shown[-1].gain
+    assert last is not None
+    words = f"After {counted(shown[-1].people, 'report')} it is {interval(last, True)}."
+    return line_chart(marks, "Gain over one choice for everyone", words, "reports in releases")
+
+
+def given(seen: Seen) -> dict[str, Given]:
+    """Who is given what, along each column; the arms that few are given together."""
+    names, last = arm_names(seen.policy), seen.findings[-1]
+    order = sorted(range(len(names)), key=lambda arm: -last.shares[arm])
+    own = sorted(order[:_MOST_ARMS]) if len(names) > _MOST_ARMS + 1 else list(range(len(names)))
+    rest = [arm for arm in range(len(names)) if arm not in own]
+    heads = [names[arm] for arm in own] + ([f"{len(rest)} others"] if rest else [])
+    tables = {}
+    for name, parts in seen.parts.items():
+        rows = []
+        for part in (Part("everyone", last.shares), *parts):
+            shares = [part.shares[arm] for arm in own]
+            shares += [sum(part.shares[arm] for arm in rest)] if rest else []
+            rows.append((part.label, tuple(map(_percent, shares)), share_bar(shares)))
+        spread = float(np.ptp([part.shares for part in parts], axis=0).max())
+        tables[name] = Given(tuple(heads), spread, tuple(rows))
+    return tables
+
+
+def arrivals(
+    seen: Seen, lines: Sequence[Release], joint: bool, set_aside: int = 0
+) -> dict[str, Any]:
+    """Reports by the version under which they were made, and those that came late; those that were
+    set aside wait for no release.
+
+    Of the reports under versions up to v, those that release v + 1 does not have came after it was
+    drawn. A report that several releases went by is late at each of them, so these do not add up.
+    """
+    people = {line.version: line.reports for line in lines}
+    rows, sum_so_far = [], 0
+    for version in sorted(people):
+        sum_so_far += seen.arrived.get(version, 0)
+        entered = people.get(version + 1)
+        late = 0 if entered is None else max(sum_so_far - entered, 0)
+        rows.append((version, seen.arrived.get(version, 0), late, seen.waiting.get(version, 0)))
+    total, released = sum(seen.arrived.values()), max(people.values(), default=0)
+    bars = [Bar(str(version), whole, late) for version, whole, late, _ in rows]
+    words = f"{counted(total, 'report')} under {counted(len(rows), 'version')}."
+    return {
+        "chart": bar_chart(bars, "Reports by policy version", words, "policy version"),
+        "rows": rows[::-1][:_SHOWN_RELEASES],
+        "total": total,
+        "unreleased": max(total - released - set_aside, 0),
+        "waiting": sum(seen.waiting.values()),
+        "joint": joint,
+    }
+
+
+def _facts(row: Row[Any], served: Any) -> list[tuple[str, str]]:
+    """What was declared before anybody came."""
+    learner = served.learner
+    facts = [
+        ("trust model", _TRUST.get(row.trust_model, row.trust_model)),
+        ("learner", learner.name),
+        ("promise", f"epsilon = {upward(learner.budget.epsilon)}"),
+    ]
+    if learner.budget.delta:
+        facts[-1] = ("promise", f"{facts[-1][1]}, delta = {upward(learner.budget.delta)}")
+    if learner.horizon is not None:
+        facts.append(("expected", counted(learner.horizon, "report")))
+    if served.deployment.default_arm is not None:
+        facts.append(("while it cannot be reached", served.deployment.default_arm))
+    return facts
+
+
+def _percent(share: float) -> str:
+    return "0%" if share < 5e-4 else "<1%" if share < 0.01 else f"{100.0 * share:.0f}%"
+
+
+def _thinned(findings: list[Finding]) -> list[Finding]:
+    """At most so many of them, the last one included."""
+    step = -(-len(findings) // _MOST_MARKS) or 1
+    return findings[::-1][::step][::-1]
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def render(template: str, **values: Any) -> str:
+    """A page."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("discreet.service.server.dashboard"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for written in (upward, interval, share_text):
+        environment.filters[written.__name__] = written
+    environment.filters["clock"] = _clock
+    environment.globals["counted"] = counted
+    return environment

@@ -1,0 +1,253 @@
+"""One database, SQLite or PostgreSQL: connections, transactions, what may go wrong with it.
+
+`reading()` and `writing()` are transactions: what is written in one is there as a whole or not at
+all. On SQLite writers take turns, and a transaction is on the disk when it ends; a file that is
+served is locked against a second server.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, Any
+
+from sqlalchemy import Connection, Row, Select, Table, create_engine, event, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from discreet.service.server.clock import Clock
+from discreet.service.server.schema import server
+from discreet.service.server.seal import KEY_VARIABLE, Seal
+from discreet.validation import InvalidInput
+
+_SQLITE_WAIT = 30.0  # seconds a writer waits for another process
+# Of libpq, unless the address says otherwise: a PostgreSQL whose machine is gone without a word is
+# noticed within so many seconds, in which else every request would wait.
+_NOTICE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
+# Pages of 4 kB that wait to be written where they belong. Tickets are random, so each request
+# writes as many pages as it has reports; together they take less.
+_WAL_PAGES = 4_000
+_CACHE_KILOBYTES = 16_000  # of a connection
+# By which a database knows its key again.
+_MARKED = b"the key of this database"
+_NO_KEY = b""
+# With which files of SQLite begin.
+_HEAD = b"SQLite format 3\0"
+
+
+class Unavailable(Exception):
+    """The database cannot be reached or written now. Nothing has changed; try again."""
+
+
+class Database:
+    """A database of the service.
+
+    Args:
+        url: as SQLAlchemy takes it: `sqlite:///FILE`, `postgresql+psycopg://USER@HOST/NAME`.
+        seal: its key; None where nothing in it is secret.
+        clock: tells the time; the machine's if left out.
+
+    Attributes:
+        sqlite: whether it is a file of SQLite.
+        clock: the time that expiry counts.
+    """
+
+    def __init__(self, url: str, seal: Seal | None = None, clock: Clock | None = None) -> None:
+        try:
+            parsed = make_url(url)
+            kind = parsed.get_backend_name()
+            if kind not in ("sqlite", "postgresql"):
+                raise ArgumentError("another database")
+            self.sqlite = kind == "sqlite"
+            # Unread rows of SQLite's threads are cheap; PostgreSQL has one connection a thread.
+            # Who writes next has the connection whose pages are those of the last writer.
+            options: dict[str, Any] = {"poolclass": QueuePool, "pool_use_lifo": True}
+            if not self.sqlite:
+                noticing = {name: it for name, it in _NOTICE.items() if name not in parsed.query}
+                options = {"pool_size": 20, "max_overflow": 20, "connect_args": noticing}
+            self.engine = create_engine(parsed, pool_pre_ping=not self.sqlite, **options)
+            # What is read together is of one moment; SQLite has it so anyway.
+            whole = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
+            self._reads = self.engine.execution_options(**whole)
+            self._writes = self.engine.execution_options(discreet_writes=True)
+            single = {"discreet_single": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
+            self._single = self.engine.execution_options(**single)
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+            # Without what it was given: it may hold a password.
+            raise InvalidInput(
+                f"the database was an address of {url.partition(':')[0]!r:.40} that cannot be "
+                "used; give sqlite:///FILE, or postgresql+psycopg://USER:PASSWORD@HOST/NAME with "
+                "the package psycopg."
+            ) from error
+        self.seal, self.clock = seal, clock or Clock()
+        self._file = parsed.database if self.sqlite else None
+        if self.sqlite and (not self._file or self._file == ":memory:"):
+            raise InvalidInput(
+                f"the database was {url!r:.120}; give a file, as in sqlite:///discreet.db, because "
+                "what is only in memory is lost when the server stops."
+            )
+        self._turn = threading.Lock()
+        self._held: IO[str] | None = None
+        if self.sqlite:
+            event.listen(self.engine, "connect", _prepare)
+            event.listen(self.engine, "begin", _begin)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with _telling(), self._reads.connect() as connection, connection.begin():
+            yield connection
+
+    def first(self, query: Select[Any], values: Mapping[str, Any]) -> Row[Any] | None:
+        """The first row of a query, which is of one moment without a transaction around it."""
+        with _telling(), self._single.connect() as connection:
+            return connection.execute(query, values).first()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that writes; it is kept as a whole once the block ends, or not at all."""
+        with (
+            self._turn if self.sqlite else nullcontext(),
+            _telling(),
+            self._writes.connect() as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    def inserting(self, table: Table) -> Any:
+        """An INSERT that can say what to do where a row is there already."""
+        return sqlite.insert(table) if self.sqlite else postgresql.insert(table)
+
+    def hold(self) -> None:
+        """Keep other servers from the same file until `close`; PostgreSQL takes many servers.
+
+        Raises:
+            InvalidInput: where another server has it, or where no file can be made.
+        """
+        if self._file is None or self._held is not None:
+            return
+        try:
+            private_file(self._file)
+            _check_kind(self._file)
+            # By its own name, so that a link is no second file.
+            name = f"{os.path.realpath(self._file)}.lock"
+            held = open(name, "a")  # noqa: SIM115 - open as long as it is served
+        except OSError as error:
+            raise InvalidInput(
+                f"the database was {self._file}, where no file can be made ({error.strerror}); "
+                "give a file in a folder that this server may write to."
+            ) from error
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held.close()
+            raise InvalidInput(
+                f"{self._file} is served by another process already; stop that one, or give this "
+                "one another file. Several servers share a PostgreSQL database."
+            ) from error
+        self._held = held
+
+    def close(self) -> None:
+        """Give back connections and the file."""
+        self.engine.dispose()
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def begin(self, confirmed: bool = False) -> str:
+        """The identity of this database, which the first call gives it.
+
+        Args:
+            confirmed: whether the machine's clock is right, whatever was recorded.
+
+        Raises:
+            InvalidInput: where it was made with another key.
+        """
+        mark = _NO_KEY if self.seal is None else self.seal.mark(_MARKED)
+        with self.writing() as connection:
+            # Of several servers that begin at once one is first.
+            connection.execute(
+                self.inserting(server)
+                .values(id=1, identity=secrets.token_hex(16), key_mark=mark, made=time.time())
+                .on_conflict_do_nothing()
+            )
+            row = connection.execute(select(server).with_for_update()).one()
+            if row.key_mark not in (_NO_KEY, mark):
+                raise InvalidInput(
+                    f"the database was made with another key than {KEY_VARIABLE} holds"
+                    f"{'' if self.seal else ', which is not set'}; set it to that key."
+                )
+            if row.key_mark != mark:
+                connection.execute(server.update().values(key_mark=mark))
+            self.clock.begin(None if confirmed else row.clock)
+            if confirmed:
+                connection.execute(server.update().values(clock=self.clock.now()))
+            return str(row.identity)
+
+
+def private_file(path: str | Path) -> None:
+    """Make a file that its owner alone may read, if it is not there yet."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _check_kind(path: str) -> None:
+    """`InvalidInput` for a file that holds something else."""
+    with open(path, "rb") as file:
+        head = file.read(len(_HEAD))
+    if head not in (b"", _HEAD):
+        raise InvalidInput(
+            f"the database was {path}, which is a file of another kind; name one that discreet "
+            "made, or one that is not there yet."
+        )
+
+
+def _prepare(raw: sqlite3.Connection, _: object) -> None:
+    """How a connection of SQLite is set up."""
+    raw.isolation_level = None  # SQLAlchemy begins transactions (_begin)
+    raw.execute(f"PRAGMA busy_timeout = {int(1000 * _SQLITE_WAIT)}")
+    raw.execute("PRAGMA journal_mode = WAL")
+    raw.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
+    raw.execute("PRAGMA synchronous = FULL")
+    raw.execute("PRAGMA foreign_keys = ON")
+    raw.execute("PRAGMA secure_delete = ON")
+    raw.execute(f"PRAGMA cache_size = {-_CACHE_KILOBYTES}")
+
+
+def _begin(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("discreet_single", False):
+        return
+    writes = options.get("discreet_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """What the database reports as one kind of exception, without what was being written."""
+    try:
+        yield
+    except DBAPIError as error:
+        # PostgreSQL's details quote values; its first line and SQLite's messages do not.
+        said = getattr(getattr(error.orig, "diag", None), "message_primary", None) or ""
+        if isinstance(error.orig, sqlite3.Error):
+            said = str(error.orig)
+        # What has no such line comes from the connection, of which psycopg names the address.
+        told = f"answered {type(error.orig).__name__}: {said:.200}" if said else "cannot be reached"
+        raise Unavailable(f"the database {told}") from None
+    except SQLAlchemyError as error:
+        raise Unavailable(f"the database answered {type(error).__name__}") from None

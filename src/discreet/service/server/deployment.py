@@ -1,0 +1,245 @@
+"""How a study is served: which learner under which promise, and what its people agree to.
+
+A `Deployment` is public and never changes once its study is registered. The learner itself is in
+three places of the database: as it began (`studies`), as it was after its last release without its
+policies (`snapshots`), and its policies (`policies`). Put together they are the learner that the
+library would have saved.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from discreet.codec import Coded, Range, decode
+from discreet.learners.base import Learner
+from discreet.learners.messages import Policy
+from discreet.learners.saving import learner_content, learner_of
+from discreet.learners.sources import SourceLearner
+from discreet.learners.stream import TARGET_NAME
+from discreet.learners.terms import Offer
+from discreet.people.actions import ActionSpace, Candidates, DecisionSets
+from discreet.people.domain import Box
+from discreet.privacy import NoiseSource, SecureNoise
+from discreet.service.server.seal import Seal, needed
+from discreet.validation import InvalidInput
+
+AnyLearner = Learner[Any, Any, Any]
+
+_DAY = 86_400.0
+_LONGEST_NAME = 100
+# Bytes of what is sealed: of its length, and at least.
+_FRAME, _LEAST = 8, 2048
+# Characters of JSON: of a number with what divides it from the next, of the brackets of a list, and
+# of what is sealed beside what a person brings: the names of its fields, the action, and who it is.
+_NUMBER, _BRACKETS, _BESIDE = 26, 4, 1600
+# Of what is beside columns and names in a request and its answer, and of a person's id there.
+_REQUEST, _ANSWER, _PERSON = 32, 192, 1216
+_PSEUDONYM = re.compile("#[0-9a-f]{32}")
+# Characters of JSON: of the visits of one pseudonym, and of the list of them.
+_VISITOR, _VISITORS = 2 * _BRACKETS + 37 + _NUMBER, 32
+
+
+@dataclass(frozen=True)
+class Deployment(Coded):
+    """What a study offers while it is served.
+
+    Attributes:
+        name: of the study, by which requests find it.
+        title: one line.
+        default_arm: what people get while the service cannot be reached; None where actions are
+            points, or nobody said.
+        expires_days: after so many days a decision without a reward is forgotten.
+        retention_days: for so many days observations are kept after their release; 0 for none.
+        sources: the names of auxiliary sources, and what a report of each costs.
+        text: the study file, for the record.
+    """
+
+    kind: ClassVar[str] = "deployment"
+
+    name: Annotated[str, Range(1, _LONGEST_NAME)]
+    title: str
+    default_arm: str | None
+    expires_days: Annotated[float, Range(0.0, 3650.0)]
+    retention_days: Annotated[float, Range(0.0, 3650.0)]
+    sources: tuple[tuple[str, float], ...]
+    text: str
+
+    @property
+    def expires_seconds(self) -> float:
+        return self.expires_days * _DAY
+
+    @property
+    def retention_seconds(self) -> float:
+        return self.retention_days * _DAY
+
+
+# Lengths on the wire. Others would tell contexts, arms and rewards apart, TLS or not; these follow
+# from what a study declares.
+
+# The body of a reward and its answer.
+REWARD_BYTES = 64
+
+
+def request_bytes(learner: AnyLearner) -> int:
+    """Bytes of JSON that are enough for every request of a decision, by column or in order."""
+    domain, space = learner.domain, learner.space
+    columns = sum(
+        len(json.dumps(name)) + max([_NUMBER, *(len(json.dumps(label)) for label in labels)]) + 2
+        for name, labels in zip(domain.names, domain.categories, strict=True)
+    )
+    points = space.most if isinstance(space, DecisionSets) else 1
+    person = _PERSON if learner.budget.visits > 1 else 0
+    return _REQUEST + person + points * (columns + _BRACKETS)
+
+
+def answer_bytes(learner: AnyLearner) -> int:
+    """Bytes of JSON that are enough for every answer to one, whatever is chosen."""
+    name = max((len(json.dumps(each)) for each in learner.arm_names), default=0)
+    return _ANSWER + name + _NUMBER * learner.domain.dimension
+
+
+# A learner and its parts in the database.
+
+
+def streams_of(learner: AnyLearner) -> tuple[str, ...]:
+    """The target, then the sources."""
+    return (TARGET_NAME, *(learner.sources if isinstance(learner, SourceLearner) else ()))
+
+
+def without_policies(learner: AnyLearner) -> bytes:
+    """The whole learner but its policies, as bytes; SECRET where the learner is."""
+    content = learner_content(learner)
+    for saved in _saved_streams(content).values():
+        saved["policies"] = []
+    return zlib.compress(json.dumps(content, allow_nan=False).encode(), 1)
+
+
+def put_together(
+    kept: bytes, policies: Iterable[tuple[str, bytes]], noise: NoiseSource | None, name: str
+) -> AnyLearner:
+    """The learner of a snapshot.
+
+    Args:
+        kept: what `without_policies` gave.
+        policies: (stream, what `packed` gave), of each stream in order.
+        noise: for its releases; None where reports are private when they arrive.
+        name: what messages call it.
+
+    Raises:
+        InvalidInput: for what no learner was taken apart into.
+    """
+    try:
+        content = json.loads(zlib.decompress(kept))
+        streams = _saved_streams(content)
+        for stream, body in policies:
+            fields = json.loads(unpacked(body))
+            fields.pop("schema", None)
+            streams[stream]["policies"].append(fields)
+    except (zlib.error, ValueError, LookupError, TypeError) as error:
+        raise InvalidInput(
+            f"{name} is damaged in the database ({type(error).__name__}); restore a backup."
+        ) from error
+    return learner_of(content, noise, name)
+
+
+def _saved_streams(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    state = content["state"]
+    return {TARGET_NAME: state["target"], **state.get("sources", {})}
+
+
+def packed(text: str) -> bytes:
+    """Text as it is kept in the database."""
+    return zlib.compress(text.encode(), 1)
+
+
+def unpacked(body: bytes) -> str:
+    """The inverse of `packed`."""
+    return zlib.decompress(body).decode()
+
+
+def read_policy(body: bytes) -> Offer:
+    """A policy as it was packed."""
+    return decode(unpacked(body), Offer)
+
+
+def noise_for(learner_secret: bool) -> NoiseSource | None:
+    """What draws the releases of a service; it serves people, so nothing else is taken."""
+    return SecureNoise() if learner_secret else None
+
+
+def closed(
+    seal: Seal | None, content: bytes, secret: bool, study: str, place: str, longest: int = 0
+) -> bytes:
+    """What a column holds: sealed where it is secret, at a size that many contents have.
+
+    Args:
+        seal: the database's key.
+        content: what is kept.
+        secret: whether it is sealed.
+        study, place: where it belongs.
+        longest: bytes that no content of this place exceeds, whoever it is of.
+    """
+    if not secret:
+        return content
+    # The length of an observation's numbers as text would tell something about it.
+    framed = len(content).to_bytes(_FRAME) + content
+    size = max(_LEAST, 1 << (max(len(framed), longest + _FRAME) - 1).bit_length())
+    return needed(seal, study).close(framed.ljust(size, b"\0"), f"{place} of {study}")
+
+
+def longest_kept(kept: bytes) -> int:
+    """Bytes that `without_policies` does not exceed for any learner of as many visits as this one:
+    whatever its numbers are, and however many people the visits were of."""
+    content = json.loads(zlib.decompress(kept))
+    visitors = content["state"]["target"].pop("visitors", [])
+    visits: int = sum(count for _, count in visitors)
+    return _longest(content) + _VISITORS + _VISITOR * visits
+
+
+def longest_decision(domain: Box, space: ActionSpace) -> int:
+    """Bytes of what people bring to a decision, at most, as it is sealed."""
+    point = _NUMBER * domain.dimension + _BRACKETS
+    return _BESIDE + point * (space.most + 1 if isinstance(space, DecisionSets) else 2)
+
+
+def brought(policy: Policy[Any], context: Any) -> Any:
+    """The numbers of a context that a policy took, as JSON values: however it was written, people
+    who bring the same have the same."""
+    if context is None:
+        return None
+    if isinstance(policy.space, DecisionSets):
+        read = Candidates.read([context], policy.domain, policy.space.most)
+        return read.points[0][read.present[0]].tolist()
+    return np.asarray(policy.domain.in_order([context]), dtype=np.float64)[0].tolist()
+
+
+def pseudonym(seal: Seal | None, study: str, person: str) -> str:
+    """A text of one length that stands for a person in the visits of a study; a pseudonym stands
+    for itself."""
+    if _PSEUDONYM.fullmatch(person):
+        return person
+    return "#" + needed(seal, study).mark(f"person {study} {person}".encode()).hex()[:32]
+
+
+def _longest(value: Any) -> int:
+    """Characters of JSON values, all numbers as long as numbers get."""
+    if isinstance(value, dict):
+        return 2 + sum(len(json.dumps(name)) + 4 + _longest(each) for name, each in value.items())
+    if isinstance(value, list):
+        return 2 + sum(2 + _longest(each) for each in value)
+    return len(json.dumps(value)) if isinstance(value, str) else _NUMBER
+
+
+def opened(seal: Seal | None, kept: bytes, secret: bool, study: str, place: str) -> bytes:
+    """The inverse of `closed`."""
+    if not secret:
+        return kept
+    framed = needed(seal, study).open(kept, f"{place} of {study}")
+    return framed[_FRAME : _FRAME + int.from_bytes(framed[:_FRAME])]

@@ -1,0 +1,237 @@
+"""What a service forgets, and when; a portion at a time, so that no writer waits long.
+
+| what                                 | is erased or deleted                      |
+|--------------------------------------|-------------------------------------------|
+| a decision that waits for its reward | erased when it expires (`expires_days`)   |
+| an observation that is kept          | erased `retention_days` after its release |
+| the empty row of a decision          | deleted `RECORD_DAYS` after it was erased |
+| the empty row of a released batch    | deleted `RECORD_DAYS` after it came       |
+| the tickets of a version             | deleted once the version is closed        |
+
+A version is *closed* when a newer one was published `VERSION_DAYS` ago, or its study is finished:
+from then on its reports are refused, for good.
+
+*No report counts twice.* A report enters a batch only in a transaction that finds its version open
+and its ticket new (intake.py), and versions are closed in a transaction that waits for those and
+that none of them overtakes: both lock the row of the study, which holds what is closed. So when a
+ticket is deleted, every report under it has been refused or counted, and later ones are refused.
+The row of a batch only repeats the first answer to a request: without it, its tickets are known.
+A reward counts only for a decision whose row waits for it, so without a row it counts for none.
+Who took part how often is in the learner, and is never deleted.
+
+What was deleted stays in the counts of a study, by version and state (`pruned`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, case, delete, func, literal_column, or_, select, update
+
+from discreet.learners.stream import TARGET_NAME
+from discreet.service.server.operations import note
+from discreet.service.server.schema import (
+    ERASED,
+    batches,
+    decisions,
+    policies,
+    pruned,
+    server,
+    studies,
+    tickets,
+)
+from discreet.service.server.store import RECORD_SECONDS, Store
+from discreet.showing import logger
+
+VERSION_DAYS = 90.0
+_DAY = 86_400.0
+_LOG = logger(__name__)
+_SECONDS = 60.0
+# Rows of a portion; tickets lie one beside the other.
+_ROWS, _TICKETS = 250, 2_000
+_TO_ERASE = (
+    decisions.c.payload.is_not(None),
+    or_(decisions.c.state == "waiting", decisions.c.released.is_not(None)),
+)
+
+
+class Forgetting:
+    """Forgets what is due in a store, once a minute, or as long as there is more."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._due = self._clock_due = -math.inf
+        self._told = False
+
+    def step(self) -> None:
+        """Record the time, and forget a portion, if it is time to."""
+        steady = time.monotonic()
+        if steady >= self._clock_due:
+            self._clock()
+            self._clock_due = steady + _SECONDS
+        if steady >= self._due:
+            self._due = steady + (0.0 if self.portion() else _SECONDS)
+
+    def portion(self, now: float | None = None) -> bool:
+        """Forget at most a portion of each kind; whether there may be more."""
+        now = self.store.clock.now() if now is None else now
+        self._close(now)
+        return any([self.erase(now), self._decisions(now), self._batches(now), self._tickets()])
+
+    def _clock(self) -> None:
+        """Record the time, and tell the operator of a clock that is not believed."""
+        now, ahead = self.store.clock.now(), self.store.clock.ahead
+        with self.store.database.writing() as connection:
+            connection.execute(
+                update(server)
+                .where(or_(server.c.clock.is_(None), server.c.clock < now))
+                .values(clock=now)
+            )
+            if ahead and not self._told:
+                note(connection, "", f"the clock is {ahead:+.0f} seconds off; expiry ignores it")
+        if ahead:
+            _LOG.error(
+                "this machine's clock is %+.0f seconds off what passed; expiry goes on without "
+                "it. If it is right, start the server once with --confirm-clock",
+                ahead,
+            )
+        self._told = bool(ahead)
+
+    def erase(self, now: float) -> bool:
+        """Erase a portion of the decisions that have expired, and of observations whose retention
+        ended."""
+        due = select(decisions.c.id).where(*_TO_ERASE, decisions.c.expires < now)
+        with self.store.database.writing() as connection:
+            ids = connection.scalars(due.order_by(decisions.c.expires).limit(_ROWS)).all()
+            connection.execute(
+                update(decisions)
+                # Again, as a reward may have come in between.
+                .where(decisions.c.id.in_(ids), *_TO_ERASE)
+                .values(
+                    state=case(
+                        (decisions.c.state == "waiting", "expired"), else_=decisions.c.state
+                    ),
+                    expires=now + RECORD_SECONDS,
+                    **ERASED,
+                )
+            )
+        return len(ids) == _ROWS
+
+    def _decisions(self, now: float) -> bool:
+        empty = decisions.c.payload.is_(None)
+        due = select(decisions.c.id).where(empty, decisions.c.expires < now)
+        with self.store.database.writing() as connection:
+            ids = connection.scalars(due.order_by(decisions.c.expires).limit(_ROWS)).all()
+            gone = connection.execute(
+                delete(decisions)
+                .where(decisions.c.id.in_(ids), empty)
+                .returning(decisions.c.study, decisions.c.version, decisions.c.state)
+            ).all()
+            self._count(connection, Counter((each[0], TARGET_NAME, *each[1:]) for each in gone))
+        return len(ids) == _ROWS
+
+    def _batches(self, now: float) -> bool:
+        # What is set aside stays: its body is there to be looked into.
+        had = batches.c.released >= literal_column("0")
+        due = select(batches.c.id).where(had, batches.c.received < now - RECORD_SECONDS)
+        with self.store.database.writing() as connection:
+            ids = connection.scalars(due.order_by(batches.c.received).limit(_ROWS)).all()
+            shown = [batches.c[name] for name in ("study", "stream", "stored", "repeated")]
+            gone = connection.execute(
+                delete(batches).where(batches.c.id.in_(ids), had).returning(*shown)
+            ).all()
+            counts: Counter[tuple[str, str, int, str]] = Counter()
+            for row in gone:
+                counts[row.study, row.stream, 0, "stored"] += row.stored
+                counts[row.study, row.stream, 0, "repeated"] += row.repeated
+            self._count(connection, counts)
+        return len(ids) == _ROWS
+
+    def _close(self, now: float) -> None:
+        """Close versions whose time is over."""
+        old = policies.c.published < now - VERSION_DAYS * _DAY
+        before = case(
+            (studies.c.state == "finished", func.max(policies.c.version) + 1),
+            else_=func.max(case((old, policies.c.version), else_=0)),
+        )
+        wanted = (
+            select(studies.c.name, studies.c.closed, policies.c.stream, before.label("before"))
+            .join(policies, policies.c.study == studies.c.name)
+            .group_by(studies.c.name, studies.c.state, studies.c.closed, policies.c.stream)
+        )
+        with self.store.database.reading() as connection:
+            rows = connection.execute(wanted).all()
+        for row in rows:
+            if row.before > closed_before(row.closed, row.stream):
+                self._close_stream(row.name, row.stream, row.before)
+
+    def _close_stream(self, name: str, stream: str, before: int) -> None:
+        with self.store.database.writing() as connection:
+            # A transaction that takes reports holds this row until it ends.
+            known = connection.scalar(
+                select(studies.c.closed).where(studies.c.name == name).with_for_update()
+            )
+            closed = json.loads(known or "{}")
+            closed[stream] = max(before, closed.get(stream, 0))
+            connection.execute(
+                update(studies).where(studies.c.name == name).values(closed=json.dumps(closed))
+            )
+
+    def _tickets(self) -> bool:
+        with self.store.database.reading() as connection:
+            known = connection.execute(select(studies.c.name, studies.c.closed)).all()
+        pairs = [
+            (row.name, stream, before)
+            for row in known
+            for stream, before in json.loads(row.closed).items()
+        ]
+        return any(self._tickets_of(*each) for each in pairs)
+
+    def _tickets_of(self, name: str, stream: str, before: int) -> bool:
+        """Delete a portion of the tickets of the first version that has any."""
+        own = (tickets.c.study == name, tickets.c.stream == stream)
+        first = select(tickets.c.version).where(*own, tickets.c.version < before)
+        with self.store.database.writing() as connection:
+            version = connection.scalar(first.order_by(tickets.c.version).limit(1))
+            if version is None:
+                return False
+            some = [*own, tickets.c.version == version]
+            in_order = select(tickets.c.ticket).where(*some).order_by(tickets.c.ticket)
+            last = connection.scalar(in_order.offset(_TICKETS - 1).limit(1))
+            if last is not None:
+                some.append(tickets.c.ticket <= last)
+            gone = connection.execute(delete(tickets).where(*some)).rowcount
+            self._count(connection, Counter({(name, stream, version, "reported"): gone}))
+        return True
+
+    def _count(self, connection: Connection, counts: Counter[tuple[str, str, int, str]]) -> None:
+        """Add to the counts of what is there no longer."""
+        inserting = self.store.database.inserting(pruned)
+        adding = inserting.on_conflict_do_update(
+            index_elements=list(pruned.primary_key),
+            set_={"number": pruned.c.number + inserting.excluded.number},
+        )
+        names = [column.name for column in pruned.primary_key]
+        rows: Sequence[dict[str, Any]] = [
+            {**dict(zip(names, key, strict=True)), "number": number}
+            for key, number in sorted(counts.items())
+            if number
+        ]
+        if rows:
+            connection.execute(adding, rows)
+
+
+def deleted_rows(connection: Connection, study: str) -> Counter[tuple[str, int, str]]:
+    """How many rows of a study were deleted, by stream, version and state."""
+    rows = connection.execute(select(pruned).where(pruned.c.study == study))
+    return Counter({(row.stream, row.version, row.state): row.number for row in rows})
+
+
+def closed_before(closed: str, stream: str) -> int:
+    """The first version of a stream that takes reports, as `studies` holds it."""
+    return int(json.loads(closed).get(stream, 0))

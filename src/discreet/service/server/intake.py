@@ -1,0 +1,300 @@
+"""Reports that are private when they arrive: checked, known again, and kept until a release.
+
+What is kept is what was sent, less the reports that had come before. Whoever sends a request again
+gets the answer that it had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, bindparam, select, text
+
+from discreet.codec import encode
+from discreet.learners.messages import Reports
+from discreet.learners.reading import ReadReports, read_reports
+from discreet.learners.stream import TARGET_NAME
+from discreet.privacy import SecureNoise
+from discreet.service.server.deployment import packed
+from discreet.service.server.errors import Gone
+from discreet.service.server.forgetting import VERSION_DAYS, closed_before
+from discreet.service.server.schema import IN_NONE, batches, studies
+from discreet.service.server.store import Store, check_state
+from discreet.validation import InvalidInput, whole_vector
+
+MOST_REPORTS = 10_000
+_MOST_TICKET = 2**63 - 1
+# Made once: to make them takes longer than SQLite needs.
+_STANDING = (
+    select(studies.c.state, studies.c.closed, batches.c.stored, batches.c.repeated)
+    .outerjoin_from(
+        studies,
+        batches,
+        (batches.c.study == studies.c.name)
+        & (batches.c.stream == bindparam("stream"))
+        & (batches.c.digest == bindparam("digest")),
+    )
+    .where(studies.c.name == bindparam("study"))
+    # Held until the end, so that a study does not finish in between.
+    .with_for_update(read=True, key_share=True, of=studies)
+)
+_INSERTING = (
+    "INSERT INTO tickets (study, stream, version, ticket) "
+    "SELECT :study, :stream, :version, value FROM {} WHERE true "
+    "ON CONFLICT DO NOTHING RETURNING ticket"
+)
+_INSERTING_SQLITE = text(_INSERTING.format("json_each(:numbers)"))
+_INSERTING_POSTGRESQL = text(_INSERTING.format("unnest(cast(:numbers as bigint[])) as value"))
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of reports that arrived together.
+
+    Attributes:
+        stored: how many were new; they are in the database.
+        repeated: how many had been stored before.
+        again: whether this answers a request that had been answered before, with its first answer.
+    """
+
+    stored: int
+    repeated: int
+    again: bool = field(default=False, compare=False)
+
+
+class Intake:
+    """Takes reports for the studies of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._keeping = store.database.inserting(batches).on_conflict_do_nothing()
+
+    def add(
+        self,
+        name: str,
+        texts: Sequence[str],
+        ids: Sequence[int] | None,
+        stream: str = TARGET_NAME,
+        key: str | None = None,
+    ) -> Receipt:
+        """Keep reports until a release has them.
+
+        Args:
+            name: of the study.
+            texts: messages, each reports of one or several people, as `encode` made them.
+            ids: a number for each report in turn, drawn by whoever made it and sent with it as
+                often as it is sent; None where the target's carry tickets.
+            stream: the target, or the name of a source.
+            key: the id of the key that sent them, by which they can be discarded.
+
+        Raises:
+            InvalidInput: for reports that nobody made under a policy of this study. Then none is
+                kept.
+            Conflict, Gone: where the study takes none now.
+        """
+        served = self.store.study(name)
+        served.check_stream(stream)
+        if served.secret and stream == TARGET_NAME:
+            raise InvalidInput(
+                f"the study {name!r} has joint privacy, where nobody reports: ask for a decision, "
+                "and send the reward by its id."
+            )
+        if not texts:
+            raise InvalidInput("reports was empty; send at least one.")
+        read = read_reports(texts)
+        total = sum(len(each.reports) for each in read)
+        if total > MOST_REPORTS:
+            raise InvalidInput(
+                f"there were {total} reports in one request; send at most {MOST_REPORTS}."
+            )
+        published = len(served.policies(stream))
+        if any(each.reports.policy_version >= published for each in read):
+            served = self.store.study(name, fresh=True)
+        for each in read:
+            if each.reports.noise != SecureNoise.name:
+                raise InvalidInput(
+                    f"the noise source of reports was {each.reports.noise!r}; a service takes "
+                    f"{SecureNoise.name!r} alone, because other noise protects nobody."
+                )
+        numbers = _tickets(read, ids, stream == TARGET_NAME)
+        # By what was sent, so that the same request is known again whatever has become of it.
+        digest = hashlib.sha256(json.dumps([list(texts), numbers]).encode()).hexdigest()
+        joined, numbers = _joined(read, numbers)
+        for reports in joined:
+            served.check_reports(stream, reports)
+        return self._keep(name, stream, digest, joined, numbers, key)
+
+    def _keep(
+        self,
+        name: str,
+        stream: str,
+        digest: str,
+        made: Sequence[Reports],
+        numbers: Sequence[list[int]],
+        key: str | None,
+    ) -> Receipt:
+        request = {"study": name, "stream": stream, "digest": digest}
+        total = sum(map(len, numbers))
+        # Worked out before writers wait for this one: hardly ever was any of it here before.
+        body = packed(_body(made, numbers))
+        with self.store.database.writing() as connection:
+            known = connection.execute(_STANDING, request).one()
+            if known.stored is not None:
+                return Receipt(known.stored, known.repeated, again=True)
+            check_state(name, known.state)
+            _check_open(made, closed_before(known.closed, stream))
+            new = self._new_tickets(connection, name, stream, made, numbers)
+            stored = sum(map(len, new.values()))
+            if stored < total:
+                body = packed(_body(*_kept(made, numbers, new)))
+            receipt = Receipt(stored, total - stored)
+            added = connection.execute(
+                self._keeping,
+                request
+                | {
+                    "stored": receipt.stored,
+                    "repeated": receipt.repeated,
+                    "body": body if stored else None,
+                    "received": self.store.clock.now(),
+                    "released": None if stored else IN_NONE,
+                    "key": key if stored else None,
+                },
+            )
+            if added.rowcount != 1:
+                # The same request came at the same time, and was first.
+                known = connection.execute(_STANDING, request).one()
+                return Receipt(known.stored, known.repeated, again=True)
+        return receipt
+
+    def _new_tickets(
+        self,
+        connection: Connection,
+        name: str,
+        stream: str,
+        made: Sequence[Reports],
+        numbers: Sequence[list[int]],
+    ) -> dict[int, set[int]]:
+        """Those tickets of each version that were not known yet, which they are now."""
+        given: dict[int, set[int]] = {}
+        for reports, tickets in zip(made, numbers, strict=True):
+            given.setdefault(reports.policy_version, set()).update(tickets)
+        sqlite = self.store.database.sqlite
+        inserting = _INSERTING_SQLITE if sqlite else _INSERTING_POSTGRESQL
+        new = {}
+        # In one order for all writers, so that no two wait for each other.
+        for version, some in sorted(given.items()):
+            rows = json.dumps(sorted(some)) if sqlite else sorted(some)
+            values = {"study": name, "stream": stream, "version": version, "numbers": rows}
+            new[version] = set(connection.scalars(inserting, values).all())
+        return new
+
+
+def _tickets(
+    read: Sequence[ReadReports], ids: Sequence[int] | None, random: bool
+) -> list[list[int]]:
+    """For each message the numbers by which its reports are known again: their tickets, where these
+    are `random`, and else ids. The tickets of a source are questions, which people share."""
+    given = None if ids is None else whole_vector(ids, "ids", 0, _MOST_TICKET).tolist()
+    messages = sorted(
+        (place, size, which, start)
+        for which, each in enumerate(read)
+        for place, size, start in zip(
+            each.places, each.sizes, accumulate(each.sizes, initial=0), strict=False
+        )
+    )
+    own = [_own_tickets(each.reports) if random else None for each in read]
+    numbers, used = [], 0
+    for _, size, which, start in messages:
+        tickets = own[which]
+        if tickets is not None:
+            numbers.append(tickets[start : start + size])
+            continue
+        if given is None or len(given) < used + size:
+            raise InvalidInput(
+                f"reports of {read[which].reports.kind} carry no tickets of their own here; send "
+                f"ids with them, a random whole number from 0 to {_MOST_TICKET} for each, the same "
+                "ones whenever they are sent."
+            )
+        numbers.append(given[used : used + size])
+        used += size
+    if given is not None and len(given) > used:
+        raise InvalidInput(
+            f"there were {len(given) - used} more ids than reports without tickets; send one for "
+            "each."
+        )
+    for place, some in enumerate(numbers):
+        if len(set(some)) < len(some):
+            raise InvalidInput(
+                f"message {place} of reports (the first is 0) had a ticket twice; send each report "
+                "once."
+            )
+    return numbers
+
+
+def _check_open(made: Sequence[Reports], before: int) -> None:
+    """Refuse reports of versions that take none any more: their tickets are forgotten."""
+    for reports in made:
+        if reports.policy_version < before:
+            raise Gone(
+                f"the reports are for version {reports.policy_version} of a policy that was "
+                f"replaced more than {VERSION_DAYS:.0f} days ago; fetch the policy again."
+            )
+
+
+def _own_tickets(reports: Reports) -> list[int] | None:
+    """The tickets of reports that have one each."""
+    own = getattr(reports, "tickets", None)
+    return None if own is None or len(own) != len(reports) else own.tolist()
+
+
+def _joined(
+    read: Sequence[ReadReports], numbers: Sequence[list[int]]
+) -> tuple[list[Reports], list[list[int]]]:
+    """Messages that can be read together as one, because to read each by itself takes long."""
+    groups: dict[Any, list[ReadReports]] = {}
+    for each in read:
+        reports = each.reports
+        apart = (type(reports), reports.policy_version, reports.source, reports.noise)
+        groups.setdefault(apart, []).append(each)
+    joined, their = [], []
+    for some in groups.values():
+        made = [each.reports for each in some]
+        try:
+            joined.append(type(made[0]).joined(made) if len(made) > 1 else made[0])
+        except ValueError as error:
+            raise InvalidInput(
+                "messages of reports under one policy had arrays of different shapes; send what "
+                "policy.report() made."
+            ) from error
+        places = [place for each in some for place in each.places]
+        their.append([number for place in places for number in numbers[place]])
+    return joined, their
+
+
+def _kept(
+    made: Sequence[Reports], numbers: Sequence[list[int]], new: dict[int, set[int]]
+) -> tuple[list[Reports], list[list[int]]]:
+    """The first report under each ticket that is new to its version; `new` is used up."""
+    kept, their = [], []
+    for reports, tickets in zip(made, numbers, strict=True):
+        mine = new[reports.policy_version]
+        rows = []
+        for row, ticket in enumerate(tickets):
+            if ticket in mine:
+                mine.remove(ticket)  # another message may have it again
+                rows.append(row)
+        if rows:
+            kept.append(reports.of(np.array(rows)))
+            their.append([tickets[row] for row in rows])
+    return kept, their
+
+
+def _body(made: Sequence[Reports], numbers: Sequence[list[int]]) -> str:
+    """Reports and their numbers as they are kept."""
+    return json.dumps({"reports": [encode(each) for each in made], "ids": list(numbers)})

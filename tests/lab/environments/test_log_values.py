@@ -1,0 +1,295 @@
+"""Doubly robust values: right if either model is; intervals cover as often as they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import t
+from tests.lab.environments.log_worlds import DOMAIN, chosen_with, means, world
+
+from discreet.lab.environments.log_models import KINDS, reward_models
+from discreet.lab.environments.log_values import (
+    ESTIMATORS,
+    FEWEST_BEHIND,
+    Estimates,
+    behind_interval,
+    interval,
+    normalised_terms,
+)
+from discreet.lab.environments.logs import Log
+from discreet.validation import InvalidInput
+
+
+def estimates_of(log: Log, expected: np.ndarray, propensities: np.ndarray) -> Estimates:
+    people = np.arange(len(log))
+    likely = np.full(expected.shape, 1.0 / 3.0)
+    return Estimates(log.actions, log.rewards, propensities, people, expected, likely)
+
+
+@pytest.fixture
+def log(rng: np.random.Generator) -> Log:
+    return world(30_000, 2.0, rng)
+
+
+class TestDoublyRobust:
+    """Five standard errors; with fixed seeds."""
+
+    @pytest.mark.parametrize("wrong", ["rewards", "propensities"])
+    @pytest.mark.parametrize("arm", [0, 1, 2])
+    def test_either_model_is_enough(self, log: Log, wrong: str, arm: int) -> None:
+        assert log.propensities is not None
+        truth = means(log.contexts)
+        expected = truth[:, [1, 2, 0]] if wrong == "rewards" else truth
+        propensities = log.propensities
+        if wrong == "propensities":
+            propensities = np.full(len(log), 1.0 / 3.0)
+        value = estimates_of(log, expected, propensities).value(arm, resamples=100)
+        assert abs(value.mean - truth[:, arm].mean()) < 5.0 * value.standard_error
+        assert value.standard_error < 0.02
+
+    def test_both_wrong_is_wrong(self, log: Log) -> None:
+        """So that the test above can fail."""
+        expected = means(log.contexts)[:, [1, 2, 0]]
+        value = estimates_of(log, expected, np.full(len(log), 1.0 / 3.0)).value(2, resamples=100)
+        assert abs(value.mean - means(log.contexts)[:, 2].mean()) > 10.0 * value.standard_error
+
+    def test_right_models_make_narrower_intervals(self, log: Log) -> None:
+        assert log.propensities is not None
+        errors = [
+            estimates_of(log, expected, log.propensities).value(2, resamples=100).standard_error
+            for expected in (means(log.contexts), np.zeros((len(log), 3)))
+        ]
+        assert errors[0] < 0.9 * errors[1]
+
+    def test_the_sum_for_each_person(self) -> None:
+        estimates = Estimates(
+            actions=np.array([0, 1]),
+            rewards=np.array([1.0, 0.0]),
+            propensities=np.array([0.5, 0.25]),
+            people=np.array([0, 1]),
+            expected=np.array([[0.6, 0.2], [0.3, 0.4]]),
+            likely=np.array([[0.5, 0.5], [0.95, 0.05]]),
+        )
+        np.testing.assert_allclose(estimates.outcomes, [[1.4, 0.2], [0.3, -1.2]])
+        assert estimates.value([0, 1]).mean == pytest.approx(0.1)
+        mixed = estimates.value([[0.5, 0.5], [1.0, 0.0]])
+        assert mixed.mean == pytest.approx(0.55)
+        assert mixed.effective == pytest.approx(1.0)
+        assert (mixed.lower, mixed.upper) == (None, None)
+        assert mixed.hardly == 0.0
+        second = estimates.value(1)
+        assert (second.effective, second.hardly) == (pytest.approx(1.0), 0.5)
+        difference = estimates.value([0, 1], instead_of=1)
+        assert difference.mean == pytest.approx(0.6)
+        assert "hardly ever" in second.sentence
+        assert "hardly ever" not in mixed.sentence
+
+    def test_choices_that_do_not_fit(self, log: Log) -> None:
+        estimates = estimates_of(log, means(log.contexts), np.full(len(log), 0.5))
+        for choice, text in (
+            (3, "choice was 3"),
+            ([0, 1], "choice had shape"),
+            (np.full((len(log), 3), 0.5), "must add up to 1"),
+            (np.tile([1.5, -0.5, 0.0], (len(log), 1)), "smallest entry was -0.5"),
+            (np.full((len(log), 2), 0.5), "must have shape"),
+        ):
+            with pytest.raises(InvalidInput, match=text):
+                estimates.value(choice)
+
+
+class TestEstimators:
+    """Formulas of Dudik, Langford and Li (2011) and of Swaminathan and Joachims (2015), by loops,
+    and an independent implementation where it is installed."""
+
+    @pytest.fixture
+    def weights(self, rng: np.random.Generator) -> np.ndarray:
+        return rng.dirichlet([0.4, 0.4, 0.4], 500)
+
+    def test_each_is_its_formula(self, rng: np.random.Generator, weights: np.ndarray) -> None:
+        log = world(500, 2.0, rng)
+        assert log.propensities is not None
+        estimates = estimates_of(log, rng.random((500, 3)), log.propensities)
+        weighted, total, robust = 0.0, 0.0, 0.0
+        for row in range(500):
+            arm, reward = int(log.actions[row]), float(log.rewards[row])
+            ratio = weights[row, arm] / log.propensities[row]
+            weighted, total = weighted + ratio * reward, total + ratio
+            expected = estimates.expected[row]
+            robust += sum(weights[row, k] * expected[k] for k in range(3))
+            robust += ratio * (reward - expected[arm])
+        wanted = {"ipw": weighted / 500, "snipw": weighted / total, "dr": robust / 500}
+        for estimator in ESTIMATORS:
+            value = estimates.value(weights, resamples=100, estimator=estimator)
+            assert value.mean == pytest.approx(wanted[estimator], abs=1e-12)
+            assert f"by {estimator} (95% interval" in value.sentence
+            less = estimates.value(
+                weights, resamples=100, estimator=estimator, instead_of=weights[:, ::-1]
+            )
+            other = estimates.value(weights[:, ::-1], resamples=100, estimator=estimator)
+            assert less.mean == pytest.approx(value.mean - other.mean, abs=1e-12)
+        with pytest.raises(InvalidInput, match="estimator was 'drr'"):
+            estimates.value(weights, estimator="drr")  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="all weights are 0"):
+            estimates.value((log.actions + 1) % 3, estimator="snipw")
+
+    def test_each_is_that_of_open_bandit_pipeline(
+        self, rng: np.random.Generator, weights: np.ndarray
+    ) -> None:
+        ope = pytest.importorskip("obp.ope")
+        log = world(500, 2.0, rng)
+        assert log.propensities is not None
+        estimates = estimates_of(log, rng.random((500, 3)), log.propensities)
+        given = {
+            "reward": log.rewards,
+            "action": log.actions,
+            "pscore": log.propensities,
+            "action_dist": weights[:, :, None],
+            "position": np.zeros(500, dtype=int),
+            "estimated_rewards_by_reg_model": estimates.expected[:, :, None],
+        }
+        for estimator, reference in (
+            ("ipw", ope.InverseProbabilityWeighting()),
+            ("snipw", ope.SelfNormalizedInverseProbabilityWeighting()),
+            ("dr", ope.DoublyRobust()),
+        ):
+            value = estimates.value(weights, resamples=100, estimator=estimator)
+            assert value.mean == pytest.approx(reference.estimate_policy_value(**given), abs=1e-9)
+
+    def test_the_spread_of_snipw_is_that_of_the_ratio(self, rng: np.random.Generator) -> None:
+        """Shifting all rewards shifts every term, and leaves the spread as it is."""
+        used, rewards = rng.exponential(size=400), rng.random(400)
+        terms = normalised_terms(used, rewards)
+        np.testing.assert_allclose(normalised_terms(used, rewards + 7.0), terms + 7.0)
+
+
+class TestRareRewards:
+    """80 arms drawn evenly, and a click in few of the rows."""
+
+    @staticmethod
+    def estimates(clicks: int, rows: int = 8000) -> Estimates:
+        rewards = np.zeros(rows)
+        rewards[:clicks] = 1.0
+        actions = np.arange(rows) % 80
+        even = np.full((rows, 80), 1.0 / 80)
+        return Estimates(actions, rewards, even[:, 0], np.arange(rows), 0.004 + 0 * even, even)
+
+    def test_fewer_than_thirty_positive_rewards_have_no_interval(self) -> None:
+        even = np.full((8000, 80), 1.0 / 80)
+        for estimator in ESTIMATORS:
+            few = self.estimates(29).value(even, estimator=estimator)
+            assert (few.lower, few.upper) == (None, None)
+            assert "no interval: 29.0 effective rewards" in few.sentence
+            assert few.mean == pytest.approx(29 / 8000, abs=1e-12)
+            enough = self.estimates(30).value(even, estimator=estimator)
+            assert enough.lower is not None
+            assert enough.upper is not None
+            assert 0.0 < enough.lower < enough.mean < enough.upper
+
+    def test_clicks_that_the_policy_does_not_weigh_do_not_count(self) -> None:
+        """60 of 100 rows of the arm; of all 4,000 clicks, 60."""
+        assert self.estimates(4000).value(3).behind == pytest.approx(50.0)
+        assert self.estimates(1600).value(3).lower is None
+
+    def test_a_heavy_arm_without_a_click_does_not_hide(self) -> None:
+        """Half of the value rests on an arm with 100 rows and no click: the clicks of the other 79
+        arms, all of one weight, tell nothing of it."""
+        shares = np.full((8000, 80), 0.5 / 80)
+        shares[:, 79] += 0.5
+        estimates = self.estimates(79)
+        assert estimates.value(np.full((8000, 80), 1.0 / 80)).lower is not None
+        value = estimates.value(shares, estimator="ipw")
+        assert value.behind < 5.0
+        assert value.lower is None
+
+    def test_clicks_of_one_person_are_one(self) -> None:
+        estimates = replace(self.estimates(40), people=np.arange(8000) // 2)
+        value = estimates.value(np.full((8000, 80), 1.0 / 80))
+        assert value.behind == pytest.approx(20.0)
+        assert value.lower is None
+
+    def test_rewards_that_are_mostly_one_need_zeros(self) -> None:
+        estimates = self.estimates(29)
+        turned = replace(estimates, rewards=1.0 - estimates.rewards)
+        assert turned.value(np.full((8000, 80), 1.0 / 80)).lower is None
+
+    def test_intervals_cover_the_truth(self) -> None:
+        """100 logs of 0.5% clicks, arms of different rates, a policy that leans; the benchmark has
+        more. Three standard errors; fixed seeds."""
+        rates = np.linspace(0.001, 0.009, 80)
+        shares = np.linspace(0.5, 1.5, 80) / 80
+        truth, covered = float(rates @ shares), []
+        for seed in range(100):
+            rng = np.random.default_rng(seed)
+            actions = rng.integers(80, size=10_000)
+            clicks = (rng.random(10_000) < rates[actions]).astype(np.float64)
+            used = shares[actions] * 80
+            if behind_interval(used, clicks, np.arange(10_000)) >= FEWEST_BEHIND:
+                _, _, lower, upper = interval(used * clicks, np.arange(10_000), resamples=100)
+                covered.append(lower <= truth <= upper)
+        assert len(covered) > 90
+        assert np.mean(covered) >= 0.88
+
+
+class TestIntervals:
+    def test_of_many_people_it_is_student_s(self, rng: np.random.Generator) -> None:
+        values = rng.normal(3.0, 2.0, 4000) + 1e6
+        mean, error, lower, upper = interval(values, np.arange(4000), resamples=4000)
+        assert mean == pytest.approx(values.mean(), rel=1e-12)
+        assert error == pytest.approx(values.std(ddof=1) / 4000**0.5, rel=1e-3)
+        half = t.isf(0.025, 3999) * error
+        assert (upper - mean, mean - lower) == (
+            pytest.approx(half, rel=0.1),
+            pytest.approx(half, rel=0.1),
+        )
+
+    def test_rows_of_one_person_count_together(self, rng: np.random.Generator) -> None:
+        """Copies of rows say nothing new."""
+        values = rng.normal(size=300)
+        alone = interval(values, np.arange(300), seed=1)
+        copies = interval(np.repeat(values, 4), np.repeat(np.arange(300), 4), seed=1)
+        np.testing.assert_allclose(copies, alone, rtol=1e-9)
+        wrong = interval(np.repeat(values, 4), np.arange(1200), seed=1)
+        assert wrong[1] < 0.6 * alone[1]
+
+    def test_skewed_values_have_skewed_intervals(self, rng: np.random.Generator) -> None:
+        mean, _, lower, upper = interval(rng.lognormal(0.0, 1.5, 300), np.arange(300))
+        assert upper - mean > 1.3 * (mean - lower)
+
+    def test_few_people_and_values_that_do_not_differ(self) -> None:
+        mean, error, lower, upper = interval([0.0, 1.0], [4, 9])
+        assert (mean, error) == (0.5, 0.5)
+        assert lower < 0.0 < 1.0 < upper
+        assert interval(np.ones(30), np.arange(30)) == (1.0, 0.0, 1.0, 1.0)
+        with pytest.raises(InvalidInput, match="needs at least two"):
+            interval([1.0, 2.0], [3, 3])
+        with pytest.raises(InvalidInput, match="confidence"):
+            interval([1.0, 2.0], [3, 4], confidence=95)
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth() -> None:
+    """50 logs with uneven propensities, four values each; the benchmark has many more."""
+    side = np.stack(np.meshgrid((np.arange(300) + 0.5) / 300, [0, 1, 2]), axis=-1).reshape(-1, 2)
+    truth = means(side).mean(axis=0)
+    covered = []
+    for seed in range(50):
+        log = world(600, 2.0, np.random.default_rng(seed))
+        assert log.propensities is not None
+        models = reward_models(
+            log.contexts, log.actions, log.rewards, np.arange(600), DOMAIN, 3, KINDS[: seed % 2]
+        )
+        estimates = estimates_of(log, models.expected, log.propensities)
+        logged = chosen_with(log.contexts, 2.0)
+        for choice, value in ((0, truth[0]), (1, truth[1]), (2, truth[2])):
+            given = estimates.value(choice, resamples=200)
+            if given.lower is not None and given.upper is not None:
+                covered.append(given.lower <= value <= given.upper)
+        population = (means(side) * chosen_with(side, 2.0)).sum(axis=1).mean()
+        given = estimates.value(logged, resamples=200)
+        assert given.lower is not None
+        assert given.upper is not None
+        covered.append(given.lower <= population <= given.upper)
+    assert len(covered) >= 190
+    assert 0.9 <= np.mean(covered) <= 0.985

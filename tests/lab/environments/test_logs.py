@@ -1,0 +1,233 @@
+"""Logs: checks, and the same to the last bit from tables, Open Bandit Pipeline and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.lab.environments.log_worlds import COLUMNS, DOMAIN, NAMES, world
+
+from discreet.lab.environments.log_columns import LoggedAction, LoggedReward, Propensity
+from discreet.lab.environments.logs import Log
+from discreet.people.columns import Column
+from discreet.people.domain import RewardBounds
+from discreet.people.table_files import read_table
+from discreet.validation import InvalidInput
+
+ARRAYS = ("contexts", "actions", "rewards", "propensities", "ids", "position", "action_context")
+ACTION = LoggedAction("action", NAMES)
+REWARD = LoggedReward("reward", -2, 3)
+
+
+def assert_same(log: Log, other: Log) -> None:
+    for name in ARRAYS:
+        one, two = getattr(log, name), getattr(other, name)
+        assert (one is None) == (two is None), name
+        if one is not None:
+            np.testing.assert_array_equal(one, two, name)
+    assert (log.domain, log.arm_names) == (other.domain, other.arm_names)
+    assert log.reward_bounds == other.reward_bounds
+
+
+@pytest.fixture
+def log(rng: np.random.Generator) -> Log:
+    """Numbers with all their digits, and people who come more than once."""
+    known = world(60, 1.0, rng)
+    return replace(
+        known,
+        rewards=rng.uniform(-2, 3, 60),
+        reward_bounds=RewardBounds(-2, 3),
+        ids=np.arange(60) // 3,
+    )
+
+
+class TestChecks:
+    def test_arrays_are_copies_that_nobody_changes(self, log: Log) -> None:
+        contexts = log.contexts.copy()
+        other = replace(log, contexts=contexts)
+        contexts[0, 0] = 0.123
+        assert other.contexts[0, 0] == log.contexts[0, 0]
+        with pytest.raises(ValueError, match="read-only"):
+            other.rewards[0] = 0.0
+        assert (len(log), log.arms) == (60, 3)
+
+    def test_everything_that_is_wrong_is_said_at_once(self, log: Log) -> None:
+        contexts, actions, rewards = log.contexts.copy(), log.actions.copy(), log.rewards.copy()
+        contexts[3, 0], actions[4], rewards[5] = 1.5, 7, 9.0
+        propensities = np.full(60, 0.0)
+        with pytest.raises(InvalidInput) as error:
+            replace(
+                log,
+                contexts=contexts,
+                actions=actions,
+                rewards=rewards,
+                propensities=propensities,
+                ids=np.arange(59),
+                action_context=np.eye(2),
+            )
+        for part in (
+            "6 things are wrong",
+            "1.5 in column 'u', row 3",
+            "actions was 7 at position 4",
+            "rewards had 9.0 at position 5",
+            "in 60 of 60 rows, first 0 in row 2",
+            "ids had shape (59,)",
+            "one for each of the 3 arms",
+        ):
+            assert part in str(error.value)
+
+    def test_people_are_numbered_as_they_come(self, log: Log) -> None:
+        ids = np.repeat([40, 7, 40], 20)
+        assert replace(log, ids=ids).ids.tolist() == [0] * 20 + [1] * 20 + [0] * 20  # type: ignore[union-attr]
+
+    def test_levels_of_columns_and_names_of_arms(self, log: Log) -> None:
+        between = log.contexts.copy()
+        between[0, 1] = 0.5
+        with pytest.raises(InvalidInput, match="region"):
+            replace(log, contexts=between)
+        with pytest.raises(InvalidInput, match="at least two, each once"):
+            replace(log, arm_names=("a", "a", "b"))
+
+
+class TestFrames:
+    @pytest.mark.parametrize("ending", ["csv", "parquet"])
+    def test_a_file_gives_the_same_log(self, log: Log, tmp_path: Path, ending: str) -> None:
+        if ending == "parquet":
+            pytest.importorskip("pyarrow")
+        file = tmp_path / f"log.{ending}"
+        frame = log.to_frame()
+        frame.to_csv(file, index=False) if ending == "csv" else frame.to_parquet(file)
+        back = Log.from_frame(
+            read_table(file, ["region", "action"]),
+            DOMAIN.columns,
+            ACTION,
+            REWARD,
+            Propensity("propensity"),
+            person="person",
+        )
+        assert_same(log, back)
+        assert back.rows is not None
+        assert back.rows.sentence == "All 60 rows, visits of 20 people"
+
+    def test_one_value_and_none_for_propensities(self, log: Log) -> None:
+        frame = log.to_frame()
+        even = Log.from_frame(frame, COLUMNS, ACTION, REWARD, Propensity(value=0.25))
+        assert even.propensities is not None
+        assert set(even.propensities) == {0.25}
+        unknown = Log.from_frame(frame, COLUMNS, ACTION, REWARD, Propensity(estimated=True))
+        assert unknown.propensities is None
+        assert "propensity" not in unknown.to_frame()
+
+    def test_rules_leave_rows_out(self, log: Log) -> None:
+        frame = log.to_frame()
+        frame["u"] = frame["u"].astype(object)
+        frame.loc[0, "u"] = None
+        other = replace(ACTION, names=NAMES[:2], outside="drop")
+        columns = [Column("u", 0, 1, missing="drop"), COLUMNS[1]]
+        kept = Log.from_frame(frame, columns, other, REWARD, Propensity("propensity"))
+        assert kept.rows is not None
+        third = int((log.actions == 2).sum())
+        assert f"{third} outside the declared action" in kept.rows.sentence
+        assert len(kept) == int((log.actions[1:] < 2).sum())
+
+    def test_what_does_not_fit_a_table(self, log: Log) -> None:
+        frame = log.to_frame()
+        both = [Column("reward", -2, 3)]
+        with pytest.raises(InvalidInput, match=r"'reward' is both a context column and the action"):
+            Log.from_frame(frame, both, ACTION, REWARD, Propensity("propensity"))
+        above = frame.assign(propensity=[1.5, *frame["propensity"][1:]])
+        with pytest.raises(
+            InvalidInput, match=r"not above 0 and at most 1 in 1 of 60 rows, first 1\.5"
+        ):
+            Log.from_frame(above, COLUMNS, ACTION, REWARD, Propensity("propensity"))
+        zero = frame.assign(propensity=[0.5, 0.0, *frame["propensity"][2:]])
+        with pytest.raises(InvalidInput, match=r"first 0 in row 3 .*had been going to be taken"):
+            Log.from_frame(zero, COLUMNS, ACTION, REWARD, Propensity("propensity"))
+        with pytest.raises(InvalidInput, match="columns of action, reward, propensity"):
+            Log.from_frame(frame, COLUMNS, ACTION, REWARD, Propensity("reward"))
+        with pytest.raises(InvalidInput, match="names of the table's columns"):
+            log.to_frame(action="region")
+
+
+class TestDeclarations:
+    def test_exactly_one_kind_of_propensity(self) -> None:
+        for given in ({}, {"value": 0.5, "estimated": True}, {"column": "p", "value": 0.5}):
+            with pytest.raises(InvalidInput, match="exactly one of"):
+                Propensity(**given)
+        with pytest.raises(InvalidInput, match="above 0 and at most 1"):
+            Propensity(value=1.5)
+
+    def test_names_and_bounds(self) -> None:
+        assert LoggedAction("a", (1, True)).names == ("1", "true")  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="at least two"):
+            LoggedAction("a", ("only",))
+        with pytest.raises(InvalidInput, match="reward bounds"):
+            LoggedReward("r", 1.0, 0.0)
+
+
+class TestOpenBanditPipeline:
+    def test_there_and_back(self, log: Log) -> None:
+        alone = replace(log, ids=None, position=np.zeros(60, dtype=np.int64))
+        feedback = alone.to_obp()
+        assert (feedback["n_rounds"], feedback["n_actions"]) == (60, 3)
+        np.testing.assert_array_equal(feedback["action_context"], np.eye(3))
+        back = Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3))
+        assert_same(replace(alone, action_context=np.eye(3)), back)
+        again = back.to_obp()
+        assert set(again) == set(feedback)
+        for key, value in feedback.items():
+            np.testing.assert_array_equal(again[key], value, key)
+
+    def test_what_obp_leaves_out(self, log: Log) -> None:
+        feedback = replace(log, ids=None, propensities=None).to_obp()
+        assert (feedback["pscore"], feedback["position"]) == (None, None)
+        feedback |= {"expected_reward": np.ones((60, 3)), "reward": np.arange(60) % 2}
+        del feedback["action_context"]
+        back = Log.from_obp(feedback, DOMAIN)
+        assert back.arm_names == ("0", "1", "2")
+        assert (back.propensities, back.action_context) == (None, None)
+
+    def test_one_of_several_positions(self, log: Log) -> None:
+        feedback = log.to_obp() | {"position": np.arange(60) % 3}
+        with pytest.raises(InvalidInput, match=r"positions \[0, 1, 2\].*position=0"):
+            Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3))
+        second = Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3), position=1)
+        np.testing.assert_array_equal(second.rewards, log.rewards[1::3])
+        assert second.rows is not None
+        assert second.rows.sentence == "20 of 60 rows; 40 outside the declared position"
+        with pytest.raises(InvalidInput, match=r"position was 5; feedback has \[0, 1, 2\]"):
+            Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3), position=5)
+
+    def test_dictionaries_that_do_not_fit(self, log: Log) -> None:
+        feedback = log.to_obp()
+        with pytest.raises(InvalidInput, match="feedback lacked reward; it has n_rounds"):
+            Log.from_obp({key: feedback[key] for key in feedback if key != "reward"}, DOMAIN)
+        wrong = feedback | {"action": log.actions + 1, "pscore": np.ones(3), "n_rounds": 61}
+        with pytest.raises(InvalidInput) as error:
+            Log.from_obp(wrong, DOMAIN, NAMES)
+        for part in ("context had 60 rows and n_rounds was 61", "action had shape", "pscore"):
+            assert part in str(error.value)
+        with pytest.raises(InvalidInput, match="one for each of the 3 actions"):
+            Log.from_obp(feedback, DOMAIN, NAMES[:2], RewardBounds(-2, 3))
+        with pytest.raises(InvalidInput, match="position 0 was asked for"):
+            Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3), position=0)
+
+
+def test_columns_with_thresholds_and_a_ball(rng: np.random.Generator) -> None:
+    frame = pd.DataFrame(
+        {
+            "hours": [5, 15, 25] * 10,
+            "action": ["none", "call us", "a=b|c:d"] * 10,
+            "reward": rng.uniform(-2, 3, 30),
+        }
+    )
+    hours = Column("hours", thresholds=(10, 20))
+    log = Log.from_frame(frame, [hours], ACTION, REWARD, Propensity(value=1 / 3))
+    assert log.contexts[:3, 0].tolist() == [0.0, 1.0, 2.0]
+    assert log.to_frame()["hours"][:2].tolist() == ["under 10", "10 to 20"]
+    ends = [Column("hours", -30, 30)]
+    ball = Log.from_frame(frame, ends, ACTION, REWARD, Propensity(value=1 / 3), radius=30.0)
+    assert type(ball.domain).__name__ == "Ball"

@@ -1,0 +1,178 @@
+"""Simulations are reproducible, paired, and the same however the work is shared."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from discreet.lab.environments.base import People, Problem
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.environments.classification import ClassificationProblem
+from discreet.lab.environments.kernel_grid import GridCrowd
+from discreet.lab.environments.synthetic import exponential
+from discreet.lab.experiments import (
+    BEST_FIXED,
+    ORACLE,
+    Setting,
+    people_of,
+    simulate,
+    simulate_all,
+)
+from discreet.parallel import sharing
+from discreet.people.domain import Box
+from discreet.privacy import Joint, Local, NonPrivate
+from discreet.validation import InvalidInput
+
+PARTITION = Setting("partition", "partition", Local(2.0))
+UNIFORM = Setting("uniform", "uniform")
+
+
+def table() -> ClassificationProblem:
+    """30 people with three distinct contexts; classes 0, 1, 2 occur 14, 10 and 6 times."""
+    contexts = np.repeat([[0.0], [1.0], [2.0]], [12, 10, 8], axis=0)
+    labels = np.array([0] * 12 + [1] * 8 + [0] * 2 + [2] * 6 + [1] * 2)
+    return ClassificationProblem(contexts, labels, Box((0.0,), (2.0,)), ("a", "b", "c"), "a test")
+
+
+def test_the_same_seed_gives_the_same_outcome() -> None:
+    one, two = (simulate(exponential(), PARTITION, 3000, 1, 0) for _ in range(2))
+    assert one.record.value == two.record.value
+    assert np.array_equal(one.trace, two.trace)
+    assert simulate(exponential(), PARTITION, 3000, 2, 0).record.value != one.record.value
+    assert simulate(exponential(), PARTITION, 3000, 1, 1).record.value != one.record.value
+
+
+def test_processes_do_not_change_the_result() -> None:
+    settings = [PARTITION, UNIFORM, Setting(BEST_FIXED, BEST_FIXED)]
+    values = []
+    for jobs in (1, 2):
+        with ThreadPoolExecutor(2) as threads, sharing(threads.submit):
+            outcomes = list(simulate_all(exponential(), settings, 800, 2, 3, jobs))
+        values.append({(o.record.label, o.record.replicate): o.record.value for o in outcomes})
+    assert values[0] == values[1]
+    assert len(values[0]) == 6
+
+
+def test_all_learners_of_a_replicate_meet_the_same_people() -> None:
+    met: list[np.ndarray] = []
+
+    class Watched(type(exponential())):  # type: ignore[misc]
+        def sample(self, people: int, rng: np.random.Generator) -> People:
+            drawn = super().sample(people, rng)
+            met.append(drawn.contexts)
+            return drawn
+
+    problem = exponential()
+    problem.__class__ = Watched
+    list(simulate_all(problem, [PARTITION, UNIFORM], 500, 2, 3))
+    assert np.array_equal(met[0], met[2])
+    assert np.array_equal(met[1], met[3])
+    assert not np.array_equal(met[0], met[1])
+
+
+def test_settings_come_one_after_the_other_without_what_is_done() -> None:
+    outcomes = simulate_all(exponential(), [PARTITION, UNIFORM], 20, 3, 3, done=[("partition", 1)])
+    came = [(outcome.record.label, outcome.record.replicate) for outcome in outcomes]
+    assert came == [("partition", 0), ("partition", 2), *(("uniform", r) for r in range(3))]
+
+
+def test_records_say_what_ran() -> None:
+    record = simulate(exponential(), PARTITION, 500, 1, 4, "mine", "0123").record
+    assert asdict(record) == {
+        "study": "mine",
+        "learner": "partition",
+        "trust_model": "local",
+        "epsilon": 2.0,
+        "delta": 0.0,
+        "replicate": 4,
+        "rounds": 500,
+        "metric": "regret",
+        "value": record.value,
+        "seconds": record.seconds,
+        "label": "partition",
+        "seed": 1,
+        "digest": "0123",
+        "rows": None,
+    }
+    uniform = simulate(exponential(), UNIFORM, 500, 1, 0).record
+    assert (uniform.trust_model, uniform.epsilon, uniform.delta) == ("none", None, None)
+
+
+def test_traces_end_at_the_total() -> None:
+    outcome = simulate(exponential(), PARTITION, 1234, 1, 0)
+    assert outcome.rounds[0] == 1
+    assert outcome.rounds[-1] == 1234
+    assert outcome.trace[-1] == outcome.record.value
+    assert (np.diff(outcome.trace) >= 0.0).all()
+
+
+def test_policies_are_kept_for_the_first_replicate_only() -> None:
+    assert simulate(exponential(), PARTITION, 300, 1, 0).policy is not None
+    assert simulate(exponential(), PARTITION, 300, 1, 1).policy is None
+
+
+def test_what_a_recommendation_earns_is_known_to_the_simulation() -> None:
+    """Once, of private learners that can tell; the truth is that of the people of the replicate."""
+    outcome = simulate(exponential(), PARTITION, 300, 1, 0)
+    assert outcome.appraisal is not None
+    value, truth = outcome.appraisal.value, outcome.appraisal.truth
+    assert value.lower <= truth <= value.upper
+    people = people_of(exponential(), 300, 1, 0)
+    assert isinstance(people, People)
+    assert people.means is not None
+    assert people.earned(np.full(300, 2)) == people.means[:, 2].mean()
+    assert people.means.min() <= truth <= people.means.max()
+    assert simulate(exponential(), PARTITION, 300, 1, 1).appraisal is None
+    for other in (UNIFORM, replace(PARTITION, budget=NonPrivate()), Setting(ORACLE, ORACLE)):
+        assert simulate(exponential(), other, 300, 1, 0).appraisal is None
+    drawn = table().sample(30, np.random.default_rng(0))
+    assert drawn.earned(np.zeros(30)) == drawn.rewards[:, 0].mean()
+
+
+@pytest.mark.parametrize(("name", "value"), [(BEST_FIXED, 14.0), (ORACLE, 26.0)])
+def test_references_on_a_table(name: str, value: float) -> None:
+    assert simulate(table(), Setting(name, name), 30, 1, 0).record.value == value
+
+
+def test_references_on_known_means() -> None:
+    problem = exponential()
+    assert simulate(problem, Setting(ORACLE, ORACLE), 2000, 1, 0).record.value == 0.0
+    fixed = simulate(problem, Setting(BEST_FIXED, BEST_FIXED), 2000, 1, 0)
+    people = problem.sample(2000, np.random.default_rng(np.random.SeedSequence([1, 0]).spawn(4)[0]))
+    assert people.means is not None
+    regret = (people.means.max(axis=1, keepdims=True) - people.means).sum(axis=0)
+    assert fixed.record.value == pytest.approx(regret.min())
+
+
+@pytest.mark.parametrize(
+    ("problem", "setting", "rounds", "message"),
+    [
+        (table(), UNIFORM, 31, "30 people"),
+        (table(), UNIFORM, 0, "rounds"),
+        (table(), Setting("nobody", "x"), 3, "unknown"),
+        (table(), Setting("partition", "x", Joint(1.0, 1e-6)), 3, "trust model"),
+        (table(), Setting("abse", "x", NonPrivate(), {"smooth": 1}), 3, "smooth"),
+        (table(), Setting(ORACLE, "x", NonPrivate(), {"smooth": 1}), 3, "options"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_runs(
+    problem: Problem, setting: Setting, rounds: int, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        simulate_all(problem, [UNIFORM, setting], rounds, 1, 0)
+
+
+def test_crowds_know_what_everybody_would_earn() -> None:
+    """Of a function of public points, and of a grid of contexts."""
+    points = load_problem("camelback", {})
+    crowd, point = points.sample(5, np.random.default_rng(0)), np.array([0.1, -0.7])
+    truth = points.truth(point[None])
+    assert truth is not None
+    assert crowd.earned(point) == truth[0]
+    grid = load_problem("kernel_grid", {}).sample(50, np.random.default_rng(0))
+    assert isinstance(grid, GridCrowd)
+    best = grid.best_arms(grid.contexts)
+    assert grid.earned(best) == pytest.approx(grid.function.max(axis=1)[grid.cells].mean())

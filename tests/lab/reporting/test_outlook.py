@@ -1,0 +1,235 @@
+"""What a study asks for, before anything is simulated."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from rich.console import Console, RenderableType
+
+from discreet.codec import decode, encode
+from discreet.lab.reporting.outlook import Outlook, Trouble, study_outlook
+from discreet.lab.reporting.outlook_words import (
+    arm_table,
+    asked_text,
+    column_table,
+    line_table,
+    people_text,
+    time_text,
+    troubles_text,
+)
+from discreet.lab.studies import Study, load_study
+from discreet.privacy.accounting import PureEvent
+from discreet.privacy.worth import worth_of_reports, worth_of_sums
+
+PEOPLE = 1200
+STUDY = """
+name = "small"
+title = "A small study"
+replicates = 3
+[problem]
+name = "table"
+path = "people.csv"
+label = { column = "y", classes = ["a", "b", "rare"] }
+columns = [
+  { name = "x", lower = 0, upper = 9, levels = 10, outside = "drop" },
+  { name = "z", values = ["u", "v"], missing = "drop" },
+]
+[[learners]]
+name = "partition"
+epsilon = [0.5, 3]
+non_private = true
+[[learners]]
+name = "capri"
+trust_model = "joint"
+epsilon = 1
+delta = 1e-6
+[[learners]]
+name = "uniform"
+[[learners]]
+name = "best_fixed"
+"""
+
+
+def study(folder: Path, text: str = STUDY) -> Study:
+    """1,200 rows: 100 have no z, 12 more an x beyond its bounds; 11 are rare; 400 people."""
+    rows = [
+        (
+            99 if 100 <= row < 112 else row % 10,
+            "" if row < 100 else "uv"[row % 2],
+            "rare" if row >= PEOPLE - 11 else "ab"[row % 2],
+            row % 400,
+        )
+        for row in range(PEOPLE)
+    ]
+    lines = ["x,z,y,who", *(",".join(map(str, row)) for row in rows)]
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    path = folder / "study.toml"
+    path.write_text(text)
+    return load_study(path)
+
+
+def outlook(folder: Path, text: str = STUDY, seconds: float = 2.0, jobs: int = 2) -> Outlook:
+    loaded = study(folder, text)
+    return study_outlook("study.toml", loaded, {s.label: seconds for s in loaded.settings}, jobs)
+
+
+def printed(shown: RenderableType) -> str:
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(shown)
+    return capture.get()
+
+
+def test_people_columns_and_arms(tmp_path: Path) -> None:
+    facts = outlook(tmp_path)
+    assert facts.can_run
+    assert (facts.people, facts.replicates, facts.people_of_arm) == (1088, 3, 1088 / 3)
+    assert facts.rows == "1,088 of 1,200 rows; 100 lack z, 12 outside the declared x"
+    x, z = facts.columns
+    assert (x.lower, x.upper, x.levels, x.lacking, x.outside) == (0.0, 9.0, 10, 0, 12)
+    assert (z.categories, z.lacking, z.outside) == (("u", "v"), 100, 0)
+    assert [arm.people for arm in facts.arms] == [539, 538, 11]
+
+
+def test_values_that_are_moved_to_a_bound_are_counted(tmp_path: Path) -> None:
+    text = STUDY.replace('levels = 10, outside = "drop"', 'outside = "clip"')
+    assert [column.clipped for column in outlook(tmp_path, text).columns] == [12, 0]
+    assert "12" in printed(column_table(outlook(tmp_path, text))).splitlines()[2]
+    narrow = outlook(tmp_path, text.replace("upper = 9", "upper = 3"))
+    assert narrow.warnings[0].startswith("726 of 1,200 values of column 'x' lie beyond its declar")
+
+
+def test_lines_say_what_their_data_are_worth_at_most(tmp_path: Path) -> None:
+    low, high, free, joint, uniform, fixed = outlook(tmp_path).lines
+    for line, epsilon in ((low, 0.5), (high, 3.0)):
+        assert line.worth == pytest.approx(worth_of_reports(PureEvent(epsilon), 1088.0))
+        assert line.worth_of_arm == pytest.approx((line.worth or 0.0) / 3.0)
+        assert line.promise is not None
+        assert line.promise.epsilon == epsilon  # derived from the first policy
+        assert f"epsilon = {epsilon:g}; local" in line.sentence
+    assert (free.worth, free.worth_of_arm, free.promise, free.sentence) == (
+        1088,
+        1088 / 3,
+        None,
+        "",
+    )
+    assert joint.promise is not None
+    assert (joint.promise.epsilon, joint.promise.delta) == (1.0, 1e-6)
+    multiplier = joint.promise.epsilon and study(tmp_path).settings[3].budget.noise_multiplier
+    assert joint.worth_of_arm == pytest.approx(worth_of_sums(multiplier, 1088 / 3))
+    for line in (uniform, fixed):
+        assert (line.worth, line.worth_of_arm, line.difference, line.epsilon) == (None,) * 4
+
+
+def test_rare_arms_are_named_at_the_epsilons_that_hide_them(tmp_path: Path) -> None:
+    facts = outlook(tmp_path)
+    assert [arm.hidden_at for arm in facts.arms] == [(), (), (0.5, 1.0, 3.0)]
+    hidden = facts.lines[1]
+    assert 11 / 1088 < (hidden.difference or 0.0) / math.sqrt(2.0) < 539 / 1088
+    shown = printed(arm_table(outlook(tmp_path)) or "")
+    assert "11" in shown
+    assert "0.5, 1 and 3" in shown
+
+
+def test_differences_are_in_units_of_the_reward(tmp_path: Path) -> None:
+    (tmp_path / "paid").mkdir()
+    text = STUDY.replace(
+        'label = { column = "y", classes = ["a", "b", "rare"] }',
+        'rewards = { columns = ["who", "w"], lower = 0, upper = 400 }',
+    )
+    rows = [f"{row % 10},u,{row % 400},{row % 7}" for row in range(300)]
+    (tmp_path / "people.csv").write_text("\n".join(["x,z,who,w", *rows]))
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    loaded = load_study(path)
+    facts = study_outlook("study.toml", loaded, {s.label: 1.0 for s in loaded.settings}, 1)
+    line = facts.lines[0]
+    assert line.difference == pytest.approx(400.0 * min(1.0, math.sqrt(2.0 / line.worth_of_arm)))  # type: ignore[operator]
+    assert [arm.people for arm in facts.arms] == [None, None]
+    assert arm_table(facts) is None
+
+
+def test_visits_beyond_those_that_are_covered_tell_nothing(tmp_path: Path) -> None:
+    text = STUDY.replace("epsilon = [0.5, 3]", "epsilon = [0.5]\nvisits = 2")
+    facts = outlook(tmp_path, text.replace("[[learners]]", '[people]\nid = "who"\n[[learners]]', 1))
+    private = facts.lines[0]
+    visits = [sum(row % 400 == who for row in range(112, PEOPLE)) for who in range(400)]
+    assert facts.people == sum(visits)
+    assert private.reports == pytest.approx(sum(min(count, 2) for count in visits))
+    assert private.worth == pytest.approx(worth_of_reports(PureEvent(0.25), private.reports))
+    assert facts.lines[1].reports == facts.people
+    (said,) = [text for text in asked_text(facts) if "come more than 2 times" in text]
+    assert said.startswith("partition, epsilon 0.5: people who come more than 2 times are served")
+
+
+def test_times(tmp_path: Path) -> None:
+    facts = outlook(tmp_path, seconds=40.0)
+    assert facts.seconds == 40.0 * 6 * 3 / 2
+    assert time_text(facts) == "The run takes about 6 min with 2 processes."
+    unknown = outlook(tmp_path, seconds=math.inf)
+    assert unknown.seconds is None
+    assert {line.seconds for line in unknown.lines} == {None}
+    assert "not known beforehand" in time_text(unknown)
+
+
+def test_in_words(tmp_path: Path) -> None:
+    facts = outlook(tmp_path)
+    assert people_text(facts) == (
+        "1,088 people, 3 replicates; 3 arms (what can be chosen): a, b, rare. 363 people for each "
+        "arm, if all are given equally often."
+    )
+    columns = printed(column_table(facts))
+    assert "0 to 9, 10 values" in columns
+    assert "2: u, v" in columns
+    lines = printed(line_table(facts)).splitlines()
+    (low,) = [line for line in lines if line.startswith("partition") and " 0.5 " in line]
+    assert low.split() == ["partition", "0.5", "65", "22", "0.3", "2"]
+    (fixed,) = [line for line in lines if line.startswith("best_fixed")]
+    assert fixed.split()[1:] == ["–"] * 4 + ["2"]  # noqa: RUF001
+    assert any("what is asked for" in text for text in asked_text(facts))
+
+
+def test_problems_without_a_table_or_arms(tmp_path: Path) -> None:
+    text = """
+name = "points"
+rounds = 300
+[problem]
+name = "dose"
+[[learners]]
+epsilon = 1
+delta = 1e-6
+"""
+    facts = outlook(tmp_path, text)
+    assert (facts.rows, facts.arms, facts.people_of_arm) == ("", (), None)
+    (line,) = facts.lines
+    assert (line.worth_of_arm, line.difference) == (None, None)
+    assert line.worth is not None
+    assert facts.choices
+    assert facts.choices[0].startswith("gp_ucb was chosen")
+    assert people_text(facts).endswith("every person brings up to 8 points of their own.")
+    assert "dose_mg" in printed(column_table(facts))
+
+
+def test_what_is_wrong_is_numbered_where_there_are_several_things() -> None:
+    one, two = Trouble(3, "x was 1."), Trouble(None, "y is missing.")
+    assert troubles_text(Outlook("s.toml", (one,))) == "line 3: x was 1."
+    several = Outlook("s.toml", (one, two))
+    assert troubles_text(several) == "1. line 3: x was 1.\n2. y is missing."
+    assert not several.can_run
+
+
+def test_facts_are_written_and_read_again(tmp_path: Path) -> None:
+    for facts in (outlook(tmp_path), Outlook("s.toml", (Trouble(None, "wrong"),))):
+        assert decode(encode(facts), Outlook) == facts
+
+
+def test_predictions_that_are_drawn_one_by_one_have_no_such_bound(tmp_path: Path) -> None:
+    """An exponential mechanism tells more about few people than a Gaussian sum may."""
+    text = STUDY.replace('name = "capri"', 'name = "usca"')
+    sums = outlook(tmp_path, text).lines[3]
+    assert sums.worth is not None
+    drawn = text.replace("delta = 1e-6", "delta = 1e-6\noptions = { predictions = 3 }")
+    line = outlook(tmp_path, drawn).lines[3]
+    assert (line.learner, line.worth, line.worth_of_arm) == ("usca", None, None)

@@ -1,0 +1,130 @@
+"""What all pages share: they load nothing, and are read in the dark, on paper and by keyboard."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import pytest
+
+from discreet.lab.reporting.audit import render_audit_report
+from discreet.lab.reporting.page import minus_signs, verbatim
+
+from .cases import LEARNERS, exponential, run_study
+from .test_audit import BROKEN, HONEST, ORIGIN
+from .test_report import parsed, render_report
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("-0.0173", "\u22120.0173"),
+        ("95% interval -0.01 to -.5", "95% interval \u22120.01 to \u2212.5"),
+        ("(-3, -4)", "(\u22123, \u22124)"),
+        ("delta = 1e-05", "delta = 1e\u221205"),
+        (
+            "2024-01-05, ages 18-25, USA-3, non-private",
+            "2024-01-05, ages 18-25, USA-3, non-private",
+        ),
+        ("--replicates 8", "--replicates 8"),
+    ],
+)
+def test_a_hyphen_before_a_number_is_a_minus_sign(text: str, shown: str) -> None:
+    assert minus_signs(text) == shown
+
+
+def test_what_is_to_be_copied_stays_as_it_is() -> None:
+    assert minus_signs(verbatim('{"lower": -3.5} <')) == "{&#34;lower&#34;: -3.5} &lt;"
+    assert minus_signs(-3) == -3
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    study, outcomes = run_study(
+        tmp_path_factory.mktemp("page"), exponential(3), LEARNERS, replicates=1
+    )
+    return render_report(study, outcomes)
+
+
+def style(text: str) -> str:
+    return text.partition("<style>")[2].partition("</style>")[0]
+
+
+def block(css: str, start: str) -> str:
+    """The rules between the braces after `start`."""
+    depth, begin = 1, css.index(start) + len(start)
+    for place in range(begin, len(css)):
+        depth += {"{": 1, "}": -1}.get(css[place], 0)
+        if depth == 0:
+            return css[begin:place]
+    raise AssertionError(f"no end of {start}")
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_every_colour_has_its_counterpart_in_the_dark() -> None:
+    css = style(render_audit_report("all", [HONEST, BROKEN], 0.999, ORIGIN))
+    light = set(re.findall(r"(--[\w-]+):", css[: css.index("@media")]))
+    dark = block(css, "@media screen and (prefers-color-scheme: dark) {")
+    assert light == set(re.findall(r"(--[\w-]+):", dark))
+    # Figures too: none is left on a ground on which it cannot be seen.
+    assert {"img.chart", "img.map"} <= set(re.findall(r"img\.\w+", dark))
+    outside = css.replace(dark, "").replace(block(css, ":root {"), "")
+    assert not re.findall(r"#[0-9a-fA-F]{3,6}\b", outside)
+
+
+def test_paper_cuts_no_figure_and_no_table(page: str) -> None:
+    paper = block(style(page), "@media print {")
+    unbroken = re.search(r"([^{}]*)\{ break-inside: avoid; \}", paper)
+    assert unbroken
+    assert {"img", "tr", "picture"} <= set(re.findall(r"[\w.]+", unbroken.group(1)))
+    for rule in (".scroll { overflow: visible; }", "thead { display: table-header-group; }"):
+        assert rule in paper
+    assert "details.certificate::details-content" in paper
+
+
+def test_code_scrolls_in_its_box_on_a_screen_and_is_wrapped_on_paper(page: str) -> None:
+    css = style(page)
+    paper = block(css, "@media print {")
+    screen = css.replace(paper, "")
+    for selector in ("pre", r"\.next code"):
+        (rule,) = re.findall(rf"(?m)^{selector} {{([^}}]*)}}", screen)
+        assert "overflow-x: auto" in rule
+        assert "pre-wrap" not in rule
+        assert re.search(rf"(?m)^  {selector} {{ white-space: (normal|pre-wrap);", paper)
+
+
+def test_the_only_script_is_the_one_that_the_policy_names(page: str) -> None:
+    (script,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'\"" in page
+    assert "default-src 'none'" in page
+    assert not re.search(r"fetch|http|import|eval|innerHTML", script)
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_a_page_without_a_choice_has_no_script() -> None:
+    text = render_audit_report("all", [HONEST], 0.999, ORIGIN)
+    assert "script" not in parsed(text).tags
+    assert "script-src" not in text
+
+
+def test_the_keyboard_reaches_what_moves(page: str) -> None:
+    boxes = re.findall(r'<div class="scroll"[^>]*>', page)
+    assert boxes
+    assert all('tabindex="0"' in box and "aria-label=" in box for box in boxes)
+    code = re.findall(r"<pre[^>]*>|<code[^>]*>(?=discreet )", page)
+    assert code
+    assert all('tabindex="0"' in box for box in code)
+    assert '<label for="columns">' in page
+    assert ":focus-visible" in style(page)
+
+
+def test_nothing_is_loaded(page: str) -> None:
+    without_pictures = re.sub(r"data:image/svg\+xml;base64,[\w+/=]+", "", page)
+    assert not re.search(r"https?:|//\w+\.\w|@import|url\(", without_pictures)
+
+
+def test_certificates_are_folded_where_there_are_several(page: str) -> None:
+    assert page.count('<details class="certificate">') == 2
+    assert "<article>" not in page

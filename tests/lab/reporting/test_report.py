@@ -1,0 +1,191 @@
+"""The report: one file, nothing loaded, nothing unescaped, whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from discreet.lab.reporting.provenance import provenance
+from discreet.lab.reporting.report import render_report, write_report
+from discreet.lab.reporting.summary import summarise
+from discreet.lab.reporting.words import verdict
+from discreet.lab.studies import load_study
+from discreet.validation import InvalidInput
+
+from .cases import LEARNERS, TABLE, exponential, run_study, words_of, write_table
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+class Loads(HTMLParser):
+    """Collects tags, and whatever a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.sources: list[str] = []
+        self.alts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "srcset", "href"):
+                self.sources.append(value or "")
+            if name == "alt":
+                self.alts.append(value or "")
+
+
+def parsed(text: str) -> Loads:
+    loads = Loads()
+    loads.feed(text)
+    return loads
+
+
+def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_table(tmp_path)
+    study, outcomes = run_study(tmp_path, TABLE)
+    counts = SimpleNamespace(read=320, used=300, sentence="300 of 320 rows used; 20 lack age.")
+    monkeypatch.setattr(study.problem, "rows", counts, raising=False)
+    path = tmp_path / "report.html"
+    write_report(study, outcomes, path)
+    text = path.read_text(encoding="utf-8")
+    loads = parsed(text)
+    assert loads.sources
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in loads.sources)
+    assert not re.search(r"(src|srcset|href)\s*=\s*[\"']?\s*https?:", text)
+    assert loads.tags.count("script") == 1
+    assert "link" not in loads.tags
+    assert "@import" not in text
+    assert "url(" not in text
+    assert all(loads.alts)
+    # Two charts, and over each two of three columns the maps of epsilon 1 and 4 and of no privacy.
+    assert loads.tags.count("img") == len(loads.alts) == 2 + 3 * 3
+    assert loads.tags.count("select") == 1
+    assert loads.tags.count("option") == text.count('<div class="choice">') == 3
+    words = words_of(text)
+    assert study.text in unescape(text)
+    assert "Simulated noise." in words
+    assert words.count("The certificate as JSON") == 2
+    assert '"epsilon": 4.0' in words
+    assert "higher is better" in words
+    assert not list(tmp_path.glob("*.part"))
+    # What a decision needs comes first, and how many people were left out.
+    spoken = verdict(summarise(outcomes, study.settings), study.problem)
+    parts = (
+        spoken.headline,
+        "What to do next",
+        "Rows that take part. 300 of 320 rows used; 20 lack age.",
+        "What each epsilon costs",
+        "As people are served",
+        "Who is given what",
+        *spoken.findings,
+        spoken.basis,
+        "What is promised",
+    )
+    places = [words.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "over best fixed" in words
+    intervals = "95% intervals of the mean over replicates (Student's t), as ± in the table"
+    assert words.count(f"Bands: {intervals}") == words.count(f"Bars: {intervals}") == 1
+
+
+def test_everything_from_the_study_is_escaped(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script><img src=x>"
+    learners = LEARNERS.replace('"partition"\n', f'"partition"\nlabel = "{evil}"\n')
+    study, outcomes = run_study(tmp_path, exponential(1), learners, title=evil, replicates=1)
+    text = render_report(study, outcomes)
+    loads = parsed(text)
+    assert "script" not in loads.tags
+    assert "x" not in loads.sources
+    assert "<script" not in text
+    assert f"<h1>{evil.replace('<', '&lt;').replace('>', '&gt;')}</h1>" in text
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
+    study, outcomes = run_study(tmp_path, exponential(2))
+    assert "Incomplete." not in words_of(render_report(study, outcomes))
+    words = words_of(render_report(study, outcomes[:6]))
+    assert "6 of 10 simulations were finished" in words
+    render_report(study, [a for a in outcomes if a.record.replicate == 1])  # no policy, no map
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_what_leaves_the_chart_is_said_below_it(tmp_path: Path) -> None:
+    study, outcomes = run_study(tmp_path, exponential(2))
+    factors = {"uniform": 30.0, "best_fixed": 20.0}
+    far = [
+        replace(
+            each,
+            trace=factors.get(each.setting.learner, 1.0) * each.trace,
+            record=replace(
+                each.record, value=factors.get(each.setting.learner, 1.0) * each.record.value
+            ),
+        )
+        for each in outcomes
+    ]
+    words = words_of(render_report(study, far))
+    said = "Uniform choice and the best single choice lie above the chart; their values stand"
+    assert words.count(said) == 2
+    one = [each for each in far if each.record.replicate == 0]
+    assert "There is one replicate, so no bands show how far chance reaches." in words_of(
+        render_report(study, one)
+    )
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_the_report_says_where_the_run_left_its_file(tmp_path: Path) -> None:
+    study, outcomes = run_study(tmp_path, exponential(1))
+    assert "instead of" not in render_report(study, outcomes)
+    less = load_study(tmp_path / "study.toml", replicates=1)
+    words = words_of(render_report(less, outcomes[:5]))
+    assert "Rows that take part." not in words
+    assert "This run had replicates = 1 instead of 2." in words
+    assert words.index("This run had") < words.index("Result")
+
+
+def test_a_study_of_references_only(tmp_path: Path) -> None:
+    learners = "[[learners]]\nname = 'best_fixed'\n[[learners]]\nname = 'oracle'\n"
+    study, outcomes = run_study(tmp_path, exponential(2), learners, replicates=1)
+    text = render_report(study, outcomes)
+    assert "Simulated noise." not in words_of(text)
+    assert "What each epsilon costs" not in words_of(text)
+    assert parsed(text).tags.count("img") == 1
+
+
+def test_the_same_outcomes_give_the_same_bytes(tmp_path: Path) -> None:
+    learners = "[[learners]]\nname = 'uniform'\n"
+    study, outcomes = run_study(tmp_path, exponential(1), learners, replicates=1)
+    origin = provenance(study)
+    assert render_report(study, outcomes, origin) == render_report(study, outcomes, origin)
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_a_failure_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, outcomes = run_study(tmp_path, exponential(1), replicates=1)
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def broken(source: Path, target: Path) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("discreet.durable.os.replace", broken)
+    with pytest.raises(OSError, match="disk full"):
+        write_report(study, outcomes, path)
+    assert path.read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "study.toml"]
+    with pytest.raises(InvalidInput, match="does not exist"):
+        write_report(study, outcomes, tmp_path / "none" / "report.html")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_no_title_states_the_people_that_an_option_can_change(path: Path) -> None:
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert not re.search(r"\d,\d{3}", content["title"])

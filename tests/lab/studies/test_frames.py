@@ -1,0 +1,245 @@
+"""Studies around data frames: bounds are stated, no file is written, and files mean the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.lab.environments.classification import TableProblem
+from discreet.lab.experiments import simulate
+from discreet.lab.results.journal import meaning_of
+from discreet.lab.studies import Study
+from discreet.people.columns import Column
+from discreet.validation import InvalidInput
+
+BOUNDS = {"age": (18, 90), "region": ["north", "south"]}
+CLASSES = ["no", "yes"]
+
+
+def people(count: int = 60) -> pd.DataFrame:
+    """Some people, and a column that is nobody's business."""
+    number = np.arange(count)
+    return pd.DataFrame(
+        {
+            "age": 18 + number % 73,
+            "region": np.array(["north", "south"])[number % 2],
+            "said": np.array(CLASSES)[(number // 3) % 2],
+            "paid a": (number % 5).astype(float),
+            "paid b": 1.0,
+            "who": number // 2,
+        }
+    )
+
+
+def of(frame: pd.DataFrame | None = None, **changes: Any) -> Study:
+    facts = {"bounds": BOUNDS, "label": "said", "classes": CLASSES, "epsilon": [1, 4]} | changes
+    return Study.from_frame(people() if frame is None else frame, **facts)
+
+
+def test_a_frame_is_a_table() -> None:
+    study = of()
+    assert [setting.label for setting in study.settings] == [
+        "local_kernel, epsilon 1", "local_kernel, epsilon 4", "local_kernel (non-private)",
+        "uniform",
+    ]  # fmt: skip
+    problem = study.problem
+    assert isinstance(problem, TableProblem)
+    assert (study.rounds, study.path, study.files) == (60, None, ())
+    assert problem.domain.names == ("age", "region")
+    assert problem.arm_names == ("no", "yes")
+    assert problem.source == "A data frame."
+    assert "the people of the table given without noise" in problem.exposure
+    assert study.warnings == (
+        "Columns that take no part, as no bounds are stated for them: paid a, paid b, who.",
+    )
+
+
+def test_no_file_is_written_and_a_file_gives_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = of(learners=["partition"], non_private=False)
+    assert list(tmp_path.iterdir()) == []
+    people().to_csv("data frame.csv", index=False)
+    (tmp_path / "study.toml").write_text(study.text.replace('"data frame"', '"data frame.csv"'))
+    file = Study.from_file("study.toml")
+    assert file.settings == study.settings
+    for setting in study.settings:
+        values = [simulate(each.problem, setting, 40, 0, 0).record.value for each in (study, file)]
+        assert values[0] == values[1]
+
+
+def test_the_frame_may_change_afterwards() -> None:
+    frame = people()
+    study = of(frame)
+    before = study.problem.sample(60, np.random.default_rng(0)).contexts.copy()
+    frame["age"] = 20
+    after = study.problem.sample(60, np.random.default_rng(0)).contexts
+    assert np.array_equal(before, after)
+
+
+def test_what_is_in_the_frame_decides_the_digest() -> None:
+    first = meaning_of(of())
+    assert meaning_of(of(people().copy())) == first
+    changed = people()
+    changed.loc[3, "age"] = 20
+    assert meaning_of(of(changed))["data"] != first["data"]
+    renamed = people().rename(columns={"who": "whom"})
+    assert meaning_of(of(renamed))["data"] != first["data"]
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"age": {"lower": 18, "upper": 90}, "region": ("north", "south")},
+        {"age": Column("age", 18, 90), "region": Column.category("region", ["north", "south"])},
+        {"age": tuple(np.array([18, 90])), "region": np.array(["north", "south"])},
+    ],
+)
+def test_bounds_can_be_stated_in_several_ways(bounds: dict[str, Any]) -> None:
+    assert of(bounds=bounds).problem.domain == of().problem.domain
+
+
+def test_columns_of_other_kinds() -> None:
+    frame = people()
+    frame["region"] = frame["region"].astype("category")
+    frame["who"] = pd.array(frame["who"], dtype="Int64")
+    frame["member"] = frame["age"] > 40
+    frame[7] = frame["age"] % 3
+    brackets = Column("paid a", thresholds=(2.0, 4.0))
+    bounds = {
+        **BOUNDS,
+        "who": {"lower": 0, "upper": 100, "levels": 101},
+        "member": [False, True],
+        "7": {"values": [0, 1, 2]},
+        "paid a": brackets,
+    }
+    domain = of(frame, bounds=bounds).problem.domain
+    assert domain.names == tuple(bounds)
+    assert domain.categories[3:] == (("false", "true"), ("0", "1", "2"), brackets.values)
+
+
+def test_rewards_may_stand_in_columns() -> None:
+    facts = {"label": None, "classes": None, "rewards": ["paid a", "paid b"]}
+    study = of(**facts, reward_bounds=(0, 5))
+    assert (study.problem.arm_names, study.problem.reward_bounds.upper) == (
+        ("paid a", "paid b"), 5.0,
+    )  # fmt: skip
+    table = {"columns": ["paid a", "paid b"], "lower": 0, "upper": 5}
+    assert of(**facts | {"rewards": table}).problem.arm_names == study.problem.arm_names
+    cut = of(label={"column": "paid a", "thresholds": [2]}, classes=None)
+    assert cut.problem.arm_names == ("under 2", "2 or more")
+
+
+def test_people_who_come_more_than_once() -> None:
+    study = of(people="who", learners=[{"name": "partition", "epsilon": 1, "visits": 2}])
+    assert study.problem.visits is not None
+    assert set(study.problem.visits) == {2}
+    assert "who" not in study.warnings[-1]
+
+
+def test_a_common_budget_is_for_learners_that_take_one_and_have_none() -> None:
+    study = of(
+        learners=[
+            "partition",
+            {"name": "local_kernel", "epsilon": 2},
+            "best_fixed",
+            "uniform",
+            {"name": "capri", "trust_model": "joint", "non_private": True},
+        ]
+    )
+    assert [setting.label for setting in study.settings] == [
+        "partition, epsilon 1", "partition, epsilon 4", "partition (non-private)",
+        "local_kernel, epsilon 2", "best_fixed", "uniform", "capri",
+    ]  # fmt: skip
+    joint = of(trust_model="joint", delta=1e-6, non_private=False).settings
+    assert [setting.budget.trust_model for setting in joint] == ["joint", "joint", "none"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "messages"),
+    [
+        ({"bounds": None}, ["bounds was not given; .*income is somebody's.*age, region, said"]),
+        ({"bounds": {}}, ["bounds was {}"]),
+        ({"bounds": {"age": [18, 90]}}, ["may be bounds or two labels; write .18, 90. in round"]),
+        ({"bounds": {"age": 18, "region": "north"}}, ["'age' were 18", "'region' were 'north'"]),
+        ({"bounds": {"age": (18, 30)}}, ["outside its declared bounds .18, 30. in"]),
+        ({"bounds": {"agee": (18, 90)}}, ["'agee' is not in the table.*Did you mean 'age'"]),
+        ({"bounds": {"age": (18, 90, 100, 20)}}, ["label that is not declared"]),
+        ({"bounds": {"said": CLASSES}}, ["is both a context column and the label"]),
+        ({"classes": None}, ["classes was not given for the label 'said'"]),
+        ({"label": None}, ["give either label .* as the study needs arms"]),
+        ({"rewards": ["paid a", "paid b"]}, ["give either label .* not both"]),
+        ({"label": None, "rewards": ["paid a", "paid b"]}, ["reward_bounds was not given"]),
+        ({"label": {"column": "paid a", "thresholds": [2]}}, ["needs either classes = .*or thres"]),
+        ({"epsilon": None}, ["epsilon was not given; say what one person may pay"]),
+        ({"epsilon": -1}, ["the study, learners, entry 1: epsilon was -1"]),
+        ({"learners": 3}, ["learners was 3; give a list"]),
+        ({"learners": ["partitoin"]}, ["'partitoin' is unknown.*Did you mean 'partition'"]),
+        ({"epsilon": None, "bounds": None, "label": None},
+         ["bounds was not given", "give either label", "epsilon was not given"]),
+    ],
+)  # fmt: skip
+def test_what_is_not_stated_is_refused(changes: dict[str, Any], messages: list[str]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        of(**changes)
+    assert len(refused.value.args) == len(messages)
+    for text, message in zip(refused.value.args, messages, strict=True):
+        assert re.search(message, text)
+
+
+def test_refusals_show_no_range_of_the_data() -> None:
+    """Who has not stated bounds is not shown what they would be."""
+    frame = people()
+    frame.loc[5, "age"] = 87_654
+    with pytest.raises(InvalidInput) as refused:
+        of(frame, bounds=None)
+    assert "87654" not in str(refused.value).replace(",", "")
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ([[1, 2]], "frame was a list; it must be a pandas DataFrame: pass one"),
+        (people().iloc[:0], "has no rows"),
+        (people().set_axis(pd.MultiIndex.from_product([["a", "b"], [1, 2, 3]]), axis=1), "levels"),
+        (people().set_axis(["age", "region", "said", "age", "b", "c"], axis=1), "occurs 2 times"),
+    ],
+)
+def test_what_is_no_table_is_refused(frame: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        of(frame)
+
+
+def test_neither_the_index_nor_the_order_of_columns_matters() -> None:
+    frame, mixed = people(), people().set_index(np.arange(60)[::-1] * 7)
+    mixed = mixed[mixed.columns[::-1]]
+    for other in (mixed, mixed.set_axis(["a"] * 60, axis=0)):
+        samples = [of(each).problem.sample(60, np.random.default_rng(0)) for each in (frame, other)]
+        assert np.array_equal(samples[0].contexts, samples[1].contexts)
+        assert np.array_equal(samples[0].oracle(), samples[1].oracle())
+
+
+def test_frames_stand_in_place_of_files() -> None:
+    visits = pd.DataFrame({"visit": [1, 1, 2], "film": ["a", "b", "a"], "liked": [1, 0, 1]})
+    films = pd.DataFrame({"film": ["a", "b"], "year": [1990, 2000]})
+    mapping = {
+        "name": "films",
+        "problem": {
+            "name": "decision_sets", "path": "visits", "candidates_path": "films",
+            "visit": "visit", "candidate": "film", "most": 2,
+            "columns": [{"name": "year", "lower": 1920, "upper": 2020}],
+            "reward": {"name": "liked", "lower": 0, "upper": 1},
+        },
+        "learners": [{"name": "uniform"}],
+    }  # fmt: skip
+    study = Study.from_dict(mapping, tables={"visits": visits, "films": films})
+    assert (study.problem.size, study.problem.source) == (2, "Data frames.")
+    assert len(meaning_of(study)["data"]) == 2
+    with pytest.raises(InvalidInput, match=r"must end in \.csv"):
+        Study.from_dict(mapping, tables={"visits": visits})

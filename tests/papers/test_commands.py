@@ -1,0 +1,365 @@
+"""The commands on few people or questions: tables, figures, files, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from discreet.cli import app
+from discreet.cli.reproduce import OPTIONS
+from discreet.lab.environments.kernel_grid import KernelGridProblem
+from discreet.papers import base
+from discreet.papers.dubey2021 import figures
+from discreet.papers.forms import FORMS
+from discreet.papers.kharkovskii2020 import data_sets
+from discreet.papers.pavlovic2025.figures import SURFACES, WRONG, Surface
+from discreet.papers.registry import REPRODUCTIONS
+from discreet.records import REPRODUCED
+from tests.papers.tables import write_search_tables, write_transfer_tables
+
+LOCAL = {"local_regret", *(f"share_of_arm_{k}" for k in (1, 2, 3))}
+
+
+@dataclass(frozen=True)
+class Small:
+    """A command on little.
+
+    Attributes:
+        wish: options.
+        words: in what it prints.
+        says: all values of some keys of its records.
+        held: between which shares of the epsilon asked for the published methods hold.
+    """
+
+    command: str
+    wish: tuple[object, ...]
+    words: tuple[str, ...]
+    says: dict[str, set[Any]] = field(default_factory=dict)
+    held: tuple[float, float] = (0.0, 2.0)
+
+
+REGRET = ("promised", "held", "published", "uniform", "32 people")
+LINES = ("ours", "published", "mean of 2 trials", "does not keep its epsilon")
+KEPT = (1.0 - 1e-9, 1.0 + 1e-9)
+
+
+def transfer(figure: str, *wish: object, **says: set[Any]) -> Small:
+    """A figure of Ma et al. (2025)."""
+    wish = ("--repetitions", 2, "--rounds", 100, *wish)
+    says = {"figure": {figure}, "metric": {"regret"}, "trials": {2}, **says}
+    return Small(f"ldpmab-figure-{figure}", wish, LINES, says, KEPT)
+
+
+SMALL = {
+    "dubey-figure-1": Small("dubey-figure-1", ("--trials", 1, "--rounds", 32), REGRET),
+    "dubey-figure-2": Small(
+        "dubey-figure-2", ("--trials", 2, "--rounds", 32), REGRET, {"rounds": {32}, "trials": {2}}
+    ),
+    "dubey-table-1": Small("dubey-table-1", ("--trials", 1, "--rounds", 32), REGRET),
+    "capri-regret": Small(
+        "capri-regret",
+        ("--trials", 1, "--rounds", 300, "--rounds", 400),
+        ("300 people", "400 people", "Share wrong", "promised", "held", "published"),
+        {
+            "metric": {"regret", WRONG},
+            "rounds": {300, 400},
+            "function": {surface.name for surface in SURFACES},
+        },
+        held=(1e-9, 0.1),
+    ),
+    "usca-error-rate": Small(
+        "usca-error-rate",
+        ("--trials", 2, "--rounds", 300),
+        ("error rate", "Error rate: mean of 2"),
+        {"metric": {"error rate"}},
+        held=(0.4, 0.8),
+    ),
+    "6": transfer("6", "--auxiliary", 50, metric={"regret", *LOCAL}),
+    "7": transfer("7", "--rounds", 200, "--epsilon", 2, "--auxiliary", 60, "--sources", 1),
+    "8": transfer(
+        "8", "--epsilon", 1, "--auxiliary", 60, "--gamma", 1,
+        "--auxiliary-epsilon", 4, "--auxiliary-epsilon", 8,
+    ),
+    "9a": transfer("9a", "--auxiliary", 60, "--kappa", 0, "--kappa", 1),
+    "9b": transfer("9b", "--auxiliary", 60, "--gamma", 0, "--gamma", 2),
+    "9c": transfer("9c", "--auxiliary", 60, "--auxiliary", 90, "--epsilon", 2),
+    "symmetric 7": transfer(
+        "7", "--epsilon", 2, "--auxiliary", 60, "--sources", 1, "--rewards", "symmetric",
+        rewards={"symmetric"},
+    ),
+    "symmetric 9c": transfer(
+        "9c", "--auxiliary", 60, "--epsilon", 2, "--rewards", "symmetric", rewards={"symmetric"}
+    ),
+    "ldpmab-table-2": Small(
+        "ldpmab-table-2",
+        ("--repetitions", 2, "--rounds", 40, "--epsilon", 2),
+        ("adult", "jobs stand-in", "taxi stand-in", "Wilcoxon", "bounds fixed beforehand"),
+        {
+            "dataset": {"adult", "jobs stand-in", "taxi stand-in"},
+            "auxiliary_data": {True, False},
+            "epsilon_auxiliary": {1.0, 4.0},
+        },
+        KEPT,
+    ),
+    "po-gp-ucb-tables": Small(
+        "po-gp-ucb-tables",
+        ("--runs", 2, "--rounds", 4, "--table", 1, "--table", 10),
+        ("Table 1:", "Table 10:", "published (else)", "paper's branch (if)", "none", "own"),
+        {"table": {1, 10}, "dataset": {"synthetic", "branin"}, "trials": {2}, "rounds": {4}},
+    ),
+    "po-gp-ucb-figures": Small(
+        "po-gp-ucb-figures",
+        ("--runs", 2, "--rounds", 4, "--only", "loans", "--only", "property", "--linear"),
+        ("Figure 2b", "Figure 2c", "two public extracts joined", "above non-"),
+        {"figure": {"Figure 2b", "Figure 2c"}},
+    ),
+    "po-gp-ucb-attack": Small(
+        "po-gp-ucb-attack",
+        ("--trials", 200),
+        ("published (if)", "published (else)", "known rows", "1.000", "column space"),
+    ),
+}  # fmt: skip
+DATA = {"ldpmab-table-2": write_transfer_tables, "po-gp-ucb-figures": write_search_tables}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Grids of 4 x 5 in place of 30 x 60, one function of Table 1, few rows for a likelihood."""
+
+    def problem(self: Surface) -> KernelGridProblem:
+        return KernelGridProblem(contexts=4, arms=5, smoothness=self.smoothness)
+
+    first = [next(iter(figures.benchmarks()))]
+    monkeypatch.setattr(Surface, "problem", problem)
+    monkeypatch.setattr(figures, "benchmarks", lambda: first)
+    monkeypatch.setattr(data_sets, "_SUBSET", 40)
+
+
+# Others that are quicker run the same code.
+_LONG = (
+    "capri-regret",
+    "dubey-table-1",
+    "dubey-figure-2",
+    "6",
+    "7",
+    "8",
+    "9a",
+    "9b",
+    "symmetric 7",
+)
+
+
+def reproduce(name: str, *arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["reproduce", name, *map(str, arguments)])
+    return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
+
+
+def records_in(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in _LONG else []) for name in SMALL],
+)
+def test_tables_are_printed_and_files_written(name: str, tmp_path: Path) -> None:
+    small = SMALL[name]
+    records, plot = tmp_path / "r.jsonl", tmp_path / "r.png"
+    wish = [*small.wish, "--json", records]
+    if name in DATA:
+        wish += ["--data", DATA[name](tmp_path)]
+    attack = name == "po-gp-ucb-attack"
+    if not attack:
+        wish += ["--jobs", 1, "--plot", plot]
+    code, out, err = reproduce(small.command, *wish)
+    assert code == 0, err
+    for word in small.words:
+        assert word in out
+    assert attack or plot.read_bytes().startswith(b"\x89PNG")
+    lines = records_in(records)
+    for key, values in small.says.items():
+        assert {line.get(key) for line in lines} == values
+    for line in lines:
+        assert set(REPRODUCED) <= set(line)
+        method, epsilon, held = line["method"], line["epsilon"], line["true_epsilon"]
+        assert epsilon is not None or held is None
+        assert line["trials"] > 1 or line["standard_error"] is None
+        # What a paper printed is for its own number of rounds.
+        assert line["paper"] is None
+        if line.get("n_auxiliary") and "order" not in line:
+            assert line["true_epsilon_auxiliary"] == pytest.approx(line["epsilon_auxiliary"])
+        if attack and line["metric"] == "empirical epsilon":
+            assert (line["mean"] > epsilon) is (method == "published")
+        if method in ("ours", "ours, local", "elimination") and not attack:
+            assert held == pytest.approx(epsilon, rel=1e-6)
+        elif method == "published" and name.startswith("po-gp-ucb"):
+            assert (held, line["trust_model"]) == (None, "none")
+        elif method == "published":
+            assert small.held[0] * epsilon <= held <= small.held[1] * epsilon
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_reproductions_are_commands_with_options_and_a_form(name: str) -> None:
+    what = REPRODUCTIONS[name]
+    assert name == what.name in reproduce("list")[1]
+    assert what.title
+    assert set(what.options) <= set(OPTIONS)
+    assert what.form == "drawing" or what.form in FORMS
+    parameters = [OPTIONS[option][0] for option in what.options]
+    assert len(set(parameters)) == len(parameters)
+    assert all(isinstance(size, int) for size in what.sizes)
+
+
+# The smallest wish of each kind of reproduction.
+QUICK: dict[str, dict[str, Any]] = {
+    "dubey-figure-2": {"trials": 2, "rounds": [32], "method": ["ours", "uniform"]},
+    "ldpmab-figure-9c": {"repetitions": 2, "rounds": [100], "auxiliary": [60], "epsilon": [2.0]},
+    "po-gp-ucb-figures": {"runs": 2, "rounds": 3, "only": ["synthetic-5"], "method": ["random"]},
+    "po-gp-ucb-attack": {"trials": 40},
+}
+IN_ENDS = {"case", "panel", "label", "half_width", "epsilon", "true_epsilon", *REPRODUCED}
+IN_CURVES = {"case", "panel", "label", "method", "epsilon", "metric", "at", "mean", "half_width"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "dubey-figure-2" else [])
+        for name in QUICK
+    ],
+)
+def test_results_have_one_shape(name: str) -> None:
+    plan = REPRODUCTIONS[name].plan(**QUICK[name])
+    assert plan.total == len(plan.settings) * plan.trials
+    assert len(plan.names) == len(plan.settings)
+    results = plan.results()
+    assert len(results.ends) == len(results.records)
+    needed = IN_ENDS if len(results.curves) else {*REPRODUCED, "epsilon", "true_epsilon"}
+    assert needed <= set(results.ends.columns)
+    assert not len(results.curves) or set(results.curves.columns) >= IN_CURVES
+    # Whatever was finished before an interruption has results, too.
+    done = list(plan.run())
+    assert len(plan.finish(done[:1]).records) >= 1
+
+
+def test_figures_4_and_5_are_drawn(tmp_path: Path) -> None:
+    code, _, err = reproduce("ldpmab-figure-4-5", "--plot", tmp_path / "f.png")
+    assert code == 0, err
+    assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
+    assert reproduce("ldpmab-figure-4-5")[0] == 2
+
+
+def test_only_some_methods_and_the_same_again(tmp_path: Path) -> None:
+    written = []
+    for file in (tmp_path / "a.jsonl", tmp_path / "b.jsonl"):
+        wish = ("--jobs", 1, "--method", "uniform", "--method", "ours, local", "--json", file)
+        code, _, err = reproduce("dubey-figure-1", "--trials", 1, "--rounds", 16, *wish)
+        assert code == 0, err
+        lines = records_in(file)
+        assert {line["method"] for line in lines} == {"uniform", "ours, local"}
+        written.append([{**line, "seconds": 0.0} for line in lines])
+    assert written[0] == written[1]
+
+
+def test_without_data_the_rest_runs_and_it_is_said() -> None:
+    wish = ("--jobs", 1, "--runs", 1, "--rounds", 2, "--table", 10, "--table", 4, "--table", 7)
+    code, out, err = reproduce("po-gp-ucb-tables", *wish)
+    assert code == 0
+    assert "left out: loans, property" in err
+    assert "Table 10:" in out
+    assert "Table 4:" not in out
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "word"), [("6", 3, "effective"), ("dubey-figure-2", 5, "published"),
+                                ("po-gp-ucb-tables", 5, "Table 1:")]
+)  # fmt: skip
+def test_an_interrupted_run_keeps_what_is_finished(
+    name: str, count: int, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = base.run_trials
+
+    def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
+        yield from itertools.islice(real(*arguments, **keywords), count)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(base, "run_trials", interrupted)
+    records, command = tmp_path / "r.jsonl", (SMALL[name].command, *SMALL[name].wish, "--jobs", 1)
+    code, out, err = reproduce(*command, "--json", records)
+    assert code == 130
+    assert f"({count} of " in err
+    assert word in out
+    assert len(records_in(records)) >= count
+    count = 0
+    code, _, err = reproduce(*command)
+    assert code == 130
+    assert "nothing was written" in err
+
+
+WISHES: list[tuple[str, tuple[object, ...], str]] = [
+    ("dubey-figure-1", ("--delta", 1.5), "delta was 1.5"),
+    ("dubey-figure-2", ("--delta", 0.1), "varies it"),
+    ("dubey-figure-1", ("--published",), "leaves no method out"),
+    ("dubey-figure-1", ("--method", "theirs"), "the method was 'theirs'; it must be one of 'publ"),
+    ("usca-error-rate", ("--delta", 1e-5), "needs none"),
+    ("usca-error-rate", ("--published",), "leaves no method out"),
+    ("capri-regret", ("--method", "theirs"), "'elimination, rigorous'"),
+    # The first epoch of a learner takes more people than these.
+    ("capri-regret", ("--rounds", 2), "horizon"),
+    ("ldpmab-figure-7", ("--kappa", 1), "--kappa was given, but this figure does not vary it"),
+    ("ldpmab-figure-7", ("--epsilon", 0), "epsilon was 0.0"),
+    ("ldpmab-figure-7", ("--auxiliary", 0), "auxiliary was 0"),
+    ("ldpmab-figure-7", ("--auxiliary-epsilon", -1), "epsilon was -1.0"),
+    ("ldpmab-figure-7", ("--sources", 0), "sources was 0"),
+    ("ldpmab-figure-7", ("--rounds", 1), "rounds was 1"),
+    ("ldpmab-figure-7", ("--constant", -1), "the constant was -1.0"),
+    ("ldpmab-figure-7", ("--method", "theirs"), "the method was 'theirs'"),
+    ("ldpmab-figure-9a", ("--kappa", 1.2), "kappa was 1.2"),
+    ("ldpmab-figure-9b", ("--gamma", -0.1), "gamma was -0.1"),
+    ("ldpmab-figure-9b", ("--rewards", "linear"), "it must be one of exponential, symmetric"),
+    ("ldpmab-figure-6", ("--rewards", "symmetric"), "it has those alone"),
+    ("ldpmab-figure-8", ("--json", "r.csv"), "must end in .jsonl"),
+    ("ldpmab-figure-8", ("--plot", "r.jpg"), "must end in .png"),
+    ("ldpmab-figure-4-5", ("--plot", "r.jpg"), "must end in .png"),
+    ("ldpmab-table-2", ("--data", "no"), "there is no file"),
+    ("ldpmab-table-2", ("--data", "no", "--only", "jobs stand-in"), "not a file"),
+    ("ldpmab-table-2", ("--data", "no", "--only", "taxi stand-in"), "not a file"),
+    ("ldpmab-table-2", ("--data", "no", "--only", "census"), "the data set was 'census'"),
+    ("ldpmab-table-2", ("--data", "no", "--method", "theirs"), "the method was 'theirs'"),
+    ("ldpmab-table-2", ("--data", "no", "--epsilon", 0), "epsilon was 0"),
+    ("po-gp-ucb-tables", ("--table", 13), "the table was 13"),
+    ("po-gp-ucb-tables", ("--only", "adult"), "the data set was 'adult'"),
+    ("po-gp-ucb-tables", ("--only", "loans"), "name their folder with --data"),
+    ("po-gp-ucb-tables", ("--only", "loans", "--data", "no"), "there is no file"),
+    ("po-gp-ucb-tables", ("--only", "loans", "--table", 1), "no table is left"),
+    ("po-gp-ucb-tables", ("--only", "synthetic", "--rounds", 10_001), "has 10000 rows"),
+    ("po-gp-ucb-figures", ("--only", "synthetic", "--method", "theirs"), "method was 'theirs'"),
+    ("po-gp-ucb-attack", ("--json", "no/r.jsonl"), "does not exist"),
+]
+
+
+@pytest.mark.parametrize(("name", "wish", "message"), WISHES)
+def test_bad_wishes_end_with_2_and_one_message(
+    name: str, wish: tuple[object, ...], message: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = reproduce(name, *wish)
+    assert code == 2
+    assert message in err
+    assert err.startswith("Refused:")
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    "wish",
+    ["dubey-figure-1 --rounds 1", "po-gp-ucb-tables --runs 0", "po-gp-ucb-attack --trials 1",
+     "po-gp-ucb-tables --rounds 0", "ldpmab-table-2 --data . --rounds 4", "figure-9"],
+)  # fmt: skip
+def test_numbers_out_of_range_and_unknown_commands_end_with_2(wish: str) -> None:
+    assert reproduce(*wish.split())[0] == 2

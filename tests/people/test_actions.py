@@ -1,0 +1,211 @@
+"""Action spaces, and the decision sets that people bring."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.codec import from_json, to_json
+from discreet.people.actions import (
+    ActionSpace,
+    ArmPoints,
+    Candidates,
+    DecisionSets,
+    PublicBox,
+    PublicSet,
+    arm_count,
+    people_count,
+)
+from discreet.people.domain import Box
+from discreet.validation import InvalidInput
+
+DOMAIN = Box((20.0, -1.0), (60.0, 1.0), ("age", "score"))
+SPACES = [
+    3,
+    ArmPoints.of([1.0, 2.5, 4.0]),
+    DecisionSets(4),
+    PublicSet(((30.0, 0.0), (40.0, 0.5))),
+    PublicBox(),
+]
+
+
+def read(sets: Any, most: int = 3) -> Candidates:
+    return Candidates.read(sets, DOMAIN, most)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_spaces_travel(space: Any) -> None:
+    back = from_json(json.loads(json.dumps(to_json(space, ActionSpace))), ActionSpace, "arms")
+    assert back == space
+    assert hash(back) == hash(space)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        1,
+        True,
+        2.0,
+        None,
+        "3",
+        [],
+        {"kind": "DecisionSets", "most": 0},
+        {"kind": "DecisionSets", "most": 2.5},
+        {"kind": "DecisionSets", "most": 3, "points": []},
+        {"kind": "PublicSet", "points": []},
+        {"kind": "PublicSet", "points": [[1.0], [1.0, 2.0]]},
+        {"kind": "PublicSet", "points": [[float("nan")]]},
+        {"kind": "PublicSet", "points": [["a"]]},
+        {"kind": "ArmPoints", "points": [[1.0]]},
+        {"kind": "Else", "points": [[1.0]]},
+        {"points": [[1.0]]},
+    ],
+)
+def test_damaged_spaces_are_refused(fields: Any) -> None:
+    with pytest.raises(InvalidInput):
+        from_json(fields, ActionSpace, "arms")
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5, True, "3", None])
+def test_a_decision_set_may_hold_at_least_one_point(most: Any) -> None:
+    with pytest.raises(InvalidInput, match="most"):
+        DecisionSets(most)
+
+
+def test_public_sets() -> None:
+    made = PublicSet.of([[1, 2], [3, 4]])
+    assert made == PublicSet(((1.0, 2.0), (3.0, 4.0)))
+    assert made.array.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    made.array[0] = 9.0
+    assert made.array.tolist() == [[1.0, 2.0], [3.0, 4.0]], "it is a fact and cannot be changed"
+    for bad in ((), ((1.0,), (1.0, 2.0)), ((np.nan,),), ((np.inf,),)):
+        with pytest.raises(InvalidInput, match="points"):
+            PublicSet(bad)
+
+
+def test_spaces_are_facts() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DecisionSets(3).most = 4  # type: ignore[misc]
+
+
+class TestCandidates:
+    def test_sets_of_one_size(self) -> None:
+        points = DOMAIN.from_unit(np.random.default_rng(0).random((5, 3, 2)))
+        people = read(points)
+        assert len(people) == 5
+        assert np.array_equal(people.points, points)
+        assert people.present.all()
+        assert np.array_equal(read(points.tolist()).points, points)
+
+    def test_sets_of_several_sizes_are_padded_with_their_last_point(self) -> None:
+        people = read([[[30.0, 0.0]], [[20.0, -1.0], [60.0, 1.0], [30.0, 0.5]]])
+        assert people.points.shape == (2, 3, 2)
+        assert people.present.tolist() == [[True, False, False], [True, True, True]]
+        assert (people.points[0] == [30.0, 0.0]).all()
+
+    def test_whole_numbers_are_points_too(self) -> None:
+        people = read(np.full((1, 2, 2), 1) * np.array([30, 1]))
+        assert people.points.dtype == np.float64
+
+    def test_tables_are_read_by_the_names_of_the_box(self) -> None:
+        """Fault once found: checked by name and then read in the order of the table, which put
+        values into other columns, and out of their bounds."""
+        table = pd.DataFrame({"score": [0.5, -0.5], "age": [25.0, 50.0]})
+        people = read([table])
+        assert people.points[0].tolist() == [[25.0, 0.5], [50.0, -0.5], [50.0, -0.5]]
+        with pytest.raises(InvalidInput, match="age"):
+            read([table[["score"]]])
+
+    @pytest.mark.parametrize(
+        "sets",
+        [
+            [],
+            (),
+            np.empty((0, 2, 2)),
+            np.empty((2, 0, 2)),
+            [[]],
+            [[[30.0, 0.0]], []],
+            np.full((1, 4, 2), 30.0),
+            [np.full((4, 2), 30.0)],
+            [[[30.0, 2.0]]],
+            np.array([[[30.0, 2.0]]]),
+            [[[np.nan, 0.0]]],
+            np.array([[[30.0, np.inf]]]),
+            [[[30.0]]],
+            [[[30.0, 0.0, 0.0]]],
+            np.array([[[30.0]]]),
+            np.array([[30.0, 0.0]]),
+            [[30.0, 0.0]],
+            [30.0, 0.0],
+            5,
+            None,
+            "sets",
+            {"a": 1},
+            [["ab", "cd"]],
+            [None],
+            np.array([[["a", "b"]]]),
+            np.ma.masked_array(np.full((1, 1, 2), 30.0), mask=True),
+        ],
+    )
+    def test_bad_sets_are_refused(self, sets: Any) -> None:
+        with pytest.raises(InvalidInput, match="contexts"):
+            read(sets)
+
+    def test_the_message_says_who(self) -> None:
+        with pytest.raises(InvalidInput, match="person 1 a decision set of 4 points"):
+            read([[[30.0, 0.0]], [[30.0, 0.0]] * 4])
+
+
+def test_the_number_of_people() -> None:
+    assert people_count(3) == 3
+    assert people_count(np.int64(4)) == 4
+    assert people_count(np.empty((5, 0))) == 5
+    for bad in (0, -1, 2.0, True, None, "3", [1], np.empty((0, 0)), np.ones((3, 1)), np.ones(3)):
+        with pytest.raises(InvalidInput, match="contexts"):
+            people_count(bad)
+
+
+def test_a_grid_of_arms_has_every_combination_of_equally_spaced_values() -> None:
+    arms = ArmPoints.grid([0.0, 10.0], [1.0, 20.0], [3, 2])
+    assert arms.points == (
+        (0.0, 10.0),
+        (0.0, 20.0),
+        (0.5, 10.0),
+        (0.5, 20.0),
+        (1.0, 10.0),
+        (1.0, 20.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "counts", "message"),
+    [
+        ([0.0], [1.0], [1], "counts was 1"),
+        ([0.0], [1.0, 2.0], [5], "1 lower bounds, 2 upper bounds and 1 counts"),
+        ([], [], [], "0 lower bounds"),
+        ([1.0], [0.0], [5], "lower must be below"),
+        ([0.0, 0.0], [1.0, 1.0], [1000, 1000], "1000000 arms in all"),
+    ],
+)
+def test_grids_that_cannot_be_are_refused(
+    lower: list[float], upper: list[float], counts: list[int], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        ArmPoints.grid(lower, upper, counts)
+
+
+@pytest.mark.parametrize("points", [[[1.0]], [[1.0], [1.0]], [], [[1.0], [float("nan")]]])
+def test_arm_points_are_at_least_two_and_all_different(points: list[list[float]]) -> None:
+    with pytest.raises(InvalidInput, match="points"):
+        ArmPoints(tuple(map(tuple, points)))
+
+
+def test_arms_are_counted() -> None:
+    arms = ArmPoints.of([1.0, 2.5, 4.0])
+    assert len(arms) == arm_count(arms) == arm_count(3) == 3
+    assert arm_count(PublicBox()) is None

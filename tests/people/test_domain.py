@@ -1,0 +1,209 @@
+"""Public domains: what they refuse, and how they map onto the unit cube."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import DotProduct
+
+from discreet.codec import from_json, to_json
+from discreet.kernels import feature_map
+from discreet.people.domain import Ball, Box, RewardBounds, unit_cube
+from discreet.validation import InvalidInput
+
+PEOPLE = Box((21.0, 6.0), (64.0, 20.0), ("age", "education"), (44, 15))
+
+
+def test_box_names_and_levels_have_defaults() -> None:
+    box = Box((0.0, 0.0), (1.0, 2.0))
+    assert box.dimension == 2
+    assert box.names == ("x1", "x2")
+    assert box.levels == (None, None)
+    assert unit_cube(3) == Box((0.0,) * 3, (1.0,) * 3)
+
+
+def test_box_maps_bounds_onto_the_unit_cube() -> None:
+    corners = np.array([[21.0, 6.0], [64.0, 20.0], [42.5, 13.0]])
+    np.testing.assert_allclose(PEOPLE.to_unit(corners), [[0, 0], [1, 1], [0.5, 0.5]])
+
+
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-3, 1e6),
+    share=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20),
+)
+def test_box_round_trip(low: float, width: float, share: list[float]) -> None:
+    box = Box((low,), (low + width,))
+    unit = np.array(share)[:, None]
+    points = np.clip(box.from_unit(unit), box.lower, box.upper)
+    back = box.to_unit(points)
+    assert back.min() >= 0.0
+    assert back.max() <= 1.0
+    np.testing.assert_allclose(back, unit, atol=1e-6)
+
+
+def test_box_survives_json() -> None:
+    assert from_json(to_json(PEOPLE), Box) == PEOPLE
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "names", "levels", "message"),
+    [
+        ((), (), (), (), "at least one"),
+        ((0.0,), (1.0, 2.0), (), (), "1 lower and 2 upper bounds"),
+        ((1.0,), (1.0,), ("age",), (), r"'age' had bounds \[1.0, 1.0\]"),
+        ((0.0,), (float("inf"),), (), (), "upper bound was inf"),
+        ((float("nan"),), (1.0,), (), (), "lower bound was nan"),
+        ((0.0,), (1.0,), ("a", "b"), (), "2 names"),
+        ((0.0,), (1.0,), (), (2, 2), "2 levels"),
+        ((0.0,), (1.0,), (), (1,), "levels of column 'x1' was 1"),
+    ],
+)
+def test_box_refuses(lower, upper, names, levels, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Box(lower, upper, names, levels)
+
+
+@pytest.mark.parametrize(
+    ("contexts", "message"),
+    [
+        ([[30.0, 5.0]], r"5.0 in column 'education', row 0; the declared bounds are \[6.0, 20.0\]"),
+        ([[30.0, 6.0], [65.0, 6.0]], "65.0 in column 'age', row 1"),
+        ([30.0, 6.0], "one row for each person"),
+        ([[30.0, 6.0, 1.0]], r"shape \(1, 3\)"),
+        ([[30.0, float("nan")]], "NaN or infinity in 1 of 1 rows"),
+        (np.empty((0, 2)), "was empty"),
+        ([["young", "high"]], "could not be read as numbers"),
+    ],
+)
+def test_box_refuses_contexts(contexts, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        PEOPLE.to_unit(contexts)
+
+
+def test_reward_bounds_map_and_clip() -> None:
+    bounds = RewardBounds(-1.0, 3.0)
+    np.testing.assert_allclose(bounds.to_unit([-1.0, 1.0, 3.0], 3), [0.0, 0.5, 1.0])
+    np.testing.assert_allclose(bounds.clip([-9.0, 1.0, 9.0]), [-1.0, 1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        ([0.0, 4.0], r"4.0 at position 1; the declared bounds are \[-1.0, 3.0\]"),
+        ([0.0], r"shape \(1,\)"),
+        ([0.0, float("inf")], "NaN or infinity"),
+    ],
+)
+def test_reward_bounds_refuse_rewards(rewards, message) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        RewardBounds(-1.0, 3.0).to_unit(rewards, 2)
+
+
+def test_reward_bounds_refuse_an_empty_interval() -> None:
+    with pytest.raises(InvalidInput, match="lower must be below"):
+        RewardBounds(1.0, 0.0)
+
+
+def test_tables_are_read_by_name() -> None:
+    box = Box((0.0, 20.0), (1.0, 40.0), ("x", "age"))
+    frame = pd.DataFrame({"age": [30.0], "other": ["a"], "x": [0.25]})
+    assert box.to_unit(frame[["age", "x"]]).tolist() == [[0.25, 0.5]]
+    with pytest.raises(InvalidInput, match="lacked the column 'x'"):
+        box.to_unit(frame[["age"]])
+    with pytest.raises(InvalidInput, match="its own name"):
+        Box((0.0, 0.0), (1.0, 1.0), ("x", "x"))
+    with pytest.raises(InvalidInput, match="bounds"):
+        Box((-1e308,), (1e308,))
+    with pytest.raises(InvalidInput, match="contexts"):
+        box.to_unit(np.array([["0.5", "30"]]))
+
+
+def test_levels_stay_on_their_side_of_a_threshold() -> None:
+    """0.3 in [0.1, 0.9] is level 2 of 9 and the threshold 1/4, in spite of rounding."""
+    box = Box((0.1,), (0.9,), levels=(9,))
+    assert box.to_unit([[0.3]])[0, 0] < 0.25
+    assert box.people_to_unit([[0.3]])[0, 0] == 0.25
+
+
+def test_people_stand_on_levels() -> None:
+    """Geometry knows every point; people take no value between two levels."""
+    box = Box((0.0, 20.0), (1.0, 40.0), ("smoker", "age"), (2, 21), (("no", "yes"), ()))
+    assert box.people_to_unit([[1.0, 25.0]]).tolist() == [[1.0, 0.25]]
+    assert box.to_unit([[0.5, 20.5]]).tolist() == [[0.5, 0.025]]
+    with pytest.raises(InvalidInput, match="takes 2 values from 0 to 1 in steps of 1"):
+        box.people_to_unit([[0.0, 20.0], [0.5, 20.0]])
+    assert (box.text(0, 1.0), box.text(1, 25.0)) == ("yes", "25")
+    assert from_json(to_json(box), Box) == box
+    with pytest.raises(InvalidInput, match="categories"):
+        Box((0.0,), (1.0,), levels=(2,), categories=(("no", "yes", "maybe"),))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [(10**400, 1.0), (-(10**400), 0.0), (np.longdouble("1e4000"), 1.0)]
+    + [(missing, 0.5) for missing in (None, np.nan, pd.NA, pd.NaT, Decimal("sNaN"))],
+    ids=lambda value: str(value)[:8],
+)
+def test_the_nearest_is_found_for_every_number(value: object, unit: float) -> None:
+    """Fault once found: numbers that no float reaches raised OverflowError, and a missing value
+    was refused or not by the type that stood for it."""
+    assert unit_cube(2).nearest_unit([[value, 0.25]]).tolist() == [[unit, 0.25]]
+    assert RewardBounds().nearest_unit([value, 0.25], 2).tolist() == [unit, 0.25]
+    assert RewardBounds().nearest_unit(pd.Series([value, 0.25], dtype=object), 2)[0] == unit
+    with pytest.raises(InvalidInput, match="contexts"):
+        unit_cube(2).to_unit([[value, 0.25]])
+
+
+class TestBall:
+    def test_points_of_the_ball_are_taken_and_longer_ones_refused(self) -> None:
+        ball = Ball(2.0, 3)
+        drawn = np.random.default_rng(0).standard_normal((50, 3))
+        sphere = 2.0 * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        np.testing.assert_allclose(ball.to_unit(sphere), (sphere + 2.0) / 4.0, atol=1e-9)
+        with pytest.raises(InvalidInput, match=r"length 2.002 in row 1.*radius 2"):
+            ball.to_unit(np.vstack([sphere[0], 1.001 * sphere[1]]))
+        with pytest.raises(InvalidInput, match="length inf"):
+            ball.to_unit([[1e200, 1e200, 0.0]])
+
+    def test_on_a_persons_side_longer_points_are_shortened(self) -> None:
+        ball = Ball(1.0, 2)
+        moved = ball.nearest([[3.0, 4.0], [0.3, 0.4], [np.nan, 2.0], [np.inf, -np.inf]])
+        corner = 0.5**0.5
+        np.testing.assert_allclose(moved, [[corner] * 2, [0.3, 0.4], [0, 1], [corner, -corner]])
+        ball.to_unit(moved)
+
+    def test_the_corners_of_the_cube_map_into_the_ball(self) -> None:
+        ball = Ball(1.5, 4)
+        points = ball.from_unit(np.random.default_rng(1).integers(0, 2, (30, 4)).astype(float))
+        np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.5)
+        ball.to_unit(points)
+
+    def test_it_is_a_box_without_corners_and_travels_as_what_it_is(self) -> None:
+        ball = Ball(2.0, names=("u", "v"))
+        assert (ball.dimension, ball.lower, ball.upper) == (2, (-2.0, -2.0), (2.0, 2.0))
+        assert from_json(to_json(ball, Box), Box) == ball
+        assert ball != Box(ball.lower, ball.upper, ball.names)
+        assert ball != Ball(1.0, names=("u", "v"))
+
+    @pytest.mark.parametrize(
+        ("radius", "dimension"),
+        [(0.0, 2), (1e-200, 2), (1e200, 2), (np.inf, 2), (1.0, 0), (1.0, None)],
+    )
+    def test_what_is_no_ball_is_refused(self, radius: float, dimension: int | None) -> None:
+        with pytest.raises(InvalidInput, match=r"radius|dimension"):
+            Ball(radius, dimension)
+
+    @pytest.mark.parametrize("dimension", [1, 2, 9])
+    def test_linear_features_have_a_norm_without_sqrt_d(self, dimension: int) -> None:
+        features = feature_map(DotProduct(sigma_0=0.0), Ball(3.0, dimension))
+        assert features.norm_bound == pytest.approx(3.0, rel=1e-8)
+        drawn = np.random.default_rng(2).standard_normal((200, dimension))
+        sphere = 3.0 * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        assert np.linalg.norm(features.transform(sphere), axis=1).max() <= features.norm_bound

@@ -1,0 +1,191 @@
+"""Requests are tried as long as patience lasts; keys travel only where nobody reads them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+
+from discreet import InvalidInput
+from discreet.service.client import AsyncAuditor, Auditor, Patience, Refused, Unreachable
+from discreet.service.client.talking import (
+    Answer,
+    Pause,
+    Request,
+    ask,
+    body_of,
+    retry_after,
+    study_path,
+)
+
+WANTED = Request("GET", "/v1/studies/s/ledger")
+
+
+def carried(answers: list[Answer | None], patience: Patience) -> tuple[Any, list[float], int]:
+    """What comes of asking, the pauses, and how many answers were used."""
+    talk, pauses, used = ask(WANTED, patience), [], 0
+    given: Answer | None = None
+    try:
+        while True:
+            step = talk.send(given)
+            given = None
+            if isinstance(step, Pause):
+                pauses.append(step.seconds)
+            else:
+                given, used = answers[used], used + 1
+    except StopIteration as end:
+        return end.value, pauses, used
+    except (Refused, Unreachable) as error:
+        return error, pauses, used
+
+
+def answer(status: int, **headers: str) -> Answer:
+    return Answer(status, {name.replace("_", "-"): each for name, each in headers.items()}, b"{}")
+
+
+class TestPatience:
+    def test_pauses_grow_and_are_drawn(self) -> None:
+        patience = Patience(attempts=8, first=1.0, longest=10.0)
+        runs = [carried([None] * 8, patience) for _ in range(200)]
+        assert all(isinstance(end, Unreachable) and used == 8 for end, _, used in runs)
+        for attempt in range(7):
+            pauses = [run[1][attempt] for run in runs]
+            most = min(10.0, 2.0**attempt)
+            assert all(0.0 <= pause <= most for pause in pauses)
+            assert max(pauses) > 0.8 * most
+            assert min(pauses) < 0.2 * most
+
+    def test_a_service_that_says_when_is_obeyed(self) -> None:
+        patience = Patience(attempts=3, first=0.5, longest=60.0)
+        end, (pause,), _ = carried([answer(503, retry_after="7"), answer(200)], patience)
+        assert end.status == 200
+        assert 7.0 <= pause <= 7.5
+
+    def test_one_that_asks_for_more_than_patience_is_left_alone(self) -> None:
+        patience = Patience(attempts=3, longest=60.0)
+        end, pauses, used = carried([answer(429, retry_after="3600")], patience)
+        assert isinstance(end, Unreachable)
+        assert (end.status, pauses, used) == (429, [], 1)
+
+    @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 410, 413, 422, 301])
+    def test_what_is_refused_is_asked_once(self, status: int) -> None:
+        end, pauses, used = carried([answer(status)], Patience())
+        assert isinstance(end, Refused)
+        assert (end.status, pauses, used) == (status, [], 1)
+
+    @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+    def test_what_is_put_off_is_asked_again(self, status: int) -> None:
+        end, pauses, used = carried([answer(status)] * 2 + [answer(202)], Patience())
+        assert (end.status, len(pauses), used) == (202, 2, 3)
+
+    def test_dates_and_nonsense_in_retry_after(self) -> None:
+        at = {"retry-after": "Mon, 23 Nov 2026 06:00:10 GMT"}
+        assert retry_after(at, now=1795413600.0) == pytest.approx(10.0)
+        assert retry_after(at, now=2e9) == 0.0
+        for text in ("", "soon", "-5", "1e9", "Mon, 99 Nov 2026 06:00:10 GMT"):
+            assert retry_after({"retry-after": text}) == 0.0
+        assert retry_after({"retry-after": "9" * 5000}) < 1e9
+
+    def test_nonsense_is_refused(self) -> None:
+        for wrong in (
+            {"attempts": 0},
+            {"first": 0.0},
+            {"longest": -1.0},
+            {"timeout": float("nan")},
+        ):
+            with pytest.raises(InvalidInput):
+                Patience(**wrong)  # type: ignore[arg-type]
+
+
+class TestParties:
+    @pytest.mark.parametrize(
+        "url",
+        ["", "service.example.org", "ftp://x", "https://", "https://u:p@x", "https://x/?a=b", 7],
+    )
+    def test_an_address_that_is_none_is_refused(self, url: Any) -> None:
+        with pytest.raises(InvalidInput, match="url was"):
+            Auditor(url, "study", key="dk_1_2")
+
+    @pytest.mark.parametrize("key", ["", "dk_1_2\n", "a key", "schlüssel", None])
+    def test_a_key_that_is_none_is_refused(self, key: Any) -> None:
+        with pytest.raises(InvalidInput, match="key was"):
+            Auditor("https://x", "study", key=key)
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, object(), {1j}, {("a", "b"): 1}])
+    def test_what_json_does_not_have_is_refused(self, value: Any) -> None:
+        with pytest.raises(InvalidInput, match="a value was"):
+            body_of({"context": value})
+
+    def test_values_of_numpy_are_sent_as_numbers(self) -> None:
+        context = {"age": np.int64(40), "points": np.array([[0.5]]), "smoker": np.str_("no")}
+        assert body_of(context) == b'{"age":40,"points":[[0.5]],"smoker":"no"}'
+
+    def test_a_key_does_not_travel_in_the_open(self) -> None:
+        with pytest.raises(InvalidInput, match="read the key"):
+            Auditor("http://service.example.org", "study", key="dk_1_2")
+        Auditor("http://service.example.org", "study", key="dk_1_2", allow_http=True).close()
+        Auditor("http://127.0.0.1:8000", "study", key="dk_1_2").close()
+
+    @pytest.mark.parametrize("key", ["a b", "a\nb", "schlüssel", None])
+    def test_a_key_that_is_none_is_refused_and_not_shown(self, key: Any) -> None:
+        with pytest.raises(InvalidInput, match="key was no token") as error:
+            Auditor("https://x", "study", key=key)
+        assert str(key) not in str(error.value).replace("None", "")
+
+    def test_names_are_quoted(self) -> None:
+        assert study_path("a/b ?", "policy") == "/v1/studies/a%2Fb%20%3F/policy"
+        assert Request("GET", "/", etag="ab").headers == {"If-None-Match": '"ab"'}
+
+    def test_a_service_behind_a_path(self) -> None:
+        seen = []
+
+        def reply(request: httpx2.Request) -> httpx2.Response:
+            seen.append(str(request.url))
+            return httpx2.Response(200, json=[])
+
+        transport = httpx2.MockTransport(reply)
+        with Auditor("https://x/discreet/", "s", key="k", transport=transport) as auditor:
+            assert auditor.ledger() == []
+        assert seen == ["https://x/discreet/v1/studies/s/ledger"]
+
+    def test_redirects_are_not_followed(self) -> None:
+        transport = httpx2.MockTransport(
+            lambda _: httpx2.Response(307, headers={"Location": "https://elsewhere.example.org"})
+        )
+        with (
+            Auditor("https://x", "s", key="k", transport=transport) as auditor,
+            pytest.raises(Refused, match="307"),
+        ):
+            auditor.ledger()
+
+    def test_the_same_plain_and_awaited(self) -> None:
+        fails = [httpx2.ConnectError("gone"), httpx2.ReadTimeout("late"), 503, 200]
+        patience = Patience(first=1e-3)
+
+        def replies() -> httpx2.MockTransport:
+            left = list(fails)
+
+            def reply(request: httpx2.Request) -> httpx2.Response:
+                assert request.headers["authorization"] == "Bearer k"
+                each = left.pop(0)
+                if isinstance(each, Exception):
+                    raise each
+                return httpx2.Response(each, json=[{"n": 1}])  # type: ignore[arg-type]
+
+            return httpx2.MockTransport(reply)
+
+        async def awaited() -> list[dict[str, Any]]:
+            async with AsyncAuditor(
+                "https://x", "s", key="k", patience=patience, transport=replies()
+            ) as auditor:
+                return await auditor.ledger()
+
+        with Auditor("https://x", "s", key="k", patience=patience, transport=replies()) as plain:
+            assert plain.ledger() == asyncio.run(awaited()) == [{"n": 1}]
+
+    def test_methods_are_described_once(self) -> None:
+        assert Auditor.ledger.__doc__ == AsyncAuditor.ledger.__doc__
+        assert "millionths" in (Auditor.ledger.__doc__ or "")

@@ -1,0 +1,503 @@
+"""Backup and restore: everything public is there again, and nobody is released twice."""
+
+from __future__ import annotations
+
+import base64
+import json
+import resource
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import select, update
+from typer.testing import CliRunner
+
+from discreet import GPUCB, DecisionSets
+from discreet.cli import app as cli
+from discreet.codec import decode, encode
+from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.messages import Reports
+from discreet.learners.stream import TARGET_NAME
+from discreet.learners.terms import Offer
+from discreet.people.domain import Box
+from discreet.privacy import Guarantee, Joint, Local, SecureNoise
+from discreet.service.server.aggregator import Aggregator
+from discreet.service.server.backup import back_up, read_about
+from discreet.service.server.database import Database, Unavailable
+from discreet.service.server.decisions import Decisions
+from discreet.service.server.deployment import Deployment, unpacked
+from discreet.service.server.errors import Conflict, Gone
+from discreet.service.server.former import rows_of_former
+from discreet.service.server.intake import Intake
+from discreet.service.server.keys import Keys
+from discreet.service.server.restoring import restore
+from discreet.service.server.schema import (
+    batches,
+    decisions,
+    ledger,
+    metadata,
+    policies,
+    server,
+    snapshots,
+)
+from discreet.service.server.seal import KEY_VARIABLE, Seal
+from discreet.service.server.store import Store
+from discreet.service.server.upgrade import upgrade
+from discreet.validation import InvalidInput
+from tests.service.server.conftest import Databases
+
+KEY = b"k" * 32
+TEXT = base64.urlsafe_b64encode(KEY).decode()
+ARMS = ["leaflet", "call", "visit"]
+
+
+class Server:
+    """One server with a study of each trust model."""
+
+    def __init__(self, url: str, key: bytes | None = KEY) -> None:
+        self.database = Database(url, None if key is None else Seal(key))
+        upgrade(self.database)
+        self.serve()
+
+    def serve(self) -> None:
+        """As a new process would."""
+        self.identity = self.database.begin()
+        self.store = Store(self.database)
+        self.intake, self.decisions = Intake(self.store), Decisions(self.store)
+        self.aggregator = Aggregator(self.store)
+
+    def register(self) -> None:
+        learner = LocalKernel(Box.of({"age": (18, 90)}), ARMS, Local(1.0), horizon=2000)
+        learner.open_source("clinic", 2.0)
+        sources = (("clinic", 2.0),)
+        self.store.register(Deployment("calls", "Calls", "call", 30.0, 0.0, sources, "a"), learner)
+        doses = GPUCB(
+            Box(lower=(0,), upper=(1,)),
+            DecisionSets(most=2),
+            Joint(epsilon=1.0, delta=1e-6),
+            kernel="RBF(length_scale=[1.0])",
+            noise=SecureNoise(),
+            horizon=100,
+        )
+        self.store.register(Deployment("doses", "Doses", None, 30.0, 5.0, (), "b"), doses)
+
+    def reports(self, number: int, seed: int = 0) -> Reports:
+        """Of so many people, under the current policy."""
+        rng = np.random.default_rng(seed)
+        policy: Any = decode(self.store.policy("calls").text, Offer)
+        contexts = rng.uniform(18, 90, (number, 1))
+        actions, _ = policy.act(contexts, rng)
+        terms = self.store.study("calls").terms
+        made: Reports = policy.report(contexts, actions, np.ones(number), SecureNoise(), terms)
+        return made
+
+    def send(self, reports: Reports) -> int:
+        return self.intake.add("calls", [encode(reports)], None).stored
+
+    def decide(self, number: int) -> list[str]:
+        """Decisions with their rewards; their ids."""
+        made = [self.decisions.decide("doses", [[0.1], [0.9]]).id for _ in range(number)]
+        for each in made:
+            assert self.decisions.reward("doses", each, 1.0)
+        return made
+
+    def rows(self, table: Any, study: str) -> list[Any]:
+        with self.database.reading() as connection:
+            return list(connection.execute(select(table).where(table.c.study == study)))
+
+    def learner(self, study: str) -> Any:
+        """As it is after the last release."""
+        return self.aggregator._learner(study)[1]
+
+
+# What is restored is the same rows in both; the quick tests of what differs are below.
+on_each = pytest.mark.parametrize(
+    "databases",
+    ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)],
+    indirect=True,
+)
+
+
+@pytest.fixture
+def original(databases: Databases) -> Iterator[Server]:
+    made = Server(databases.new())
+    made.register()
+    yield made
+    made.database.close()
+
+
+@pytest.fixture
+def restored(databases: Databases) -> Iterator[Server]:
+    """An empty database, which a test restores into."""
+    made = Server(databases.new())
+    with made.database.writing() as connection:
+        connection.execute(server.delete())
+    yield made
+    made.database.close()
+
+
+def carried(original: Server, restored: Server, path: Path) -> Any:
+    """What became of a backup."""
+    back_up(original.database, path)
+    outcome = restore(path, restored.database)
+    restored.serve()
+    return outcome
+
+
+@on_each
+def test_the_restored_server_is_another_one(
+    original: Server, restored: Server, tmp_path: Path
+) -> None:
+    token = Keys(original.database).make("operator")
+    outcome = carried(original, restored, tmp_path / "b.db")
+    assert outcome.identity == restored.identity != original.identity
+    with restored.database.reading() as connection:
+        assert connection.scalar(select(server.c.restored_from)) == original.identity
+    assert (outcome.keys, outcome.anew) == (1, ("doses",))
+    assert Keys(restored.database).check(token).role == "operator"
+    assert restored.store.names() == ["calls", "doses"]
+
+
+@pytest.mark.chance(0)
+@on_each
+def test_joint_nobody_of_the_backup_is_released_again(
+    original: Server, restored: Server, tmp_path: Path
+) -> None:
+    size = original.learner("doses").batch_size
+    original.decide(size)
+    assert original.aggregator.step() == 1
+    waiting = original.decide(original.learner("doses").batch_size)
+    outcome = carried(original, restored, tmp_path / "b.db")
+    assert outcome.dropped == len(waiting)
+    # The original goes on, and releases those who wait in the backup.
+    assert original.aggregator.step() == 1
+    old = original.store.policy("doses")
+    assert old.version == 2
+    # The restored one has nobody, and takes no reward of theirs.
+    assert restored.aggregator.step() == 0
+    assert restored.store.policy("doses").version == 0
+    assert restored.aggregator.waiting("doses") == 0
+    for each in waiting:
+        with pytest.raises(Gone):
+            restored.decisions.reward("doses", each, 1.0)
+    new = restored.decide(restored.learner("doses").batch_size)
+    assert restored.aggregator.step() == 1
+    assert restored.learner("doses").people == len(new)
+    assert restored.learner("doses").identity != original.learner("doses").identity
+    with restored.database.reading() as connection:
+        released = connection.scalars(
+            select(decisions.c.id).where(decisions.c.state == "rewarded", decisions.c.released == 1)
+        ).all()
+    assert set(new) <= set(released)
+    assert not set(waiting) & set(released)
+    reports = [row.reports for row in restored.rows(ledger, "doses")]
+    assert sorted(reports) == [0, len(new)]
+
+
+@pytest.mark.chance(0)
+@on_each
+def test_joint_the_ledger_and_certificate_cover_both(
+    original: Server, restored: Server, tmp_path: Path
+) -> None:
+    """Even what the original released after the backup, which nobody here knows."""
+    before = original.rows(ledger, "doses")
+    assert before[0].held == 0
+    carried(original, restored, tmp_path / "b.db")
+    restored.decide(restored.learner("doses").batch_size)
+    assert restored.aggregator.step() == 1
+    first, last = sorted(restored.rows(ledger, "doses"), key=lambda row: row.version)
+    own = restored.learner("doses").guarantee()
+    assert first.held == 1_000_000
+    assert last.asked == 2_000_000
+    assert 1_000_000 < last.held <= 2_000_000
+    whole = decode(last.guarantee, Guarantee)
+    assert whole.epsilon == pytest.approx(1.0 + own.epsilon)
+    assert whole.delta == last.delta == pytest.approx(1e-6 + own.delta)
+    assert "epsilon = 2" in whole.sentence
+    with restored.database.reading() as connection:
+        former = rows_of_former(connection, "doses")
+    assert [row["digest"] for row in former] == [row.digest for row in before]
+    assert former[0]["identity"] == original.learner("doses").identity
+
+
+@pytest.mark.chance(0)
+@on_each
+def test_joint_a_chain_of_restores_adds(
+    original: Server,
+    restored: Server,
+    tmp_path: Path,
+    databases: Databases,
+) -> None:
+    carried(original, restored, tmp_path / "b.db")
+    third = Server(databases.new())
+    with third.database.writing() as connection:
+        connection.execute(server.delete())
+    carried(restored, third, tmp_path / "c.db")
+    (row,) = third.rows(ledger, "doses")
+    assert (row.asked, row.held) == (3_000_000, 2_000_000)
+    with third.database.reading() as connection:
+        identities = {each["identity"] for each in rows_of_former(connection, "doses")}
+    assert len(identities) == 2
+    third.database.close()
+
+
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
+def test_local_a_batch_that_cannot_be_read_is_set_aside(
+    original: Server, restored: Server, tmp_path: Path
+) -> None:
+    for seed in range(2):
+        assert original.send(original.reports(5, seed)) == 5
+    with original.database.writing() as connection:
+        connection.execute(update(batches).where(batches.c.id == 1).values(body=b"damaged"))
+    assert carried(original, restored, tmp_path / "b.db").kept == 5
+    assert restored.store.set_aside("calls") == 5
+
+
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
+def test_joint_a_backup_restored_twice_costs_more_than_either_certificate_says(
+    original: Server, databases: Databases, tmp_path: Path
+) -> None:
+    """No server can know of the others, so the command says it, and its help."""
+    back_up(original.database, tmp_path / "b.db")
+    asked = []
+    for _ in range(2):
+        url = databases.new()
+        told = CliRunner().invoke(
+            cli, ["restore", str(tmp_path / "b.db"), "--database", url], env={KEY_VARIABLE: TEXT}
+        )
+        assert told.exit_code == 0, told.output
+        assert "restore this backup once" in " ".join(told.stderr.split())
+        again = Server(url)
+        asked += [row.asked for row in again.rows(ledger, "doses")]
+        again.database.close()
+    assert asked == [2_000_000, 2_000_000]  # though a person in all three servers pays 3
+    assert "Restore each backup once" in CliRunner().invoke(cli, ["restore", "--help"]).output
+
+
+@pytest.mark.chance(0)
+@on_each
+def test_local_what_was_learnt_stays_and_each_report_counts_once(
+    original: Server, restored: Server, tmp_path: Path
+) -> None:
+    first = original.reports(original.learner("calls").batch_size)
+    assert original.send(first) == len(first)
+    assert original.aggregator.step() == 1
+    late, waiting = original.reports(4, seed=1), original.reports(5, seed=2)
+    assert original.send(waiting) == 5
+    outcome = carried(original, restored, tmp_path / "b.db")
+    assert outcome.kept == 5
+    old, new = original.learner("calls"), restored.learner("calls")
+    assert new.identity != old.identity
+    assert new.people == old.people
+    assert [policy.version for policy in new._policies] == [0, 1]
+    assert {policy.learner_id for policy in new._policies} == {new.identity}
+    # Reports to the old learner are refused, those that wait there too.
+    for reports in (first, late, waiting):
+        with pytest.raises(Gone, match="fetch the policy again"):
+            restored.send(reports)
+    batch = max(restored.learner("calls").batch_size - 5, 1)
+    assert restored.send(restored.reports(batch, seed=3)) == batch
+    assert restored.aggregator.step() == 1
+    assert restored.learner("calls").people == len(first) + 5 + batch
+    rows = sorted(
+        (row for row in restored.rows(ledger, "calls") if row.stream == TARGET_NAME),
+        key=lambda row: row.version,
+    )
+    assert [row.held for row in rows] == [1_000_000] * 3
+    texts = [restored.store.policy("calls", version=row.version) for row in rows]
+    assert [row.digest for row in rows] == [each.digest for each in texts]
+    assert [decode(each.text, Offer).digest for each in texts] == [row.digest for row in rows]
+
+
+@pytest.mark.chance(0)
+@on_each
+def test_local_a_report_that_claims_the_new_learner_is_known_by_its_ticket(
+    original: Server, restored: Server, tmp_path: Path
+) -> None:
+    reports = original.reports(3)
+    original.send(reports)
+    carried(original, restored, tmp_path / "b.db")
+    fields = {**json.loads(encode(reports)), "source": restored.learner("calls").identity}
+    receipt = restored.intake.add("calls", [json.dumps(fields)], None)
+    assert (receipt.stored, receipt.repeated) == (0, 3)
+
+
+@pytest.mark.chance(0)
+@on_each
+def test_local_sources_go_on(original: Server, restored: Server, tmp_path: Path) -> None:
+    policy: Any = decode(original.store.policy("calls", "clinic").text, Offer)
+    terms = LocalKernel(Box.of({"age": (18, 90)}), ARMS, Local(2.0)).terms()
+    reports = policy.report([[20.0], [30.0]], ["call", "visit"], [1, 0], SecureNoise(), terms)
+    assert original.intake.add("calls", [encode(reports)], [1, 2], "clinic").stored == 2
+    carried(original, restored, tmp_path / "b.db")
+    with pytest.raises(Gone):
+        restored.intake.add("calls", [encode(reports)], [1, 2], "clinic")
+    assert restored.aggregator.waiting("calls", "clinic") == 2
+    (row,) = restored.rows(batches, "calls")
+    (kept,) = json.loads(unpacked(row.body))["reports"]
+    learner = restored.learner("calls")
+    learner.update_source(decode(kept, Reports))
+    assert learner.source_people("clinic") == 2
+
+
+@on_each
+def test_a_finished_study_stays_as_it_was(
+    original: Server, restored: Server, tmp_path: Path
+) -> None:
+    original.decide(2)
+    for name in ("calls", "doses"):
+        original.store.set_state(name, "finished")
+    before = [original.store.policy(name) for name in ("calls", "doses")]
+    carried(original, restored, tmp_path / "b.db")
+    assert [restored.store.policy(name) for name in ("calls", "doses")] == before
+    assert restored.rows(snapshots, "doses")[0].learner == b""
+    with pytest.raises(Gone, match="finished"):
+        restored.decide(1)
+    with pytest.raises(Conflict):
+        restored.store.set_state("doses", "running")
+
+
+@pytest.mark.chance(0)
+@on_each
+def test_a_backup_holds_no_observation(original: Server, tmp_path: Path) -> None:
+    """Neither such as wait, nor such as were kept for some days, nor sums before noise."""
+    original.decide(original.learner("doses").batch_size)
+    original.aggregator.step()
+    original.decide(1)
+    with original.database.reading() as connection:
+        sealed = list(connection.scalars(select(decisions.c.payload)))
+        sealed += list(
+            connection.scalars(select(snapshots.c.learner).where(snapshots.c.study == "doses"))
+        )
+    assert all(sealed)
+    path = tmp_path / "b.db"
+    back_up(original.database, path)
+    content = path.read_bytes()
+    for each in sealed:
+        assert each[:16] not in content
+        assert each[-16:] not in content
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@on_each
+def test_restore_needs_the_key(
+    original: Server,
+    tmp_path: Path,
+    databases: Databases,
+) -> None:
+    path = tmp_path / "b.db"
+    back_up(original.database, path)
+    for key, message in ((None, "no key to seal"), (b"o" * 32, "its key is another one")):
+        database = Database(databases.new(), None if key is None else Seal(key))
+        with pytest.raises(InvalidInput, match=message):
+            restore(path, database)
+        with database.reading() as connection:
+            for table in metadata.sorted_tables:
+                assert connection.execute(select(table)).first() is None
+        database.close()
+
+
+@on_each
+def test_only_an_empty_database_is_restored_into(
+    original: Server, restored: Server, tmp_path: Path
+) -> None:
+    carried(original, restored, tmp_path / "b.db")
+    before = restored.rows(policies, "calls")
+    with pytest.raises(InvalidInput, match="not empty"):
+        restore(tmp_path / "b.db", restored.database)
+    assert restored.rows(policies, "calls") == before
+
+
+@on_each
+def test_a_damaged_backup_is_refused(original: Server, restored: Server, tmp_path: Path) -> None:
+    path = tmp_path / "b.db"
+    back_up(original.database, path)
+    content = path.read_bytes()
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE studies SET title = 'Others' WHERE name = 'calls'")
+        file.commit()
+    with pytest.raises(InvalidInput, match="checksum"):
+        restore(path, restored.database)
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(InvalidInput, match="damaged"):
+        restore(path, restored.database)
+    path.write_bytes(b"no backup")
+    with pytest.raises(InvalidInput, match="no backup"):
+        restore(path, restored.database)
+    with pytest.raises(InvalidInput, match="there is no file"):
+        restore(tmp_path / "none.db", restored.database)
+    path.write_bytes(content)
+    assert restore(path, restored.database).backup == read_about(path)
+
+
+def test_a_backup_takes_no_other_files_place(original: Server, tmp_path: Path) -> None:
+    path = tmp_path / "b.db"
+    path.write_text("mine")
+    with pytest.raises(InvalidInput, match="exists already"):
+        back_up(original.database, path)
+    assert path.read_text() == "mine"
+    assert not list(tmp_path.glob(".b.db*"))
+
+
+def test_a_disk_without_room_is_named(original: Server, tmp_path: Path) -> None:
+    before = list(tmp_path.iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(Unavailable):
+            back_up(original.database, tmp_path / "backup.db")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == before
+
+
+def test_numbers_of_new_rows_go_on(original: Server, restored: Server, tmp_path: Path) -> None:
+    original.send(original.reports(2))
+    carried(original, restored, tmp_path / "b.db")
+    restored.send(restored.reports(2, seed=5))
+    with restored.database.writing() as connection:
+        assert len(set(connection.scalars(select(batches.c.id)))) == 2
+        connection.execute(update(batches).values(released=0))
+
+
+@pytest.mark.chance(0)
+def test_a_backup_moves_between_kinds_of_databases(
+    original: Server,
+    tmp_path: Path,
+    postgresql: Any,
+) -> None:
+    path, other = tmp_path / "b.db", "postgresql" if original.database.sqlite else "sqlite"
+    original.send(original.reports(3))
+    back_up(original.database, path)
+    moved = Server(Databases(other, tmp_path, postgresql).new())
+    with moved.database.writing() as connection:
+        connection.execute(server.delete())
+    assert restore(path, moved.database).kept == 3
+    moved.serve()
+    assert moved.aggregator.waiting("calls") == 3
+    assert moved.send(moved.reports(2, seed=9)) == 2
+    moved.database.close()
+
+
+@pytest.mark.chance(0)
+@pytest.mark.parametrize("version", [1, 2])
+@on_each
+def test_a_backup_of_an_older_version_is_restored(
+    tmp_path: Path, restored: Server, version: int
+) -> None:
+    older = sqlite3.connect(tmp_path / "old.db")
+    dump = Path(__file__).parent / "databases" / f"v{version}.sql"
+    older.executescript(dump.read_text())
+    older.close()
+    database = Database(f"sqlite:///{tmp_path / 'old.db'}")
+    about = back_up(database, tmp_path / "b.db")
+    database.close()
+    assert about.version == f"000{version}"
+    outcome = restore(tmp_path / "b.db", restored.database)
+    restored.serve()
+    assert (outcome.kept, outcome.dropped, outcome.anew) == (3, 2, ("doses",))
+    assert restored.store.policy("calls").version == 1

@@ -1,0 +1,298 @@
+"""What every storage owes to reports: each is kept, once, whoever sends it how often."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.codec import decode, encode
+from discreet.learners.reading import ReadReports
+from discreet.learners.terms import Offer
+from discreet.privacy import SecureNoise, SimulatedNoise
+from discreet.service.server.aggregator import Aggregator
+from discreet.service.server.database import Database
+from discreet.service.server.errors import Conflict, Gone, NotFound
+from discreet.service.server.intake import MOST_REPORTS, Intake, Receipt
+from discreet.service.server.schema import batches, ledger, policies, tickets
+from discreet.service.server.store import Store
+from discreet.validation import InvalidInput
+from tests.service.server.scene import (
+    at_once,
+    count,
+    deployment,
+    gp_ucb,
+    in_database,
+    local_kernel,
+    partition,
+    private_glm,
+    reported,
+)
+
+
+@pytest.fixture
+def store(database: Database) -> Store:
+    made = Store(database)
+    assert made.register(deployment(), local_kernel())
+    return made
+
+
+def stored(database: Database) -> int:
+    """How many reports wait, by what their batches hold."""
+    with database.reading() as connection:
+        rows = connection.execute(batches.select()).all()
+    assert sum(row.stored for row in rows) == count(database, tickets)
+    return sum(row.stored for row in rows)
+
+
+def test_a_study_is_registered_once_and_never_changes(store: Store, database: Database) -> None:
+    before = in_database(database)
+    assert not store.register(deployment(), local_kernel())
+    with pytest.raises(InvalidInput, match="another study is served as 's'"):
+        store.register(deployment(title="another"), local_kernel())
+    assert in_database(database) == before
+    assert store.names() == ["s"]
+    with pytest.raises(NotFound, match="no study 't'"):
+        store.study("t")
+    learnt = local_kernel()
+    learnt.policy()
+    learnt.update(reported(store, learnt, 5, 0).reports)
+    with pytest.raises(InvalidInput, match="5 reports"):
+        store.register(deployment("t"), learnt)
+
+
+def test_servers_that_start_at_once_agree(connect: Callable[..., Database]) -> None:
+    identities: list[str] = []
+    new: list[bool] = []
+
+    def start(database: Database) -> None:
+        identities.append(database.begin())
+        learner = replace_identity(local_kernel(), str(id(database)))
+        new.append(Store(database).register(deployment(), learner))
+
+    at_once([partial(start, connect()) for _ in range(4)])
+    assert len(set(identities)) == 1
+    assert sorted(new) == [False] * 3 + [True]
+    assert count(connect(), policies) == count(connect(), ledger) == 1
+
+
+def test_policies_by_version(store: Store, database: Database) -> None:
+    current = store.policy("s")
+    assert current == store.policy("s", version=0)
+    policy = decode(current.text, Offer)
+    assert (
+        (policy.version, policy.digest) == (current.version, current.digest) == (0, policy.digest)
+    )
+    with pytest.raises(NotFound, match="no policy 1"):
+        store.policy("s", version=1)
+    with pytest.raises(NotFound, match="no source 'clinic'"):
+        store.policy("s", "clinic")
+
+
+@pytest.mark.parametrize("make", [local_kernel, private_glm])
+def test_reports_count_once(database: Database, make: Callable[[], Any]) -> None:
+    store = Store(database)
+    store.register(deployment(), make())
+    intake, came = Intake(store), reported(store, make(), 9, 1)
+    assert came.of([0, 1, 2]).send(intake) == Receipt(3, 0)
+    assert came.of([0, 1, 2]).send(intake) == Receipt(3, 0), "the answer that it had"
+    assert came.of([2, 1, 0]).send(intake) == Receipt(0, 3), "another request"
+    assert came.of([1, 3, 4]).send(intake) == Receipt(2, 1), "in part"
+    assert came.of([1, 3, 4]).send(intake) == Receipt(2, 1)
+    assert stored(database) == 5
+    assert came.send(intake) == Receipt(4, 5)
+    assert stored(database) == 9
+
+
+def test_a_request_with_a_report_twice(store: Store, database: Database) -> None:
+    intake, came = Intake(store), reported(store, local_kernel(), 4, 1)
+    texts = [encode(came.of(rows).reports) for rows in ([0, 1], [1, 2], [1], [3])]
+    assert intake.add("s", texts, None) == Receipt(4, 2)
+    assert stored(database) == 4
+    twice = encode(came.of([0, 0]).reports)
+    with pytest.raises(InvalidInput, match="a ticket twice"):
+        intake.add("s", [twice], None)
+    Aggregator(store).step()
+    assert Aggregator(store).waiting("s") == 4
+
+
+def test_writers_at_once(store: Store, connect: Callable[..., Database]) -> None:
+    """Each of six sends every report, in batches of its own, some of them those of others."""
+    learner = local_kernel()
+    came = reported(store, learner, 60, 2)
+    receipts: list[Receipt] = []
+
+    def send(writer: int) -> None:
+        intake = Intake(Store(connect()))
+        order = np.random.default_rng(writer // 2).permutation(60)
+        for rows in np.split(order, 12):
+            receipts.append(came.of(rows.tolist()).send(intake))
+
+    at_once([lambda writer=writer: send(writer) for writer in range(6)])
+    database = connect()
+    assert stored(database) == count(database, tickets) == 60
+    assert sum(receipt.stored for receipt in receipts) >= 60
+    gathered = Aggregator(Store(database))._gathered("s", "target", learner, 100)
+    numbers = np.concatenate([each.tickets for each in gathered.reports])  # type: ignore[attr-defined]
+    assert sorted(numbers.tolist()) == sorted(came.numbers)
+
+
+def test_the_same_request_at_once(store: Store, connect: Callable[..., Database]) -> None:
+    came, receipts = reported(store, local_kernel(), 50, 3), []
+    senders = [Intake(Store(connect())) for _ in range(4)]
+    at_once([lambda each=each: receipts.append(came.send(each)) for each in senders])
+    assert receipts == [Receipt(50, 0)] * 4
+    assert count(connect(), batches) == 1
+
+
+def test_what_is_refused_changes_nothing(store: Store, database: Database) -> None:
+    intake, came = Intake(store), reported(store, local_kernel(), 3, 1)
+    reports, before = came.reports, in_database(database)
+    good = encode(reports)
+    for texts, ids, said in (
+        ([], None, "empty"),
+        (["{}"], None, "message"),
+        (["no JSON"], None, "JSON"),
+        ([good], [1, 2, 3], "3 more ids"),
+        ([good, encode(replace(reports, policy_version=1))], None, "version 1"),
+        ([encode(replace(reports, source="another"))], None, "another"),
+        ([encode(replace(reports, noise=SimulatedNoise.name))], None, "noise"),
+        ([good.replace(SecureNoise.name, "none")], None, "noise"),
+        ([good] * (MOST_REPORTS // 3 + 1), None, f"at most {MOST_REPORTS}"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            intake.add("s", texts, ids)
+        assert in_database(database) == before
+    with pytest.raises(NotFound):
+        intake.add("t", [good], None)
+    with pytest.raises(NotFound, match="clinic"):
+        intake.add("s", [good], None, "clinic")
+
+
+def test_reports_without_tickets_need_numbers(database: Database) -> None:
+    """Those of a learner whose reports have none are known by numbers that come with them."""
+    from discreet.service.server.intake import _tickets
+
+    store = Store(database)
+    store.register(deployment(), private_glm())
+    reports = reported(store, private_glm(), 3, 1).reports
+    bare: Any = [_Bare(reports), _Bare(reports)]
+    bare = [ReadReports(bare[0], [0, 2], [2, 1]), ReadReports(bare[1], [1], [3])]
+    assert _tickets(bare, [5, 6, 7, 8, 9, 10], True) == [[5, 6], [7, 8, 9], [10]]
+    for ids in (None, [1, 2, 3], [1, 2, 3, 4, 3, 6], [-1, 0, 1, 2, 3, 4], [2**63, 0, 1, 2, 3, 4]):
+        with pytest.raises(InvalidInput):
+            _tickets(bare, ids, True)
+
+
+def test_paused_and_finished(store: Store, database: Database) -> None:
+    intake, came = Intake(store), reported(store, local_kernel(), 15, 1)
+    assert came.of(range(5)).send(intake) == Receipt(5, 0)
+    store.set_state("s", "paused")
+    with pytest.raises(Conflict, match="paused"):
+        came.of(range(5, 15)).send(intake)
+    assert Aggregator(store).step() == 0
+    assert came.of(range(5)).send(intake) == Receipt(5, 0), "stored already"
+    store.set_state("s", "running")
+    assert came.of(range(5, 15)).send(intake) == Receipt(10, 0)
+    assert Aggregator(store).step() == 1
+    store.set_state("s", "finished")
+    with pytest.raises(Gone, match="finished"):
+        reported(store, local_kernel(), 1, 2).send(intake)
+    with pytest.raises(Conflict, match="cannot be undone"):
+        store.set_state("s", "running")
+    assert stored(database) == 15
+
+
+def test_a_study_does_not_finish_while_reports_are_stored(
+    store: Store, connect: Callable[..., Database]
+) -> None:
+    """Whoever was told "stored" before the end is in the study, whoever came after is not."""
+    writing, finishing = connect(), Store(connect())
+    with writing.writing() as connection:
+        store.check_running(connection, "s")
+        thread = threading.Thread(target=finishing.set_state, args=("s", "finished"))
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()
+    thread.join(10)
+    assert store.row("s").state == "finished"
+
+
+def with_source(database: Database, learner: Any) -> tuple[Store, Any]:
+    """A study with a source, and the source's policy."""
+    learner.open_source("clinic", 2.0)
+    store = Store(database)
+    store.register(deployment(sources=(("clinic", 2.0),)), learner)
+    return store, decode(store.policy("s", "clinic").text, Offer)
+
+
+def test_sources(database: Database) -> None:
+    learner = local_kernel()
+    store, offer = with_source(database, learner)
+    context = np.array([[30.0, 1.0], [40.0, 0.0], [50.0, 1.0]])
+    terms = replace(learner.terms(), most_epsilon=2.0)
+    reports = offer.report(context, np.array([0, 1, 2]), np.ones(3), SecureNoise(), terms)
+    intake, ids = Intake(store), [1, 2, 3]
+    assert intake.add("s", [encode(reports)], ids, "clinic") == Receipt(3, 0)
+    assert intake.add("s", [encode(reports)], ids, "clinic") == Receipt(3, 0)
+    with pytest.raises(InvalidInput):
+        intake.add("s", [encode(reports)], ids)
+    # Tickets of a source are questions: people who have the same one are people all the same.
+    texts = [encode(reports.of(np.array([0])))] * 2
+    assert intake.add("s", texts, [4, 5], "clinic") == Receipt(2, 0)
+    with pytest.raises(InvalidInput, match="no tickets of their own here; send ids"):
+        intake.add("s", texts, None, "clinic")
+    aggregator = Aggregator(store)
+    assert aggregator.waiting("s", "clinic") == 5
+    assert aggregator.waiting("s") == 0
+
+
+@pytest.mark.chance(0)
+def test_arrays_that_nobody_sends_are_refused_at_once(database: Database) -> None:
+    """Fault once found: they were stored, and each release that met them paused the study."""
+    learner = partition()
+    store, offer = with_source(database, learner)
+    terms = replace(learner.terms(), most_epsilon=2.0)
+    reports = offer.report(np.array([[30.0, 1.0]]), [0], [1.0], SecureNoise(), terms)
+    ticket = replace(reports, tickets=np.array([5], dtype=np.uint64))
+    intake = Intake(store)
+    with pytest.raises(InvalidInput, match="nobody draws there"):
+        intake.add("s", [encode(ticket)], [1], "clinic")
+    with pytest.raises(InvalidInput, match="different shapes"):
+        intake.add("s", [encode(reports), encode(ticket)], [1, 2], "clinic")
+    assert Aggregator(store).waiting("s", "clinic") == 0
+
+
+def test_people_who_trust_a_study_do_not_report(database: Database) -> None:
+    store = Store(database)
+    store.register(deployment(), gp_ucb())
+    with pytest.raises(InvalidInput, match="ask for a decision"):
+        Intake(store).add("s", ["{}"], None)
+
+
+def test_a_database_that_cannot_be_had() -> None:
+    for url in ("mysql://x", "sqlite://", "sqlite:///:memory:", "nonsense"):
+        with pytest.raises(InvalidInput, match="database was"):
+            Database(url)
+
+
+class _Bare:
+    """Reports without tickets."""
+
+    kind = "bare"
+
+    def __init__(self, reports: Any) -> None:
+        self.reports = reports
+
+    def __len__(self) -> int:
+        return len(self.reports)
+
+
+def replace_identity(learner: Any, identity: str) -> Any:
+    learner.identity = identity
+    return learner

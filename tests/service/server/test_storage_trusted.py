@@ -1,0 +1,611 @@
+"""What every storage owes to people who trust a service: one reward for a decision, sealed until it
+is released, and erased then."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import make_url, select, text, update
+
+from discreet import GPUCB, Box, DecisionSets, Joint, PublicBox, ReleasedThompson
+from discreet.codec import decode
+from discreet.learners.messages import Reports
+from discreet.learners.visits import Visitors
+from discreet.privacy import SimulatedNoise
+from discreet.service.server import aggregator as aggregator_module
+from discreet.service.server.aggregator import Aggregator
+from discreet.service.server.database import Database
+from discreet.service.server.decisions import Decisions
+from discreet.service.server.deployment import (
+    closed,
+    longest_kept,
+    opened,
+    pseudonym,
+    without_policies,
+)
+from discreet.service.server.errors import Conflict, Gone, NotFound
+from discreet.service.server.forgetting import Forgetting
+from discreet.service.server.schema import decisions, ledger, snapshots, studies
+from discreet.service.server.seal import Seal
+from discreet.service.server.store import Store
+from discreet.validation import InvalidInput
+from tests.service.server.scene import (
+    LINE,
+    at_once,
+    capri,
+    contexts,
+    count,
+    deployment,
+    gp_ucb,
+    in_database,
+    local_kernel,
+    rewarded,
+    simulated,
+)
+
+PLACES = [[0.1], [0.5], [0.9]]
+
+
+@pytest.fixture
+def store(database: Database, monkeypatch: pytest.MonkeyPatch) -> Store:
+    simulated(monkeypatch)
+    made = Store(database)
+    made.register(deployment(), gp_ucb(SimulatedNoise(1)))
+    return made
+
+
+def test_a_reward_counts_once(store: Store, database: Database) -> None:
+    made = Decisions(store)
+    decision = made.decide("s", PLACES)
+    assert (decision.version, decision.point) == (0, tuple(PLACES[decision.arm]))
+    assert made.reward("s", decision.id, 1)
+    assert not made.reward("s", decision.id, 1.0)
+    with pytest.raises(Conflict, match="another reward"):
+        made.reward("s", decision.id, 0.0)
+    with pytest.raises(NotFound):
+        made.reward("s", "0" * 32, 1.0)
+    assert Aggregator(store).waiting("s") == 1
+
+
+def test_a_reward_that_comes_at_once_from_several(
+    store: Store, connect: Callable[..., Database]
+) -> None:
+    decision = Decisions(store).decide("s", PLACES)
+    answers: list[object] = []
+
+    def send(reward: float) -> None:
+        try:
+            answers.append(Decisions(Store(connect())).reward("s", decision.id, reward))
+        except Conflict:
+            answers.append("conflict")
+
+    at_once([lambda reward=reward: send(reward) for reward in (0.0, 0.0, 1.0, 1.0)])
+    assert sorted(map(str, answers)) == ["False", "True", "conflict", "conflict"]
+
+
+def test_a_decision_of_another_server(store: Store, connect: Callable[..., Database]) -> None:
+    """Which has not heard of the policy that chose."""
+    late = Store(connect())
+    late.study("s").fresh_until = time.monotonic() + 1000.0
+    rewarded(store, gp_ucb(SimulatedNoise(1)), 18, 1)
+    assert Aggregator(store).step() == 1
+    decision = Decisions(Store(connect())).decide("s", PLACES)
+    assert decision.version == 1
+    assert Decisions(late).reward("s", decision.id, 1.0)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1.5, -0.1])
+def test_a_wrong_reward_changes_nothing(store: Store, database: Database, wrong: float) -> None:
+    made = Decisions(store)
+    decision = made.decide("s", PLACES)
+    before = in_database(database)
+    with pytest.raises(InvalidInput):
+        made.reward("s", decision.id, wrong)
+    assert in_database(database) == before
+    assert made.reward("s", decision.id, 0.5)
+
+
+def test_wrong_contexts_change_nothing(store: Store, database: Database) -> None:
+    before = in_database(database)
+    for context in (None, [[2.0]], [[float("nan")]], "x", {}, [], [[0.1]] * 4, [[0.1, 0.2]]):
+        with pytest.raises(InvalidInput):
+            Decisions(store).decide("s", context)
+    with pytest.raises(InvalidInput, match="person was given"):
+        Decisions(store).decide("s", PLACES, "anna")
+    assert in_database(database) == before
+
+
+def test_decisions_expire(store: Store, database: Database) -> None:
+    made = Decisions(store)
+    late, early = made.decide("s", PLACES), made.decide("s", PLACES)
+    assert made.reward("s", early.id, 1.0)
+    month = 31 * 86_400.0
+    assert not Forgetting(store).portion(time.time() + month)
+    with pytest.raises(Gone, match="expired"):
+        made.reward("s", late.id, 1.0)
+    assert not made.reward("s", early.id, 1.0)
+    with database.reading() as connection:
+        kept = {row.id: row.payload for row in connection.execute(select(decisions))}
+    assert kept[late.id] is None
+    assert kept[early.id] is not None
+
+
+def test_paused_and_finished(store: Store, database: Database) -> None:
+    made = Decisions(store)
+    one, two = made.decide("s", PLACES), made.decide("s", PLACES)
+    assert made.reward("s", one.id, 1.0)
+    store.set_state("s", "paused")
+    for refused in (
+        lambda: made.decide("s", PLACES),
+        lambda: made.reward("s", two.id, 1.0),
+    ):
+        with pytest.raises(Conflict, match="paused"):
+            refused()
+    assert not made.reward("s", one.id, 1.0), "it was accepted before"
+    store.set_state("s", "finished")
+    for refused in (
+        lambda: made.decide("s", PLACES),
+        lambda: made.reward("s", two.id, 1.0),
+    ):
+        with pytest.raises(Gone, match="finished"):
+            refused()
+    with database.reading() as connection:
+        assert set(connection.scalars(select(decisions.c.payload))) == {None}
+
+
+def test_a_study_ends_with_the_people_it_was_planned_for(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated(monkeypatch)
+    store, learner = Store(database), gp_ucb(SimulatedNoise(1), horizon=40)
+    store.register(deployment(), learner)
+    aggregator = Aggregator(store)
+    rewarded(store, learner, 60, 1)
+    for _ in range(10):
+        aggregator.step()
+    assert store.row("s").state == "finished"
+    with database.reading() as connection:
+        rows = connection.execute(ledger.select().order_by(ledger.c.version)).all()
+    assert rows[-1].reports == 40
+    assert count(database, decisions, decisions.c.payload.is_not(None)) == 0
+    with pytest.raises(Gone):
+        Decisions(store).decide("s", PLACES)
+
+
+@pytest.mark.parametrize("days", [0.0, 3.0])
+def test_what_was_released_is_erased(
+    database: Database, monkeypatch: pytest.MonkeyPatch, days: float
+) -> None:
+    simulated(monkeypatch)
+    store, learner = Store(database), gp_ucb(SimulatedNoise(1))
+    store.register(deployment(retention_days=days), learner)
+    ids = rewarded(store, learner, 20, 1)
+    waiting = Decisions(store).decide("s", PLACES)
+    assert Aggregator(store).step() == 1
+    kept = count(database, decisions, decisions.c.payload.is_not(None))
+    assert kept == (21 if days else 1)
+    Forgetting(store).portion(time.time() + 2.9 * 86_400.0)
+    assert count(database, decisions, decisions.c.payload.is_not(None)) == kept
+    Forgetting(store).portion(time.time() + 3.1 * 86_400.0)
+    with database.reading() as connection:
+        left = connection.scalars(select(decisions.c.id).where(decisions.c.payload.is_not(None)))
+        assert list(left) == [waiting.id]
+    assert not Decisions(store).reward("s", ids[0], 1.0)
+
+
+@pytest.mark.parametrize("days", [0.0, 3.0])
+def test_nobody_can_try_out_which_reward_was_erased(
+    database: Database, monkeypatch: pytest.MonkeyPatch, days: float
+) -> None:
+    """Whoever has the database's key, or asks with a client's."""
+    simulated(monkeypatch)
+    store, learner = Store(database), gp_ucb(SimulatedNoise(1))
+    store.register(deployment(retention_days=days), learner)
+    ids = rewarded(store, learner, 20, 1)
+    assert Aggregator(store).step() == 1
+    Forgetting(store).portion(time.time() + (days + 0.1) * 86_400.0)
+    assert count(database, decisions, decisions.c.mark.is_not(None)) == 0
+    for identity in ids:
+        assert [Decisions(store).reward("s", identity, each) for each in (0.0, 1.0)] == [False] * 2
+
+
+def test_a_finished_study_keeps_nothing_of_people(store: Store, database: Database) -> None:
+    """Neither what was not released, nor sums before noise; its aggregator leaves it alone."""
+    rewarded(store, gp_ucb(SimulatedNoise(1)), 30, 1)
+    aggregator = Aggregator(store)
+    assert aggregator.step() == 1
+    rewarded(store, gp_ucb(SimulatedNoise(1)), 3, 2)
+    store.set_state("s", "finished")
+    assert count(database, decisions, decisions.c.payload.is_not(None)) == 0
+    assert count(database, decisions, decisions.c.mark.is_not(None)) == 0
+    assert count(database, snapshots, snapshots.c.learner != b"") == 0
+    before = in_database(database)
+    assert aggregator.step() == Aggregator(store).step() == 0
+    assert not aggregator._learners
+    assert in_database(database) == before
+    assert store.policy("s").version == 1
+
+
+def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beyond the ones that a promise covers count, and teach nothing."""
+    noise = simulated(monkeypatch)
+    store, learner = Store(database), capri(noise(), visits=2)
+    store.register(deployment(), learner)
+    with pytest.raises(InvalidInput, match="person was missing"):
+        Decisions(store).decide("s", [0.0])
+    batch = max(learner.batch_size, 4)
+    rewarded(store, learner, batch, 1, persons=2)
+    aggregator = Aggregator(store)
+    assert aggregator.step() == 1
+    _, served = aggregator._learner("s")
+    assert sorted(served._target.visitors.visits.values()) == [batch // 2, batch - batch // 2]
+    # Put together again from the database, it knows them still.
+    _, again = Aggregator(store)._learner("s")
+    assert again._target.visitors.visits == served._target.visitors.visits
+
+
+@pytest.mark.parametrize("blank", [" ", "\u2003", "\n\t"])
+def test_blank_ids_of_people_are_refused(
+    database: Database, monkeypatch: pytest.MonkeyPatch, blank: str
+) -> None:
+    simulated(monkeypatch)
+    store = Store(database)
+    store.register(deployment(), capri(SimulatedNoise(1), visits=2))
+    with pytest.raises(InvalidInput, match="id"):
+        Decisions(store).decide("s", [0.0], blank)
+    assert count(database, decisions) == 0
+
+
+@pytest.mark.parametrize("damage", ["blank id", "bytes", "another learner's report"])
+def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    damage: str,
+) -> None:
+    """What is public of the release is that of readable rows; sums are those of the others."""
+    noise = simulated(monkeypatch)
+    store, seal = Store(database), database.seal
+    assert seal is not None
+    learner = capri(noise(), visits=2)
+    store.register(deployment(), learner)
+    ids = sorted(rewarded(store, learner, learner.batch_size, 1, persons=learner.batch_size))
+    with database.reading() as connection:
+        sealed = dict(connection.execute(select(decisions.c.id, decisions.c.payload)).all())
+    kept = {
+        each: json.loads(opened(seal, sealed[each], True, "s", f"decision {each}")) for each in ids
+    }
+    if damage == "bytes":
+        payload = sealed[ids[1]]
+    else:
+        changed = {**kept[ids[0]], "person": " "}
+        if damage != "blank id":
+            report = json.loads(kept[ids[0]]["report"])
+            changed = {**kept[ids[0]], "report": json.dumps({**report, "source": "other"})}
+        content = json.dumps(changed).encode()
+        payload = closed(seal, content, True, "s", f"decision {ids[0]}")
+    with database.writing() as connection:
+        connection.execute(
+            update(decisions).where(decisions.c.id == ids[0]).values(payload=payload)
+        )
+    aggregator = Aggregator(store)
+    assert aggregator.step() == 1
+    assert aggregator.step() == 0
+    assert (store.row("s").state, store.set_aside("s")) == ("running", 1)
+    with database.reading() as connection:
+        rows = connection.execute(select(decisions).order_by(decisions.c.id)).all()
+        reports = connection.scalars(select(ledger.c.reports).order_by(ledger.c.version)).all()
+    assert reports == [0, len(ids)]
+    assert [row.state for row in rows] == ["unreadable", *["rewarded"] * (len(ids) - 1)]
+    assert {(row.released, row.payload, row.mark) for row in rows} == {(1, None, None)}
+    _, served = aggregator._learner("s")
+    others = capri(SimulatedNoise(1), visits=2)
+    others.policy()
+    others.update(
+        [decode(kept[each]["report"], Reports) for each in ids[1:]],
+        [[kept[each]["person"]] for each in ids[1:]],
+    )
+    assert np.array_equal(served._target.sums.epochs[0].total, others._target.sums.epochs[0].total)
+    assert served._target.visitors.came == len(ids)
+    assert "set aside 1 stored rows of s" in caplog.text
+    # The same reward is acknowledged as before, whatever became of it.
+    assert not Decisions(store).reward("s", ids[0], 0.25)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: capri(SimulatedNoise(1)),
+        lambda: gp_ucb(SimulatedNoise(1)),
+        lambda: GPUCB(
+            LINE,
+            PublicBox(),
+            Joint(1.0, 1e-6),
+            kernel="RBF(length_scale=[.3])",
+            noise=SimulatedNoise(1),
+            horizon=1000,
+            identity="box",
+        ),
+    ],
+    ids=["arms", "decision sets", "box"],
+)
+def test_a_release_of_unreadable_observations_alone(
+    database: Database, monkeypatch: pytest.MonkeyPatch, made: Callable[[], Any]
+) -> None:
+    """Whatever people bring, each visit counts; with all rows damaged nothing is learnt."""
+    simulated(monkeypatch)
+    store, learner = Store(database), made()
+    store.register(deployment(), learner)
+    taking, batch = Decisions(store), learner.batch_size
+    for context in contexts(learner, batch, 1):
+        box = isinstance(learner.space, PublicBox)
+        taking.reward("s", taking.decide("s", None if box else context).id, 1.0)
+    with database.writing() as connection:
+        connection.execute(update(decisions).values(payload=b"damaged"))
+    aggregator = Aggregator(store)
+    assert aggregator.step() == 1
+    assert store.set_aside("s") == batch
+    assert aggregator._learner("s")[1].people == batch
+
+
+# At rest.
+
+CONTEXT, REWARD, PERSON = 0.7071067811865475, 0.4142135623730951, "somebody with a name"
+
+
+def _marks() -> Iterator[bytes]:
+    for value in (CONTEXT, REWARD):
+        yield repr(value)[2:14].encode()
+        yield struct.pack("<d", value)
+        yield struct.pack(">d", value)
+    yield PERSON.encode()
+
+
+def _bytes_of(url: str, database: Database, request: pytest.FixtureRequest, since: float) -> bytes:
+    """Of all files of a database that were written since, those beside it included."""
+    address = make_url(url)
+    if database.sqlite:
+        folder = Path(str(address.database)).parent
+        found = list(folder.iterdir())
+        assert {each.suffix for each in found} >= {".db", ".db-wal"}
+        return b"".join(each.read_bytes() for each in found)
+    with database.engine.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("CHECKPOINT"))
+        oid = connection.scalar(
+            text("SELECT oid FROM pg_database WHERE datname=current_database()")
+        )
+    folder = Path(request.getfixturevalue("postgresql").pgdata)
+    files = [*(folder / "base" / str(oid)).iterdir(), *(folder / "pg_wal").iterdir()]
+    new = [each for each in files if each.is_file() and each.stat().st_mtime > since - 2.0]
+    return b"".join(each.read_bytes() for each in new)
+
+
+class _Glass(Seal):
+    """Seals nothing."""
+
+    def close(self, content: bytes, place: str) -> bytes:
+        return content
+
+    def open(self, sealed: bytes, place: str) -> bytes:
+        return sealed
+
+
+@pytest.mark.parametrize("seal", [Seal, _Glass])
+def test_a_stolen_database_shows_no_observation(
+    database: Database,
+    url: str,
+    seal: type[Seal],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """A glass pane instead of the seal shows that the search finds what is there."""
+    simulated(monkeypatch)
+    since = time.time()
+    if seal is _Glass:
+        # Of another name, as write-ahead logs of one server keep what other tests wrote.
+        monkeypatch.setitem(globals(), "PERSON", "somebody behind glass")
+        monkeypatch.setitem(globals(), "CONTEXT", 0.5773502691896257)
+        if not database.sqlite:  # which would compress what is not sealed
+            with database.writing() as connection:
+                connection.execute(
+                    text("ALTER TABLE decisions ALTER COLUMN payload SET STORAGE EXTERNAL")
+                )
+    database.seal = seal(b"k" * 32)
+    store = Store(database)
+    learner = capri(SimulatedNoise(1), visits=2)
+    line = gp_ucb(SimulatedNoise(1))
+    store.register(deployment(), learner)
+    store.register(deployment("points"), line)
+    made = Decisions(store)
+    decision = made.decide("s", [1.0], PERSON)
+    other = made.decide("points", [[CONTEXT], [0.2]])
+    before = _bytes_of(url, database, request, since)
+    made.reward("s", decision.id, REWARD)
+    made.reward("points", other.id, REWARD)
+    after = before + _bytes_of(url, database, request, since)
+    found = [mark for mark in _marks() if mark in after]
+    if seal is _Glass:
+        assert PERSON.encode() in found
+        assert repr(CONTEXT)[2:14].encode() in found
+    else:
+        assert found == []
+
+
+def test_the_wrong_key(store: Store, database: Database, connect: Callable[..., Database]) -> None:
+    waiting = Decisions(store).decide("s", PLACES).id
+    for key in (b"x" * 32, None):
+        other = connect(key)
+        with pytest.raises(InvalidInput, match="another key"):
+            other.begin()
+        before = in_database(database)
+        for refused in (
+            lambda other=other: Decisions(Store(other)).reward("s", waiting, 1.0),
+            lambda other=other: Decisions(Store(other)).decide("s", PLACES),
+            lambda other=other: Aggregator(Store(other))._learner("s"),
+        ):
+            with pytest.raises(InvalidInput, match="key"):
+                refused()
+        assert in_database(database) == before
+
+
+def test_the_size_of_what_is_sealed_tells_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of a decision, however many points a person brings and however they are written, nor
+    of the sums of people."""
+    simulated(monkeypatch)
+    store = Store(database)
+    names, many = ("few", "many"), np.random.default_rng(1).random((200, 1)).tolist()
+    for name in names:
+        learner = GPUCB(
+            LINE,
+            DecisionSets(most=200),
+            Joint(epsilon=1.0, delta=1e-6),
+            kernel="RBF(length_scale=[.11])",
+            noise=SimulatedNoise(1),
+            horizon=1000,
+            identity="gp",
+        )
+        store.register(deployment(name, retention_days=1.0), learner)
+        for place in range(30):
+            points = [[0.5]] if name == "few" else many[: place + 171]
+            decision = Decisions(store).decide(name, points)
+            if place:
+                assert Decisions(store).reward(name, decision.id, 0.5)
+
+    def sizes(column: Any) -> dict[str, set[int]]:
+        with database.reading() as connection:
+            rows = connection.execute(select(column.table.c.study, column)).all()
+        return {name: {len(kept) for study, kept in rows if study == name} for name in names}
+
+    brought = sizes(decisions.c.payload)
+    assert brought["few"] == brought["many"]
+    assert len(brought["few"]) == 1
+    assert Aggregator(store).step() == 2
+    summed = sizes(snapshots.c.learner)
+    assert summed["few"] == summed["many"]
+
+
+@pytest.mark.parametrize(
+    ("learner", "written"),
+    [
+        (
+            lambda: ReleasedThompson(
+                Box.of({"age": (18, 90), "smoker": ["no", "yes"]}),
+                ["leaflet", "call"],
+                budget=Joint(1.0, 1e-6),
+                noise=SimulatedNoise(1),
+                horizon=60,
+            ),
+            [
+                {"age": 40, "smoker": "no"},
+                {"smoker": "no" + " " * 4000, "age": 40.0},
+                [40.0, 0],
+            ],
+        ),
+        (
+            lambda: gp_ucb(SimulatedNoise(1)),
+            [[[0.25]], [{"x1": 0.25}], [[0.250000000000000000000000]]],
+        ),
+    ],
+    ids=["arms", "decision sets"],
+)
+def test_what_is_sealed_of_a_context_does_not_follow_from_how_it_is_written(
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    learner: Callable[[], Any],
+    written: list[Any],
+) -> None:
+    simulated(monkeypatch)
+    store = Store(database)
+    store.register(deployment(), learner())
+    ids = [Decisions(store).decide("s", context).id for context in written]
+    with database.reading() as connection:
+        kept = dict(connection.execute(select(decisions.c.id, decisions.c.payload)).all())
+    assert len({len(each) for each in kept.values()}) == 1
+    contexts = [
+        json.loads(opened(database.seal, kept[each], True, "s", f"decision {each}"))["context"]
+        for each in ids
+    ]
+    assert contexts == [contexts[0]] * len(contexts)
+    assert all(Decisions(store).reward("s", each, 0.5) for each in ids)
+
+
+def test_the_size_of_a_snapshot_does_not_tell_who_came_before() -> None:
+    """Whether visits were of many people or of few, whatever their ids; brute force."""
+    learner, seal = capri(SimulatedNoise(1), visits=400), Seal(b"k" * 32)
+    sizes = []
+    for people in (1, 2, 400):
+        sizes.append([])
+        for visits in range(1, 401, 5):
+            came = [
+                pseudonym(seal, "s", "é" * (1 + visit % people % 100) + str(visit % people))
+                for visit in range(visits)
+            ]
+            learner._target.visitors = Visitors()
+            learner._target.visitors.add(came)
+            content = without_policies(learner)
+            longest = longest_kept(content)
+            assert len(content) < longest
+            sizes[-1].append(len(closed(seal, content, True, "s", "snapshot", longest)))
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+def test_ids_in_a_snapshot_of_an_older_version_stand_for_the_same_people(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = simulated(monkeypatch)
+    store, learner = Store(database), capri(noise(), visits=2)
+    store.register(deployment(), learner)
+    rewarded(store, learner, learner.batch_size, 1, persons=2)
+    with monkeypatch.context() as older:
+        older.setattr(aggregator_module, "pseudonym", lambda seal, study, person: person)
+        assert Aggregator(store).step() == 1
+    visits = Aggregator(store)._learner("s")[1]._target.visitors.visits
+    assert set(visits) == {pseudonym(database.seal, "s", f"person {n}") for n in (0, 1)}
+
+
+def test_sealed_rows_cannot_be_moved(
+    store: Store, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was sealed for one decision is refused in another, and nothing is learnt of it."""
+    ids = rewarded(store, gp_ucb(SimulatedNoise(1)), 18, 1)
+    with database.writing() as connection:
+        taken = connection.scalar(select(decisions.c.payload).where(decisions.c.id == ids[0]))
+        moved = update(decisions).where(decisions.c.id == ids[1]).values(payload=taken)
+        connection.execute(moved)
+    assert Aggregator(store).step() == 1
+    assert store.set_aside("s") == 1
+    assert "set aside 1" in caplog.text
+    assert "reward" not in caplog.text
+    other = gp_ucb(SimulatedNoise(1))
+    other.identity = "other"
+    store.register(deployment("t"), other)
+    with database.writing() as connection:
+        taken = connection.scalar(select(snapshots.c.learner).where(snapshots.c.study == "s"))
+        connection.execute(update(snapshots).where(snapshots.c.study == "t").values(learner=taken))
+        taken = connection.scalar(select(studies.c.learner).where(studies.c.name == "s"))
+        connection.execute(update(studies).where(studies.c.name == "t").values(learner=taken))
+    for refused in (Aggregator(Store(database))._learner, Store(database).study):
+        with pytest.raises(InvalidInput, match="cannot be opened"):
+            refused("t")
+
+
+def test_a_study_that_is_trusted_needs_a_key(connect: Callable[..., Database]) -> None:
+    database = connect(None)
+    database.begin()
+    store = Store(database)
+    before: Any = in_database(database)
+    with pytest.raises(InvalidInput, match="no key to seal them with"):
+        store.register(deployment(), gp_ucb(SimulatedNoise(1)))
+    assert in_database(database) == before
+    assert store.register(deployment(), local_kernel())
+    with pytest.raises(InvalidInput, match="local privacy"):
+        Decisions(store).decide("s", [30.0, 1.0])
