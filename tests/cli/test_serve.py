@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-import discreet
+import discreet.service
 from discreet.cli import serve as serving
 from discreet.service.server.listening import listen
 from tests.cli.cases import STUDY, invoke, write_study
@@ -295,7 +295,8 @@ def test_a_password_is_not_shown(kind: str) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is imported anew below is not what other tests go on with.
-    monkeypatch.setattr(discreet, "service", importlib.import_module("discreet.service.server"))
+    server = importlib.import_module("discreet.service.server")
+    monkeypatch.setattr(discreet.service, "server", server)
     for name in [each for each in sys.modules if each.startswith("discreet.service.server")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
