@@ -7,7 +7,6 @@ import pytest
 from discreet.papers.kharkovskii2020 import data_sets
 from discreet.papers.kharkovskii2020.report import columns_figure, questions_figure
 from discreet.papers.kharkovskii2020.searches import PO_GP_UCB_FIGURES, PO_GP_UCB_TABLES
-
 from tests.lab.reporting.cases import overlapping
 
 

@@ -16,7 +16,6 @@ from discreet.lab.reporting.layout import arm_colors
 from discreet.papers.base import Results
 from discreet.papers.ma2025.figures import FIGURE_6
 from discreet.papers.ma2025.report import average_figure, place_name
-
 from tests.lab.reporting.cases import overlapping
 
 KINDS = ["no auxiliary data", "weak", "effective"]
