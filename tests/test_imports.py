@@ -116,6 +116,7 @@ class TestPublicNames:
         loaded = loaded_by("import discreet.service.client")
         assert {name for name in loaded if name.startswith("discreet")} == {
             "discreet",
+            "discreet.service",
             "discreet.service.client",
         }
         assert not loaded & {"numpy", "httpx2"}
