@@ -1,4 +1,4 @@
-"""Problems, mechanisms and figures as docs/design/0009-adding.md adds them (learners have a test of
+"""Problems, mechanisms and figures as docs/adding.md adds them (learners have a test of
 their own)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from discreet.lab.environments.catalog import load_problem
 from discreet.papers.base import Reproduction
 from tests.privacy.prefix_sums.matrices import decoder_matrix, encoder_matrix
 
-PAGE = (Path(__file__).parents[2] / "docs/design/0009-adding.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/adding.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^## A ([a-z ]+)\n.*?```python\n(.*?)```", PAGE, re.DOTALL | re.M))
 
 

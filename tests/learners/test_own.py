@@ -1,4 +1,4 @@
-"""A learner of one's own (docs/design/0009-adding.md) is found by name and keeps the contract."""
+"""A learner of one's own (docs/adding.md) is found by name and keeps the contract."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from discreet.validation import InvalidInput
 
 from .contract import ARMS, BOUNDS, DOMAIN, LearnerContract, Row
 
-PAGE = (Path(__file__).parents[2] / "docs/design/0009-adding.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/adding.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[0]
 (STUDY,) = re.findall(r"^(    name = .*?)\n\n", PAGE, flags=re.DOTALL | re.MULTILINE)
 

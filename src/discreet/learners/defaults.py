@@ -3,7 +3,7 @@
 `usual_learner` reads public declarations alone: whom people trust, what can be chosen, how many
 arms, columns and people there are, and whether a kernel is given. It never sees data, so the
 choice costs no privacy. The first rule of `_RULES` that fits decides; each carries its reason,
-which reports repeat. Where the rules come from: docs/design/0016.
+which reports repeat. Where the rules come from: docs/design/0004.
 """
 
 from __future__ import annotations

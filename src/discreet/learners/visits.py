@@ -9,6 +9,34 @@ A budget covers so many visits of one person (`Budget.visits`). Who counts them 
   (`update(reports, people)`). Its `Visitors` are as secret as its sums. Rows of visits beyond those
   covered count as rows of 0, so that how many rows a release holds is how many visits came: who
   exceeded their visits is data of people too, and must not show in what is public.
+
+Notes
+-----
+*Claim (joint).* Fix the rounds of one person's k contributions and everyone else's data. Replace
+that person's contexts, actions and rewards by any others, and the id by an unused one; later ones
+may depend on earlier releases. The joint law of releases, policies, other people's actions and
+public counts changes by at most (epsilon, delta).
+
+*Proof.* 1. Rows are numbered by rounds, and their number does not depend on ids: a contribution
+beyond the k-th adds a row of 0. So two neighbours differ in at most k rows of the same numbers,
+each by at most s, the sensitivity of one row.
+2. Releases are C x + noise. If c_j of the k contributions fall into row j of the stream, the
+outputs move by |C dx| <= sum_j |C_j| c_j s <= k s max_j |C_j|, reached where all k are in the row
+with the largest column (a norm is convex in c, so its maximum is at a corner).
+3. Given earlier outputs each release is a Gaussian mechanism, and mu^2 adds up to at most
+(k s |C|)^2 on every path. Adaptive Gaussian mechanisms whose mu^2 never exceed B in total are
+sqrt(B)-GDP (Smith and Thakurta 2022). With scale = k m s |C|, m the multiplier of
+(epsilon, delta), the whole is (1 / m)-GDP.
+4. An exponential mechanism on a secret sum (`usca` with `predictions`) costs k times as much for k
+rows (group privacy), so each has epsilon / k.
+5. Other people's actions are functions of releases, of their own contexts and public coins. The
+actions of the person's own rounds are not covered.
+
+*Claim (local).* Given all that was public before, the reports of a person in up to k rounds change
+by at most (epsilon, delta) in law. *Proof.* Each report has randomness of its own. Gaussian
+reports: mu^2 adds, so each has sqrt(k) times the noise. Pure reports: epsilon / k each, or at a
+delta the optimal composition (Kairouz, Oh and Viswanath 2017, Theorem 3.3; `repeated_epsilon`).
+Whether a person reports depends on how many reports they made before, which is public.
 """
 
 from __future__ import annotations

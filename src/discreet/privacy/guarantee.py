@@ -14,7 +14,7 @@ Whose data a release touches decides how releases compose for one person:
                           belongs to one learner: anyone who reports to two learners pays for both.
 
 Somebody who comes `visits` times, wherever these visits fall, pays at most as follows
-(docs/design/0020-visits.md has the proof).
+(learners/visits.py has the proof).
 
 | each visit                        | pure epsilon | Gaussian mu  | worst where               |
 |-----------------------------------|--------------|--------------|---------------------------|

@@ -19,7 +19,7 @@ privacy there is a choice, made once from the budget, the columns and the number
 
 *Notes.* With noise of variance v on each value, n values at P distinct points know each mean to
 about (s^2 + v) P / n. With sums of epochs whose noise has variance w on each of P coordinates it is
-(b s^2 + c w P / n) P / n, where c is 3.6 to 5 for what epochs lose to one sum (docs/design/0013), b
+(b s^2 + c w P / n) P / n, where c is 3.6 to 5 for what epochs lose to one sum, b
 is 1.5 as a release lacks the epoch that is under way, of growth 1.5, and s^2 is 1/4 at most. So
 noise on each value is less where v <= (b - 1) s^2 + c w P / n: with few trials, and for epsilon 4
 and above always. `benchmarks/searches.py` measures both on either side.

@@ -13,6 +13,27 @@ whoever acts in the last epoch enters none. Actions of others are functions of r
 tickets and of their own contexts (billboard lemma), so the whole is jointly private.
 
 **Local privacy.** Each person hides their own row; sums of reports are public.
+
+Notes
+-----
+*One release per person.* CAPRI as published divides the budget by log T; epochs are disjoint, so
+each release has all of it. A prefix sum pays only where the policy changes after every person.
+
+*Expected covariance.* With a public law of contexts the policy's law of arms gives n Lambda
+exactly: d numbers are secret instead of d^2, and no noise enters an inverse. The published random
+sets S and R are noisy estimates of Lambda that take T^3 time. A wrong law biases estimates and
+costs reward, never privacy.
+
+*Posterior or elimination.* The arms of an epoch may be any public function of earlier releases.
+Offering the arms that are plausible under the latest posterior (`released_thompson`) loses less
+than eliminating for good; neither has a proof of regret, `calibration = "bernstein"` of `capri`
+has.
+
+*Clipping.* Noise is in proportion to c, where rewards are clipped. Clipping at half a posterior
+deviation beyond the reward noise, with its true gain P(|Z| <= c) (Bussgang 1952), is more
+informative under privacy than a wider bound.
+
+*Local reports* are PrivUnit: exactly epsilon, with less variance than Gaussian noise.
 """
 
 from __future__ import annotations

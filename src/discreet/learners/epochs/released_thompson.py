@@ -20,7 +20,7 @@ else changes in the argument for privacy.
 | none   | from 10 people on, 1.2 times longer each                                            |
 
 Unless privacy is local, length scales down to an eighth of the kernel's are weighed by evidence
-(rows.py, docs/design/0018). After a tenth of the horizon deviations are cut to 0.7 of themselves,
+(rows.py). After a tenth of the horizon deviations are cut to 0.7 of themselves,
 and when the next epoch would not end before the horizon, everybody gets the best arm by the mean.
 There is no proof of regret; the elimination learner with rigorous widths is for those who want one.
 """

@@ -31,6 +31,14 @@ units of the limit in force, so the smaller residuals are, the finer it is measu
 |-------------|--------|----------------------------------------------------------------------|
 | information | (m, m) | sum n_v J_v'J_v / V                                                  |
 | projected   | (m,)   | sum J_v'(G_v + n_v J_v theta_v) / V                                  |
+
+Notes
+-----
+*Why scores and not rows.* The row (phi phi', y phi) takes d (d + 3) / 2 numbers under one budget. A
+score is one vector of length 1 turned to what is in doubt (Q, design.py), so none of PrivUnit's
+noise is spent on length, and it is 0 on average exactly where the model is right; residuals
+clipped at half the range have another zero. Where everyone is offered the same points
+(`PublicSet`), a report holds the reward alone.
 """
 
 from __future__ import annotations

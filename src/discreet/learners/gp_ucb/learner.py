@@ -17,6 +17,21 @@ Huang, Roth, Roughgarden and Wu 2016).
 
 **Public points.** Where everyone can be given the same points, each point is a function of earlier
 releases and a public ticket, so nothing but the reward is anybody's data (public_points.py).
+
+Notes
+-----
+*Rows.* With decision sets a row is (upper triangle of phi phi', c y phi, g y^2); on public points
+(y s(x), g y^2). Features and rewards are rounded to multiples of 2^-18, so sums of products are
+exact in 64-bit integers: they add in any order, and the sensitivity covers the rounding.
+
+*y^2 is free.* At the worst pair of neighbours y^2 = y'^2, so an entry g y^2 with g = c / b
+(decision sets) or 2 |s| (public points) does not raise the sensitivity. It gives the variance of
+rewards, without which the posterior assumes the largest one and hardly beats uniform choice.
+
+*Geometric epochs* with decision sets: only the latest estimate matters, and a weighted sum of which
+every later release is a part needs the same noise whatever the horizon, several times less than
+prefix sums (`benchmarks/prefix_sums.py`). Gram matrices of points of a known domain have few
+directions; the others hold noise alone and are shrunk (posterior.py).
 """
 
 from __future__ import annotations

@@ -15,6 +15,13 @@ column, it is measured by the share of people below. The first people are asked 
 parts of a column they are. With so many reports of part j among n, m_j = (n_j / n - 2 b) / (p - b)
 of them are there, and a column where half of its length holds (almost) all of them is measured
 anew, so that parts hold the same, and asked about again.
+
+Notes
+-----
+Ranks are not estimated at epsilon 1 (no eight cells are allowed there, and halves cost two runs of
+four on `symmetric`), where they would take over 3% of the expected people, under a declared uniform
+density, in more than six columns, for columns with levels, with auxiliary sources, and without
+privacy. Re-estimating ranks starts a new stage and discards earlier reports.
 """
 
 from __future__ import annotations

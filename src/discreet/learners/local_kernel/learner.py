@@ -335,7 +335,7 @@ class LocalKernel(
         if isinstance(self.budget, NonPrivate) or self.density == "uniform":
             return []
         if most_cells(self.budget.visit_epsilon) < MOST_PARTS:
-            return []  # there the first signs are worth more (docs/design/0017)
+            return []  # there the first signs are worth more
         people = people_asked(self._along) * len(columns)
         expected = 1000 if self.horizon is None else self.horizon
         few = len(levels) <= DensityBins.MOST_COLUMNS and people <= _MOST_ASKED * expected

@@ -3,7 +3,7 @@
 After the backup its server may have gone on: it may have released people who wait in the backup,
 with noise that the backup does not know, and have published versions that the restored server will
 publish as well. Whether it did cannot be known. So the restored server is never taken for it: it
-has an identity of its own, and so has each of its learners. docs/design/0023-a-restored-server.md
+has an identity of its own, and so has each of its learners. docs/design/0009-restored-servers.md
 argues this.
 
 *Local privacy.* Reports were private when they left their people, so whatever is made of them costs
