@@ -73,11 +73,11 @@ from discreet.service.server.deployment import Deployment
 from discreet.service.server.keys import Keys
 from discreet.service.server.limits import Limits, Rate
 from discreet.service.server.listening import listen
-from discreet.service.server.schema import decisions
+from discreet.service.server.schema import RECORD_DAYS, decisions
 from discreet.service.server.seal import KEY_VARIABLE, Seal
 from discreet.service.server.server import run
 from discreet.service.server.service import Service
-from discreet.service.server.store import RECORD_DAYS, Store
+from discreet.service.server.store import Store
 from discreet.service.server.upgrade import upgrade
 
 BATCH = 100

@@ -30,6 +30,9 @@ from discreet.audit.ledger import (
 )
 from discreet.audit.loss import Loss, gaussian_epsilon
 from discreet.kernels.fourier import random_features
+from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.local_kernel.features import _sobol_points
+from discreet.learners.partition.tree import Tree, spread_within
 from discreet.people.domain import unit_cube
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import repeated_epsilon
@@ -173,6 +176,23 @@ def test_draws_of_a_mechanism_from_a_source_of_its_own_are_noticed(
     given = np.array([1]), np.array([1], dtype=np.int8)
     ledger, _ = recorded(lambda: SUBSET.privatise(*given, hand(SimulatedNoise(5))))
     assert "makes SimulatedNoise" in ledger.foreign
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        lambda: ContextDistribution.usual(unit_cube(2)),
+        lambda: spread_within(Tree.root(2), 8, (None, None)),
+        lambda: _sobol_points.__wrapped__(9),
+    ],
+)
+def test_low_discrepancy_points_are_public_and_the_same_for_everyone(
+    points: Callable[[], object],
+) -> None:
+    ledger, _ = recorded(points)
+    same, _ = played(ledger, points)
+    assert [each.foreign for each in (ledger, same)] == ["", ""]
+    assert same.astray == ""
 
 
 def test_public_randomness_is_no_noise_and_depends_on_no_person() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from discreet.audit.exact import NothingToAttack
 from discreet.audit.forgeries import forgeries
 from discreet.audit.learners import _maker, _with_delta, forged_exact
 from discreet.audit.runs import broken_rule, changed_policy, open_file
@@ -103,6 +104,14 @@ def test_a_sensitivity_that_is_believed_is_found_out(monkeypatch: pytest.MonkeyP
     found = forged_exact(_with_delta(_maker("gp_ucb", "local", DecisionSets(3))), False)
     assert found.broken
     assert "halved" in found.attack
+
+
+def test_forgeries_that_lead_to_no_report_are_nothing_to_attack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("discreet.audit.learners.forgeries", lambda policy: iter(()))
+    with pytest.raises(NothingToAttack, match="no forged policy of partition"):
+        forged_exact(PARTITION, False)
 
 
 def test_a_device_that_fails_on_a_forged_policy_is_found_out(

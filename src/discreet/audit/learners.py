@@ -275,6 +275,10 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
                 continue
             if findings[-1].broken:
                 return findings[-1]
+    if not findings:
+        raise NothingToAttack(
+            f"no forged policy of {maker.learner} leads to a report; forge others in forgeries.py."
+        )
     return max(findings, key=Exact.order)
 
 

@@ -240,6 +240,7 @@ def _sets() -> ServedRun:
                 "as many candidates as there may be", (rng.random((_MOST, 1)).tolist(), 1.0, None)
             ),
             Value("two at the ends", ([[1e-300], [1.0]], 0.3333333333333333, None)),
+            Value("outside the domain", ([[2.0]], 0.0, None)),
         ],
     )
 
@@ -255,6 +256,8 @@ def _visits() -> ServedRun:
             Value("a long one", ({"hiv": "not tested"}, 0.123456789012345, "é" * 100)),
             Value("that of somebody who comes", ([1], 1.0, "person 1")),
             Value("that of somebody else who comes", ({"hiv": "yes"}, 1.0, "person 2")),
+            Value("a label that nobody declared", ({"hiv": "perhaps"}, 0.0, "x")),
+            Value("no value", ({"hiv": None}, 0.0, "x")),
         ],
     )
 

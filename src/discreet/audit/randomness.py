@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 _GENERATOR, _TOKEN, _ENTROPY = "numpy.random.default_rng", "secrets.token_hex", "os.urandom"
 _COINS = "discreet.learners.public_randomness.public_uniforms"
+_HALTON, _SOBOL = "scipy.stats.qmc.Halton", "scipy.stats.qmc.Sobol"
 _SIMULATED, _SECURE = "discreet.privacy.SimulatedNoise", "discreet.privacy.SecureNoise"
 _OWN = "a noise source of its own"
 # By what is used, the functions that may.
@@ -46,6 +47,14 @@ ALLOWED: dict[str, frozenset[str]] = {
             "outsourcing.curator Proposal.named",
             "outsourcing.modeler Modeler._choose",
             "privacy.noise SimulatedNoise.__init__",
+        ),
+        _HALTON: (
+            "learners.epochs.contexts ContextDistribution.usual",
+            "learners.partition.tree spread_within",
+        ),
+        _SOBOL: (
+            "kernels.base public_points",
+            "learners.local_kernel.features _sobol_points",
         ),
         _COINS: (
             "learners.baselines.cells.context NoisyContextPolicy.decoded",
@@ -99,11 +108,12 @@ _PRIVATE = ("kernels.", "learners.", "privacy.")
 # What is looked for, with all that stands below it.
 _RANDOM = (
     *("numpy.random", "random", "secrets", "uuid", "os.urandom", "os.getrandom", _COINS),
+    "scipy.stats.qmc",
     *("torch.rand", "torch.randn", "torch.normal", "torch.bernoulli", "torch.Generator"),
 )
 # Types, which stand in annotations and are no draws.
 _TYPES = ("numpy.random.Generator", "numpy.random.SeedSequence")
-_WORDS = re.compile(r"random|secrets|uuid|rvs|torch|Noise\(|public_uniforms")
+_WORDS = re.compile(r"random|secrets|uuid|rvs|qmc|torch|Noise\(|public_uniforms")
 _AUDITED = (*("estimator", "kernels", "learners", "outsourcing", "privacy", "search", "service"),)
 # Code of others, in whose name their caller draws.
 _LIBRARIES = frozenset(
@@ -144,7 +154,8 @@ def maker() -> str | None:
 
 def may_generate(site: str) -> bool:
     """Whether that function may make generators."""
-    return site in ALLOWED[_GENERATOR] or site.startswith(SERVING)
+    listed = any(site in ALLOWED[what] for what in (_GENERATOR, _HALTON, _SOBOL))
+    return listed or site.startswith(SERVING)
 
 
 def may_write(site: str) -> bool:

@@ -34,6 +34,8 @@ from discreet.validation import (
 )
 
 Status = Literal["waiting", "answered", "impossible"]
+# Bytes of JSON that are enough for every question or answer: lengths show their number alone.
+QUESTION_BYTES = 128
 _WIDEST = 1e60
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from discreet.lab.environments.base import Metric
 from discreet.lab.reporting.numbers import ABSENT
 from discreet.lab.reporting.summary import Summary, summarise
-from discreet.lab.reporting.words import promise, result_table, table_note
+from discreet.lab.reporting.words import promise, promises, result_table, table_note
 
 from .cases import ROUNDS, outcome, promised, setting
 
@@ -136,6 +136,14 @@ def test_promise_takes_its_numbers_from_the_sentences() -> None:
         assert numbers is not None
         assert f"epsilon = {numbers[1]}" in said
         assert f"more than {numbers[2]} times" in said
+
+
+@pytest.mark.parametrize("epsilons", [(1.0, 4.0, 4.0 - 1e-12), (4.0, 4.0 - 1e-12)])
+def test_promise_says_epsilons_that_look_alike_once(epsilons: tuple[float, ...]) -> None:
+    text = promises(promised(epsilon) for epsilon in epsilons)
+    assert text.count("epsilon = 4") == 1
+    assert (" At epsilon = 4 the factor is 54." in text) == (len(epsilons) == 3)
+    assert " and 54." not in text
 
 
 def test_promise_keeps_different_guarantees_apart() -> None:

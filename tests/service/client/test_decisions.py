@@ -19,7 +19,12 @@ from discreet.service.client import AsyncDecisions, Choice, Decisions, Refused, 
 from discreet.service.client.talking import body_of
 from discreet.service.server.app import create_app
 from discreet.service.server.decisions import Decision
-from discreet.service.server.deployment import Deployment, answer_bytes, request_bytes
+from discreet.service.server.deployment import (
+    LONGEST_WARNING,
+    Deployment,
+    answer_bytes,
+    request_bytes,
+)
 from tests.service.client.conftest import QUICK, Running
 from tests.service.client.test_device import Killed, killed_at
 
@@ -60,7 +65,11 @@ def test_decisions_and_rewards_against_the_real_service(running: Running, tmp_pa
         assert "another reward" in decisions.refused()[choices[0].id or ""]
         assert decisions.send() == 0
         with pytest.raises(Refused, match="400"):
-            decisions.decide([[2.0]])
+            decisions.decide([[0.5, 0.5]])
+        moved = decisions.decide([[2.0]])
+        assert moved.point == (1.0,)
+        assert "declared bounds" in str(moved.warning)
+        assert choices[0].warning is None
         with pytest.raises(InvalidInput, match="reward was"):
             decisions.reward(choices[1].id, float("nan"))
     assert running.service.aggregator.waiting("joint") == 5
@@ -127,11 +136,13 @@ PEOPLE = [
     [1, 18],
     [2.0, 1.8000000000000003e1],
 ]
+MOVED = [{"hiv": "perhaps", "age": 40}, {"hiv": None, "age": 17}, [1.0, 1e300], [None, None]]
 
 
 @pytest.mark.chance(0)
 def test_lengths_on_the_wire_do_not_tell_people_apart(running: Running, tmp_path: Path) -> None:
-    """Contexts, who it is, arms, points and rewards; nor what is wrong with those refused."""
+    """Contexts, allowed or not, who it is, arms, points and rewards; nor what is wrong with those
+    refused."""
     pytest.importorskip("opendp")
     arms = Capri(
         Box.of({"hiv": ["no", "yes", "not tested"], "age": (18, 90)}),
@@ -143,8 +154,12 @@ def test_lengths_on_the_wire_do_not_tell_people_apart(running: Running, tmp_path
     running.service.store.register(Deployment("joint", "t", None, 30.0, 0.0, (), "text"), arms)
     open_joint(running, "points")
     for study, contexts, wrong in (
-        ("joint", PEOPLE * 5, [{"hiv": "perhaps", "age": 40}, [1.0, 1e300]]),
-        ("points", [[[0.1]], POINTS, [{"x1": 1e-300}, {"x1": 1}]], [[[2.0]], POINTS * 2]),
+        ("joint", [*PEOPLE * 5, *MOVED], [{"hiv": "no", "aged": 40}, [1.0]]),
+        (
+            "points",
+            [[[0.1]], POINTS, [{"x1": 1e-300}, {"x1": 1}], [[2.0]], [[None]]],
+            [[[2.0, 2.0]], [["x"]]],
+        ),
     ):
         wire = Wire()
         with Decisions(
@@ -204,6 +219,7 @@ def test_the_longest_answer_to_a_decision_is_within_its_public_length(points: bo
         None if points else names[0],
         (number,) * 9 if points else None,
         abs(number),
+        "\0" * LONGEST_WARNING,
     )
     assert len(json.dumps(asdict(longest), ensure_ascii=False).encode()) <= answer_bytes(learner)
 

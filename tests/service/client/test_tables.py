@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import httpx2
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import AnswerRules, Unmeasured
+from discreet.outsourcing.answers import QUESTION_BYTES, AnswerRules, Unmeasured
 from discreet.outsourcing.certificate import Certificate
 from discreet.privacy import SecureNoise
 from discreet.service.client import (
@@ -207,3 +208,43 @@ def test_answers_that_are_lost_on_the_way_come_again(running: Running, tmp_path:
         assert curator.answer() == 2
         turn = modeler.step(rounds=2)
         assert [each.answer for each in turn.asked] == [each.answer for each in before]
+
+
+def test_lengths_on_the_wire_follow_from_the_number_of_rows(
+    running: Running, tmp_path: Path
+) -> None:
+    """Rows, answers, and whether somebody can be measured, do not show."""
+    frame = table()
+    frame["expense"] = frame["expense"].where(frame.index % 3 > 0)
+    certificate = drawn(tmp_path / "key", frame=frame)
+    rows = {"questions", "answers"}
+    bodies: list[bytes] = []
+
+    class Wire(httpx2.HTTPTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            response = super().handle_request(request)
+            if request.url.path.split("/")[-1] in rows:
+                bodies.append(request.read() if request.method == "POST" else response.read())
+            return response
+
+    with (
+        curator_of(running, tmp_path, transport=Wire()) as curator,
+        modeler_of(running, tmp_path, transport=Wire()) as modeler,
+    ):
+        curator.publish(certificate.release)
+        for batch in (1, 4):
+            modeler.step(rounds=5, batch=batch)
+            curator.answer(frame[["citizen", "expense"]])
+        modeler.step(rounds=5)
+    seen = set()
+    for body in bodies:
+        content = json.loads(body)
+        count = len(content if isinstance(content, list) else next(iter(content.values())))
+        assert len(body) == QUESTION_BYTES * max(count, 1)
+        seen.add(count)
+    assert {0, 1, 4, 5} <= seen
+    question = {"question": 2**31 - 1, "row": 2**31 - 1}
+    longest = {"answers": [{**question, "answer": -1.2345678901234567e-300}]}
+    assert max(
+        len(json.dumps(longest)), len(json.dumps([{**question, "status": "impossible"}]))
+    ) < (QUESTION_BYTES)

@@ -22,9 +22,16 @@ from discreet.service.server.errors import Gone, NotFound
 from discreet.service.server.forgetting import VERSION_DAYS, Forgetting
 from discreet.service.server.intake import Intake
 from discreet.service.server.operations import noted
-from discreet.service.server.schema import batches, decisions, policies, server, tickets
+from discreet.service.server.schema import (
+    RECORD_DAYS,
+    batches,
+    decisions,
+    policies,
+    server,
+    tickets,
+)
 from discreet.service.server.service import Service
-from discreet.service.server.store import RECORD_DAYS, Store
+from discreet.service.server.store import Store
 from tests.service.server.scene import (
     count,
     deployment,

@@ -15,7 +15,14 @@ from discreet.service.server.database import Database
 from discreet.service.server.errors import NotFound, Unauthorized
 from discreet.service.server.keys import ROLES, Key, Keys, opens
 from discreet.service.server.operations import noted
-from discreet.service.server.schema import SET_ASIDE, batches, decisions, keys, metadata
+from discreet.service.server.schema import (
+    RECORD_SECONDS,
+    SET_ASIDE,
+    batches,
+    decisions,
+    keys,
+    metadata,
+)
 from discreet.validation import InvalidInput
 from tests.service.server.web import serving
 
@@ -98,6 +105,18 @@ def test_a_key_expires(database: Database, monkeypatch: pytest.MonkeyPatch) -> N
     assert not opens(made.list()[0])
 
 
+@pytest.mark.parametrize(("days", "least"), [(None, 2.0), (9.0, 2.0), (1.0, 1.0)])
+def test_a_key_expires_no_later_than_the_key_that_made_it(
+    database: Database, days: float | None, least: float
+) -> None:
+    made = Keys(database)
+    maker = made.make("operator", days=2.0).split("_")[1]
+    made.make("operator", by=maker, days=days)
+    first, second = made.list()
+    assert second["expires"] <= first["expires"]
+    assert second["expires"] == pytest.approx(second["made"] + least * 86_400.0, abs=60.0)
+
+
 def test_a_clock_that_is_set_back_revives_no_key(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +183,8 @@ def test_decisions_of_a_leaked_key_can_be_discarded(tmp_path: Path) -> None:
             web.ask("POST", f"{path}/{each}/reward", "client", json={"reward": 0.5})
         assert web.service.aggregator.waiting("joint") == 2
         key = web.tokens["client"].split("_")[1]
+        with web.service.database.writing() as connection:  # as if it expired in a year
+            connection.execute(update(decisions).values(expires=time.time() + 365.0 * 86_400.0))
         assert web.service.keys.discard(key, "abc") == 3
         assert web.service.aggregator.waiting("joint") == 0
         late = web.ask("POST", f"{path}/{identities[2]}/reward", "client", json={"reward": 0.5})
@@ -171,6 +192,8 @@ def test_decisions_of_a_leaked_key_can_be_discarded(tmp_path: Path) -> None:
         with web.service.database.reading() as connection:
             rows = connection.execute(select(decisions)).all()
         assert all((row.payload, row.mark, row.key) == (None, None, None) for row in rows)
+        # As of everything that is erased, a record stays for its time.
+        assert all(row.expires == pytest.approx(time.time() + RECORD_SECONDS) for row in rows)
 
 
 def test_a_release_forgets_by_which_key_reports_came(tmp_path: Path) -> None:

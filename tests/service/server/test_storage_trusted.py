@@ -114,12 +114,83 @@ def test_a_wrong_reward_changes_nothing(store: Store, database: Database, wrong:
 
 def test_wrong_contexts_change_nothing(store: Store, database: Database) -> None:
     before = in_database(database)
-    for context in (None, [[2.0]], [[float("nan")]], "x", {}, [], [[0.1]] * 4, [[0.1, 0.2]]):
+    for context in (None, "x", [], 3, ["a"], [[0.1, 0.2]], {"x2": 0.1}):
         with pytest.raises(InvalidInput):
             Decisions(store).decide("s", context)
     with pytest.raises(InvalidInput, match="person was given"):
         Decisions(store).decide("s", PLACES, "anna")
     assert in_database(database) == before
+
+
+@pytest.mark.parametrize(
+    ("context", "kept", "warning"),
+    [
+        (PLACES, PLACES, None),
+        ([[2.0]], [[1.0]], "the declared bounds are"),
+        ([[float("nan")]], [[0.5]], "NaN or infinity"),
+        ([{"x1": None}, {"x1": 0.25}], [[0.5], [0.25]], "no value in column 'x1'"),
+        ([[0.1]] * 4, [[0.1]] * 3, "a decision set of 4 points"),
+    ],
+)
+def test_values_that_the_domain_does_not_allow_are_moved_to_the_nearest(
+    store: Store, database: Database, context: Any, kept: Any, warning: str | None
+) -> None:
+    """A refusal would tell a network what is wrong with a person."""
+    decision = Decisions(store).decide("s", context)
+    assert _sealed(database, decision.id)["context"] == kept
+    assert (decision.warning is None) if warning is None else (warning in str(decision.warning))
+    assert Decisions(store).reward("s", decision.id, 0.5)
+
+
+def _sealed(database: Database, identity: str) -> Any:
+    with database.reading() as connection:
+        payload = connection.scalar(select(decisions.c.payload))
+    assert database.seal is not None
+    return json.loads(opened(database.seal, payload, True, "s", f"decision {identity}"))
+
+
+@pytest.mark.parametrize(
+    ("context", "kept"),
+    [
+        ({"age": 40.25, "smoker": "no"}, [40.25, 0.0]),
+        ({"age": 140, "smoker": "never"}, [90.0, 0.0]),
+        ({"age": None, "smoker": "yes"}, [54.0, 1.0]),
+        ([40.0, 0.7], [40.0, 1.0]),
+        ([None, 1], [54.0, 1.0]),
+    ],
+)
+def test_contexts_of_arms_are_moved_to_the_nearest(
+    database: Database, monkeypatch: pytest.MonkeyPatch, context: Any, kept: Any
+) -> None:
+    simulated(monkeypatch)
+    store = Store(database)
+    learner = ReleasedThompson(
+        Box.of({"age": (18, 90), "smoker": ["no", "yes"]}),
+        ["leaflet", "call"],
+        budget=Joint(1.0, 1e-6),
+        noise=SimulatedNoise(1),
+        horizon=60,
+    )
+    store.register(deployment(), learner)
+    decision = Decisions(store).decide("s", context)
+    assert _sealed(database, decision.id)["context"] == kept
+    assert (decision.warning is None) == (kept[0] == 40.25)
+    assert Decisions(store).reward("s", decision.id, 0.5)
+
+
+def test_ids_of_people_are_at_most_as_long_as_public_lengths_allow(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is sealed of a decision has one size, whatever the id of the person."""
+    simulated(monkeypatch)
+    store = Store(database)
+    store.register(deployment(), capri(SimulatedNoise(1), visits=2))
+    with pytest.raises(InvalidInput, match="at most 100"):
+        Decisions(store).decide("s", [0.0], "\U0001f600" * 101)
+    for person in ("x", "\U0001f600" * 100):
+        Decisions(store).decide("s", [0.123456789012345], person)
+    with database.reading() as connection:
+        assert len({len(each) for each in connection.scalars(select(decisions.c.payload))}) == 1
 
 
 def test_decisions_expire(store: Store, database: Database) -> None:

@@ -271,14 +271,16 @@ def _promise(kind: Guarantee, epsilons: Sequence[float]) -> str:
     first, *rest = [replace(kind, epsilon=epsilon) for epsilon in epsilons]
     text = replace(first, noise=()).sentence
     warning = first.sentence.removeprefix(text)
-    numbers = [_NUMBERS.search(other.sentence) for other in rest]
+    numbers = [_NUMBERS.search(promised.sentence) for promised in (first, *rest)]
     if not all(numbers):
-        return "\n".join(promised.sentence for promised in (first, *rest))
-    if rest:
-        values = listed([match["epsilon"] for match in numbers if match])
-        factors = listed([match["factor"] for match in numbers if match])
-        text += f" At epsilon = {values} the factor is {factors}"
-        sure = [match["sure"] for match in numbers if match and match["sure"]]
+        return "\n".join(dict.fromkeys(promised.sentence for promised in (first, *rest)))
+    # Epsilons that differ in digits that are not shown are one.
+    shown = (match.group("epsilon", "factor", "sure") for match in numbers if match)
+    _, *others = dict.fromkeys(shown)
+    if others:
+        values, factors, certainties = map(list, zip(*others, strict=True))
+        text += f" At epsilon = {listed(values)} the factor is {listed(factors)}"
+        sure = [each for each in certainties if each]
         text += f", and the certainty at most {listed(sure)}." if sure else "."
     return text + warning
 

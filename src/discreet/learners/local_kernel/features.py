@@ -297,7 +297,7 @@ def _sobol_points(dimension: int) -> FloatArray:
     """Even in each pair of columns, where the steps of the recurrence are too much alike."""
     from scipy.stats.qmc import Sobol  # only where there are many columns: it loads slowly
 
-    points: FloatArray = Sobol(dimension, scramble=False).random_base2(_POWER_OF_POINTS)
+    points: FloatArray = Sobol(dimension, scramble=False, seed=0).random_base2(_POWER_OF_POINTS)
     return points
 
 

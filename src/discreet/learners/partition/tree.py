@@ -428,7 +428,8 @@ def spread_within(tree: Tree, count: int, levels: tuple[int | None, ...]) -> Flo
     from scipy.stats.qmc import Halton  # not on devices: it loads slowly
 
     low, high = tree.lower[tree.leaves], tree.upper[tree.leaves]
-    even = Halton(tree.dimension, scramble=False).random(count + 1)[1:]  # without the corner
+    sequence = Halton(tree.dimension, scramble=False, seed=0)
+    even = sequence.random(count + 1)[1:]  # without the corner
     points = low[:, None] + even * (high - low)[:, None]
     for axis, steps in enumerate(levels):
         if steps is None:

@@ -22,6 +22,8 @@ class Choice:
         point: what was chosen, where actions are points.
         propensity: the probability with which it was chosen; 1 for the default arm.
         offered: whether a policy chose, and not the default for when there is none.
+        warning: why a service moved values of the context to the nearest that the domain allows;
+            None where it moved none.
     """
 
     id: str | None
@@ -31,6 +33,7 @@ class Choice:
     point: tuple[float, ...] | None = field(repr=False)
     propensity: float = field(repr=False)
     offered: bool
+    warning: str | None = field(default=None, repr=False)
 
     @classmethod
     def made(

@@ -94,7 +94,8 @@ class _Decisions(Party):
             person: who it is, where a promise covers several visits of a person.
 
         Raises:
-            Refused: for a context outside the domain, or a key that opens nothing.
+            Refused: for a context of another shape, or a key that opens nothing. Values outside
+                the domain are moved to the nearest within, and `Choice.warning` says so.
             Unreachable: where there is no default arm either.
         """
         fields = {"context": context} if person is None else {"context": context, "person": person}
@@ -247,6 +248,7 @@ def _read(answer: Answer) -> Choice:
             None if point is None else tuple(map(float, point)),
             float(fields["propensity"]),
             True,
+            fields.get("warning"),
         )
     except (LookupError, TypeError, ValueError) as error:
         raise Unreachable(

@@ -25,8 +25,9 @@ from typing import Any
 
 import pandas as pd
 
+from discreet.codec import padded
 from discreet.outsourcing import curator as curating
-from discreet.outsourcing.answers import Question
+from discreet.outsourcing.answers import QUESTION_BYTES, Question
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.exchange import (
     CERTIFICATE,
@@ -127,13 +128,12 @@ class _Curator(Party):
         ]
         new = 0
         for start in range(0, len(given), _MOST):
-            body = body_of(
-                {
-                    "answers": [
-                        {"question": each.number, "row": each.row, "answer": each.answer}
-                        for each in given[start : start + _MOST]
-                    ]
-                }
+            body = _rows(
+                "answers",
+                [
+                    {"question": each.number, "row": each.row, "answer": each.answer}
+                    for each in given[start : start + _MOST]
+                ],
             )
             request = Request("POST", table_path(self.table, "answers"), body)
             answer = yield from ask(request, self.patience)
@@ -210,13 +210,12 @@ class _Modeler(Party):
             waiting = read_questions(questions)[1] if questions.exists() else []
         # Those that waited before as well: the last turn may have been cut short here.
         for start in range(0, len(waiting), _MOST):
-            body = body_of(
-                {
-                    "questions": [
-                        {"question": each.number, "row": each.row}
-                        for each in waiting[start : start + _MOST]
-                    ]
-                }
+            body = _rows(
+                "questions",
+                [
+                    {"question": each.number, "row": each.row}
+                    for each in waiting[start : start + _MOST]
+                ],
             )
             request = Request("POST", table_path(self.table, "questions"), body)
             yield from ask(request, self.patience)
@@ -253,6 +252,11 @@ class Modeler(Plain, _Modeler):
 
 class AsyncModeler(Asynchronous, _Modeler):
     __doc__ = _Modeler.__doc__
+
+
+def _rows(name: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """A request that sends rows, at a length that follows from their number."""
+    return padded(body_of({name: rows}), QUESTION_BYTES * len(rows))
 
 
 def _object(fields: Any) -> Mapping[str, Any]:

@@ -57,6 +57,7 @@ from discreet.service.server.forgetting import Forgetting
 from discreet.service.server.ledger import check_recorded, published
 from discreet.service.server.schema import (
     ERASED,
+    RECORD_SECONDS,
     SET_ASIDE,
     batches,
     decisions,
@@ -66,7 +67,7 @@ from discreet.service.server.schema import (
     snapshots,
     studies,
 )
-from discreet.service.server.store import RECORD_SECONDS, SNAPSHOT_HELD, Store
+from discreet.service.server.store import SNAPSHOT_HELD, Store
 from discreet.showing import logger
 from discreet.validation import InvalidInput
 

@@ -212,6 +212,13 @@ class DecisionFields(Body):
     name: Annotated[str | None, Field(description="Of the arm, if arms have names.")]
     point: Annotated[list[float] | None, Field(description="The point, where actions are points.")]
     propensity: Annotated[float, Field(ge=0, le=1)]
+    warning: Annotated[
+        str | None,
+        Field(
+            description="Why values of the context were moved to the nearest that the domain "
+            "allows; null where it is as it came."
+        ),
+    ]
 
 
 class New(Body):

@@ -19,11 +19,11 @@ from discreet.learners.messages import Actions, Policy
 from discreet.learners.stream import TARGET_NAME
 from discreet.learners.visits import read_ids
 from discreet.privacy import Unprotected
-from discreet.service.server.deployment import brought, closed, longest_decision, opened
+from discreet.service.server.deployment import LONGEST_ID, brought, closed, longest_decision, opened
 from discreet.service.server.errors import Conflict, Gone, NotFound
-from discreet.service.server.schema import decisions
+from discreet.service.server.schema import RECORD_DAYS, decisions
 from discreet.service.server.seal import needed
-from discreet.service.server.store import RECORD_DAYS, Store
+from discreet.service.server.store import Store
 from discreet.validation import InvalidInput
 
 # Made once: every decision writes it.
@@ -40,6 +40,8 @@ class Decision:
         arm, name: what was chosen, by number and by name; the place in a decision set.
         point: the point that was chosen, where actions are points.
         propensity: the probability with which it was chosen.
+        warning: why values of the context were moved to the nearest that the domain allows; None
+            where the context is as it came.
     """
 
     id: str
@@ -48,6 +50,7 @@ class Decision:
     name: str | None
     point: tuple[float, ...] | None
     propensity: float
+    warning: str | None = None
 
 
 class Decisions:
@@ -69,8 +72,9 @@ class Decisions:
             key: the id of the key that asked, by which the decision can be discarded.
 
         Raises:
-            InvalidInput: a context outside the domain, an id that is none, or a study that makes no
-                decisions.
+            InvalidInput: a context of another shape, an id that is none, or a study that makes no
+                decisions. Values outside the domain are moved to the nearest within, because a
+                network sees whether a decision is refused.
             Conflict, Gone: where the study makes none now.
         """
         served = self.store.study(name)
@@ -88,11 +92,15 @@ class Decisions:
             )
         if person is not None:
             (person,) = read_ids([person], 1)
+            if len(person) > LONGEST_ID:
+                raise InvalidInput(
+                    f"person had {len(person)} characters; send an id of at most {LONGEST_ID}."
+                )
         policy: Policy[Any] = served.policies(TARGET_NAME)[-1]
-        people = 1 if context is None else [context]
+        numbers, warning = brought(policy, context)
+        people = 1 if numbers is None else [numbers]
         actions, propensities = policy.act(people, np.random.default_rng())
         identity, now = secrets.token_hex(16), self.store.clock.now()
-        numbers = brought(policy, context)
         payload = {"context": numbers, "actions": encode(actions), "person": person}
         sealed = closed(
             self.store.database.seal,
@@ -126,6 +134,7 @@ class Decisions:
             policy.arm_names[arm] if named else None,
             point,
             float(propensities[0]),
+            warning,
         )
 
     def reward(self, name: str, identity: str, reward: float) -> bool:

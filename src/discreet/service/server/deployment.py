@@ -39,8 +39,12 @@ _FRAME, _LEAST = 8, 2048
 # Characters of JSON: of a number with what divides it from the next, of the brackets of a list, and
 # of what is sealed beside what a person brings: the names of its fields, the action, and who it is.
 _NUMBER, _BRACKETS, _BESIDE = 26, 4, 1600
-# Of what is beside columns and names in a request and its answer, and of a person's id there.
-_REQUEST, _ANSWER, _PERSON = 32, 192, 1216
+# Characters of a person's id, and of a warning.
+LONGEST_ID, LONGEST_WARNING = 100, 240
+# Bytes of what is beside columns and names in a request and its answer; of a person's id, whose
+# characters take up to 12 (two escapes), and of a warning, whose take up to 6.
+_REQUEST, _ANSWER = 32, 192
+_PERSON, _WARNING = 16 + 12 * LONGEST_ID, 16 + 6 * LONGEST_WARNING
 _PSEUDONYM = re.compile("#[0-9a-f]{32}")
 # Characters of JSON: of the visits of one pseudonym, and of the list of them.
 _VISITOR, _VISITORS = 2 * _BRACKETS + 37 + _NUMBER, 32
@@ -102,7 +106,7 @@ def request_bytes(learner: AnyLearner) -> int:
 def answer_bytes(learner: AnyLearner) -> int:
     """Bytes of JSON that are enough for every answer to one, whatever is chosen."""
     name = max((len(json.dumps(each)) for each in learner.arm_names), default=0)
-    return _ANSWER + name + _NUMBER * learner.domain.dimension
+    return _ANSWER + _WARNING + name + _NUMBER * learner.domain.dimension
 
 
 # A learner and its parts in the database.
@@ -209,15 +213,39 @@ def longest_decision(domain: Box, space: ActionSpace) -> int:
     return _BESIDE + point * (space.most + 1 if isinstance(space, DecisionSets) else 2)
 
 
-def brought(policy: Policy[Any], context: Any) -> Any:
-    """The numbers of a context that a policy took, as JSON values: however it was written, people
-    who bring the same have the same."""
+def brought(policy: Policy[Any], context: Any) -> tuple[Any, str | None]:
+    """The numbers of a context as JSON values: however it was written, people who bring the same
+    have the same. A refusal would show on the wire, so values that the domain does not allow are
+    moved to the nearest that it does.
+
+    Returns:
+        The numbers, and why some were moved; None where the context is as it came.
+
+    Raises:
+        InvalidInput: for another shape, type or column than the policy takes.
+    """
     if context is None:
-        return None
+        return None, None
+    try:
+        return _numbers(policy, context, nearest=False), None
+    except InvalidInput as error:
+        try:
+            return _numbers(policy, context, nearest=True), str(error)[:LONGEST_WARNING]
+        except InvalidInput:
+            raise error from None
+
+
+def _numbers(policy: Policy[Any], context: Any, nearest: bool) -> Any:
+    domain = policy.domain
     if isinstance(policy.space, DecisionSets):
-        read = Candidates.read([context], policy.domain, policy.space.most)
+        read = (Candidates.nearest if nearest else Candidates.read)(
+            [context], domain, policy.space.most
+        )
         return read.points[0][read.present[0]].tolist()
-    return np.asarray(policy.domain.in_order([context]), dtype=np.float64)[0].tolist()
+    if nearest:
+        return domain.from_unit(domain.nearest_unit([context]))[0].tolist()
+    domain.people_to_unit([context])
+    return np.asarray(domain.in_order([context]), dtype=np.float64)[0].tolist()
 
 
 def pseudonym(seal: Seal | None, study: str, person: str) -> str:

@@ -37,6 +37,7 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.service.server.operations import note
 from discreet.service.server.schema import (
     ERASED,
+    RECORD_SECONDS,
     batches,
     decisions,
     policies,
@@ -45,7 +46,7 @@ from discreet.service.server.schema import (
     studies,
     tickets,
 )
-from discreet.service.server.store import RECORD_SECONDS, Store
+from discreet.service.server.store import Store
 from discreet.showing import logger
 
 VERSION_DAYS = 90.0

@@ -31,7 +31,15 @@ from sqlalchemy import bindparam, insert, or_, select, update
 from discreet.service.server.database import Database
 from discreet.service.server.errors import NotFound, Unauthorized
 from discreet.service.server.operations import note
-from discreet.service.server.schema import ERASED, IN_NONE, SET_ASIDE, batches, decisions, keys
+from discreet.service.server.schema import (
+    ERASED,
+    IN_NONE,
+    RECORD_SECONDS,
+    SET_ASIDE,
+    batches,
+    decisions,
+    keys,
+)
 from discreet.validation import InvalidInput, one_of, positive_number
 
 Role = Literal["operator", "client", "device", "auditor", "curator", "modeler"]
@@ -92,14 +100,14 @@ class Keys:
         days: float | None = None,
         rate: float | None = None,
     ) -> str:
-        """A new key.
+        """A new key, which expires no later than the key that asked for it.
 
         Args:
             role: one of `ROLES`.
             study: the study or table that it is for; None for all.
             label: whose it is, in words.
             by: the id of the key that asked for it; empty on the server itself.
-            days: after which it expires; None for never.
+            days: after which it expires; None for never, or with the key that asked for it.
             rate: requests a second of each server process; None for the server's own limit.
 
         Returns:
@@ -116,6 +124,8 @@ class Keys:
         identity, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
         token = f"{_PREFIX}_{identity}_{secret}"
         with self._database.writing() as connection:
+            least = connection.scalar(select(keys.c.expires).where(keys.c.id == by))
+            ends = [least, None if lasts is None else now + lasts * _DAY]
             connection.execute(
                 insert(keys).values(
                     id=identity,
@@ -124,7 +134,7 @@ class Keys:
                     label=label,
                     hash=_hash(token),
                     made=now,
-                    expires=None if lasts is None else now + lasts * _DAY,
+                    expires=min((end for end in ends if end is not None), default=None),
                     rate=None if rate is None else positive_number(rate, "rate"),
                 )
             )
@@ -219,7 +229,7 @@ class Keys:
             decided = connection.execute(
                 update(decisions)
                 .where(decisions.c.key == identity, decisions.c.released.is_(None))
-                .values(state="expired", **ERASED)
+                .values(state="expired", expires=self.now() + RECORD_SECONDS, **ERASED)
             )
             discarded = sum(reports) + int(decided.rowcount)
             note(connection, by, f"discarded {discarded} entries of the key {identity}", key.study)

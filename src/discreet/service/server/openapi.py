@@ -195,6 +195,7 @@ def examples() -> dict[str, Any]:
             "name": "call",
             "point": None,
             "propensity": 0.5,
+            "warning": None,
         },
         "RewardBody": {"reward": 1.0},
         "New": {"new": True},

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
 
-from discreet.outsourcing.answers import Question
+from discreet.outsourcing.answers import QUESTION_BYTES, Question
 from discreet.service.server.access import only, router
+from discreet.service.server.answers import PaddedResponse
 from discreet.service.server.bodies import (
     AnswerFields,
     AnswersBody,
+    Body,
     New,
     NewCount,
     QuestionFields,
@@ -58,15 +61,19 @@ def table_routes(service: Service) -> APIRouter:
         asked = [Question(each.question, each.row) for each in body.questions]
         return NewCount(new=mailbox.ask(table, asked))
 
-    @routes.get("/v1/tables/{table}/questions", openapi_extra=only("curator", "modeler"))
-    def questions(
-        table: Table, waiting: Annotated[bool, Query(alias="open")] = False
-    ) -> list[QuestionFields]:
+    @routes.get(
+        "/v1/tables/{table}/questions",
+        response_model=list[QuestionFields],
+        openapi_extra=only("curator", "modeler"),
+    )
+    def questions(table: Table, waiting: Annotated[bool, Query(alias="open")] = False) -> Response:
         """What was asked; with `open` what has no answer yet."""
-        return [
-            QuestionFields(question=each.number, row=each.row, status=each.status)
-            for each in mailbox.questions(table, waiting)
-        ]
+        return _padded(
+            [
+                QuestionFields(question=each.number, row=each.row, status=each.status)
+                for each in mailbox.questions(table, waiting)
+            ]
+        )
 
     @routes.post("/v1/tables/{table}/answers", status_code=202, openapi_extra=only("curator"))
     def answer(table: Table, body: AnswersBody) -> NewCount:
@@ -74,14 +81,24 @@ def table_routes(service: Service) -> APIRouter:
         given = [Question(each.question, each.row).answered(each.answer) for each in body.answers]
         return NewCount(new=mailbox.answer(table, given))
 
-    @routes.get("/v1/tables/{table}/answers", openapi_extra=only("modeler"))
-    def answers(
-        table: Table, after: Annotated[int, Query(ge=0, lt=2**31)] = 0
-    ) -> list[AnswerFields]:
+    @routes.get(
+        "/v1/tables/{table}/answers",
+        response_model=list[AnswerFields],
+        openapi_extra=only("modeler"),
+    )
+    def answers(table: Table, after: Annotated[int, Query(ge=0, lt=2**31)] = 0) -> Response:
         """Answers to questions of a larger number than `after`."""
-        return [
-            AnswerFields(question=each.number, row=each.row, answer=each.answer)
-            for each in mailbox.answers(table, after)
-        ]
+        return _padded(
+            [
+                AnswerFields(question=each.number, row=each.row, answer=each.answer)
+                for each in mailbox.answers(table, after)
+            ]
+        )
 
     return routes
+
+
+def _padded(rows: Sequence[Body]) -> Response:
+    """Rows at a length that follows from their number."""
+    content = [row.model_dump() for row in rows]
+    return PaddedResponse(content, 200, QUESTION_BYTES * max(len(rows), 1))

@@ -180,6 +180,9 @@ SET_ASIDE = -1
 IN_NONE = 0
 # What is left of an observation that shall be kept no longer.
 ERASED = {"payload": None, "mark": None, "key": None}
+# For so long the row of a decision or a batch stays after what it held is erased.
+RECORD_DAYS = 30.0
+RECORD_SECONDS = RECORD_DAYS * 86_400.0
 
 pruned = Table(
     "pruned",

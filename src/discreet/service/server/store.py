@@ -54,6 +54,7 @@ from discreet.service.server.ledger import ledger_row
 from discreet.service.server.operations import note
 from discreet.service.server.schema import (
     ERASED,
+    RECORD_SECONDS,
     SET_ASIDE,
     batches,
     decisions,
@@ -73,9 +74,6 @@ _LOG = logger(__name__)
 State = Literal["running", "paused", "finished"]
 # So long a process serves a policy after another one published the next.
 _FRESH_SECONDS = 0.2
-# For so long the row of a decision or a batch stays after what it held is erased.
-RECORD_DAYS = 30.0
-RECORD_SECONDS = RECORD_DAYS * 86_400.0
 # Made once: every request that brings something asks this.
 _STATE_HELD = (
     select(studies.c.state)
