@@ -1,8 +1,8 @@
 """Differentially private bandits and Bayesian optimization, with guarantees you can check.
 
 Public names are imported when they are first used (PEP 562). So `import discreet` takes no longer
-than Python itself, and whoever needs one learner, or a device that needs one policy, loads what
-that needs and nothing else.
+than Python itself, and a program that needs one learner, or a device that needs one policy, loads
+what that needs and nothing else.
 """
 
 from importlib import import_module

@@ -58,7 +58,7 @@ def is_draft(name: str) -> bool:
 
 
 def sweep_drafts(folder: Path, name: str) -> None:
-    """Take away what was left of `name` by whoever was killed before it was whole."""
+    """Remove drafts of `name` that a killed process left behind."""
     for draft in folder.glob(f".{glob.escape(name)}.{'[0-9a-f]' * 8}.draft"):
         if draft.is_dir():
             shutil.rmtree(draft)
@@ -192,7 +192,7 @@ class StateFile:
                 try:
                     yield state, self._is_begun(state, size)
                 finally:
-                    # At once, even if somebody still holds a cursor, for which closing would wait.
+                    # At once, even if a cursor is still open, for which closing would wait.
                     state.rollback()
         except sqlite3.Error as error:
             if "locked" in str(error):

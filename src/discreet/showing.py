@@ -1,10 +1,10 @@
 """How things say what they are: in a repr, and in the log.
 
-Both show public facts only: never a context, an action, a reward or a sum of them, whoever holds
-these, and neither reports nor what follows from data without noise.
+Both show public facts only: never a context, an action, a reward or a sum of them, nor reports or
+anything else computed from data without noise.
 
 The log is Python's own, under the name `discreet` with a child for each module. It is silent until
-somebody listens, `logging.getLogger("discreet").setLevel(logging.DEBUG)` and a handler:
+a handler is attached, `logging.getLogger("discreet").setLevel(logging.DEBUG)` and a handler:
 
 | level   | what                                                                       |
 |---------|----------------------------------------------------------------------------|

@@ -15,7 +15,7 @@ checks run before any state is touched, so refused input leaves everything as it
 | read_array                                                 | arrays in JSON                    |
 
 Where none of them fits, `raise refused(value, name, requirement)`. What holds for several entries
-of a file is collected by `Refusals`, so that everything that is wrong is said at once.
+of a file is collected by `Refusals`, so one message lists everything that is wrong.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class InvalidInput(ValueError):
 
 
 class Refusals:
-    """Collects what is refused, so that everything that is wrong is said at once.
+    """Collects errors, so one message lists everything that is wrong.
 
     refusals = Refusals()
     for column in columns:
@@ -73,7 +73,7 @@ class Refusals:
         return bool(self._messages)
 
     def add(self, *messages: str) -> None:
-        """One more thing, or several; what was said before is not said again."""
+        """Add messages, without duplicates."""
         self._messages += [text for text in messages if text not in self._messages]
 
     @contextmanager

@@ -98,8 +98,8 @@ __all__ = [
     "to_json",
 ]
 
-# A field is never given another meaning: whoever removes or changes one raises this number, and so
-# does whoever adds one, unless messages without it mean what they did before (ADDED).
+# Raise this number when a field is removed, changes its meaning, or is added, unless messages
+# without the new field keep their meaning (ADDED).
 SCHEMA = 1
 # That of a message that names none.
 FIRST_SCHEMA = 1
@@ -146,7 +146,7 @@ def canonical(value: Any) -> str:
 def decode(text: str | bytes, expected: type[T]) -> T:
     """The object of class `expected` in `text`: `Policy` on a device, `Reports` at a learner.
 
-    The class is asked for so that nobody is handed another kind of object than they can use.
+    The class is required, so a caller never gets an object of another kind.
 
     Raises:
         InvalidInput: text that is not JSON, of another kind or schema, or with fields that are
@@ -183,7 +183,7 @@ def from_json(values: Any, annotation: Any, name: str = "the value") -> Any:
     return form.check(form.read(values, name, 0), name, None, {})
 
 
-# In which module a kind is defined, for whoever reads a message before anything imported it: a
+# The module that defines a kind, for reading a message before anything imported it: a
 # device that decodes the policy of one learner loads what that policy needs, and nothing else.
 _HOMES: dict[str, str] = {}
 
@@ -504,7 +504,7 @@ def _union(
 
 
 def _with(kind: Any, extras: tuple[Any, ...]) -> Any:
-    """An annotation with what was said about the whole of which it is a part."""
+    """An annotation with the constraints of the annotation that contains it."""
     return Annotated[(kind, *extras)] if extras else kind
 
 

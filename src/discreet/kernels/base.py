@@ -17,7 +17,7 @@ points lie on the boundary and the corners are included.
 Maps travel to devices as arrays, never as a recipe: eigenvectors and quadrature nodes differ
 between machines in their last digits and signs, and a statistic only makes sense in the features
 it was made with. A map that was read gives bit-identical features on the same machine. Norm bounds
-are not sent: whoever reads a map computes them anew from its arrays.
+are not sent: a reader computes them anew from the arrays.
 """
 
 from __future__ import annotations

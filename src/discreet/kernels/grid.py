@@ -39,8 +39,8 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 # Length scales that are thought possible, in units of those of the usual kernel. A map that cannot
 # show the shorter ones shows what it can of them.
 LENGTH_SCALES = (0.25, 0.5, 1.0, 2.0)
-# Of the variance of f, so much is thought to vary with the shortest length scale all the same: a
-# smooth kernel that is not quite right is soon sure of what nobody has measured.
+# The share of the variance of f that has the shortest length scale in any case: without it a
+# smooth kernel that is not quite right soon becomes certain of places that were never measured.
 _ROUGH = 1e-3
 # Grid points of a group of one and of two columns; more columns share low-discrepancy points.
 _POINTS = {1: 201, 2: 41 * 41}

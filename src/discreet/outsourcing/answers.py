@@ -2,8 +2,8 @@
 
 Claim. Under protection each person's outcome leaves at most `repeats` times, cut to public bounds,
 with Gaussian noise sized for all of them together, however many releases of the table there are.
-People are different rows, so those asked for pay for these answers, and nobody pays for another's.
-Which rows are asked for is a function of the release and of earlier answers.
+Each person is one row and pays for answers about that row alone. Which rows are queried is a
+function of the release and of earlier answers.
 """
 
 from __future__ import annotations
@@ -236,8 +236,8 @@ class Unmeasured(InvalidInput):
 def new_questions(
     questions: Sequence[Question], asked: Iterable[Question], rows: int, repeats: int
 ) -> list[Question]:
-    """The questions that were not `asked` before about a release with so many rows, each of which
-    may be asked for `repeats` times.
+    """The questions about a release that were not `asked` before; a row may be queried `repeats`
+    times.
 
     Raises:
         InvalidInput: for a row that does not exist, one that is asked for too often, or a number

@@ -2,8 +2,8 @@
 
 A certificate holds facts: the public bounds, what was asked for, the mechanisms that drew. The
 file that travels with the release also has the figures and sentences that follow from them, for
-people to read; whoever reads the file derives the figures anew, and refuses one that promises more
-than follows. A certificate is not signed: that its facts are true is the curator's word.
+people to read. A reader derives the figures anew and refuses a file that promises more than
+follows. A certificate is not signed: the curator vouches for its facts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from discreet.privacy.guarantee import rounded_up
 from discreet.validation import InvalidInput
 
 SCHEMA = 1
-# What reading a file that somebody edited may run into.
+# Errors that reading an edited file may raise.
 DAMAGE = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError)
 _HEADER = {"kind": "outsourced release", "schema": SCHEMA}
 # What reading a certificate forgives: OpenDP may be absent here and present there, and its grid
@@ -95,7 +95,7 @@ class Certificate(Coded):
 
     @property
     def simulated(self) -> bool:
-        """Whether this and all earlier releases were simulated, so that they protect nobody."""
+        """Whether this and all earlier releases were simulated, without protection."""
         return all(each.noise == SimulatedNoise.name for each in (*self.earlier, self.mechanism))
 
     @property
@@ -156,7 +156,7 @@ class Certificate(Coded):
         both = self.with_answers
         if both is None:
             sentences.append(
-                "Answers are not protected: whoever reads them learns the outcome of every row "
+                "Answers are not protected: a reader learns the outcome of every row "
                 "that was asked for."
             )
         else:

@@ -73,7 +73,7 @@ class Allowed:
     Attributes:
         again: another release of a table that was released; the costs add up.
         large_delta: a delta above 1 / rows.
-        protects_nobody: an epsilon that protects nobody.
+        protects_nobody: an epsilon that gives no protection.
     """
 
     again: bool = False
@@ -120,7 +120,7 @@ class Proposal:
                 for drawn in key.drawn
                 if (drawn.seed, drawn.certificate.wish) == (self.seed, plan.wish)
             ]
-            # Whoever was interrupted before a new release got out means that one.
+            # After an interruption before publication the request is for that release.
             if same and not (self.allowed.again and same[-1].published):
                 return replace(self, certificate=same[-1].certificate, drawn=True)
             before = [drawn.certificate for drawn in key.drawn]
@@ -234,7 +234,7 @@ class Curator:
 
         Args:
             proposal: from `propose`; what the key says meanwhile is looked up once more.
-            progress: is told how many rows are done.
+            progress: called with the number of rows done.
         """
         with changing_key(self.folder) as (state, key):
             current = proposal.against(key)
@@ -275,7 +275,7 @@ class Curator:
             # Before anyone sees it, so that an older copy of the key is known for one.
             announce(self.folder, release)
             written = write_release(certificate, rows, Path(out))
-            # Whoever is stopped before this line and asks for a new release gets this one again.
+            # Stopped before this line, the next request for a new release gets this one again.
             mark_published(state, release)
             return written
 
@@ -311,7 +311,7 @@ class Curator:
             rules = certificate.repeats, certificate.answers
             given = drawn_answers(release, new, people, known, key.answers, rules, drawn.seed)
             keep_answers(state, given)
-        # Nobody sees an answer before it is kept.
+        # An answer is stored before it is shown.
         answered = [*before, *(each.public for each in given)]
         return sorted(answered, key=lambda question: question.number)
 
@@ -357,7 +357,7 @@ class Curator:
 
 
 def _known_outcomes(key: Key, frame: pd.DataFrame | None) -> tuple[FloatArray, BoolArray]:
-    """(n,) outcomes, NaN where there is none, and (n,) whether somebody tried to measure it."""
+    """(n,) outcomes, NaN where there is none, and (n,) whether a measurement was tried."""
     known = key.roster.outcomes.copy()
     tried = np.zeros(len(known), dtype=np.bool_)
     if frame is None:

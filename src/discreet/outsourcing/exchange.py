@@ -160,8 +160,8 @@ def check_out(out: Path, key: Path, certificate: Certificate) -> None:
 
 
 def _replaceable(out: Path, certificate: Certificate) -> bool:
-    """Whether a folder holds nothing but this release, or a simulated one, which protects nobody
-    and can be drawn again."""
+    """Whether a folder holds nothing but this release, or a simulated one, which has no
+    protection and can be drawn again."""
     there = {path.name for path in out.iterdir()}
     try:
         text = (out / CERTIFICATE).read_text(encoding="utf-8")

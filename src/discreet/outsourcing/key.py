@@ -13,14 +13,14 @@
 | answers    | a question that was asked, and the draw that answered it                         |
 
 Drawing and keeping are one transaction: what was drawn counts from the moment it is on disk, and
-only then does anyone see it. What a crash took back was seen by nobody; what is there can be
-written out again, however often, without drawing anything. A folder from which `key.sqlite` is gone
+only then is it shown. A draw that a crash rolled back was never shown; a stored one can be written
+out again, however often, without drawing anything. A folder from which `key.sqlite` is gone
 is refused: to start afresh there would hide a release.
 
 An older copy of `key.sqlite` would hide one too. So before a release is shown, an empty file with
 its name is put on disk, and never taken away; a `key.sqlite` that does not name all of these is
-refused. The release was kept before that, so whoever is stopped in between is not refused. A copy
-that lacks only answers, or a whole folder that is older, cannot be told from the latest one.
+refused. The release was stored before that, so a run stopped in between is not refused. A copy
+that lacks only answers, or a whole older folder, cannot be distinguished from the latest one.
 """
 
 from __future__ import annotations
@@ -332,7 +332,7 @@ def announce(folder: Path, release: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-    # Also if it was there: whoever made it may have been stopped before this.
+    # Also if it was there: the run that made it may have been stopped before this.
     sync_folder(folder)
 
 

@@ -216,7 +216,7 @@ def draw_rows(
     Args:
         coordinates: (n, d) rows within the public bounds, on their grid.
         mechanism: from `mechanism_for` with the same `projection` and `noise`.
-        progress: is told how many rows are done.
+        progress: called with the number of rows done.
     """
     if noise.name != mechanism.noise:
         raise InvalidInput(

@@ -36,11 +36,11 @@ from discreet.validation import (
     whole_vector,
 )
 
-# So many arms an exponential mechanism can draw from.
+# The most arms that an exponential mechanism draws from.
 MOST_ARM_POINTS = 65_536
 
 
-# Names of arms, in the order of their numbers; () where nobody named them.
+# Names of arms, in the order of their numbers; () for arms without names.
 ArmNames = tuple[Annotated[str, Range(1, 100)], ...]
 
 
@@ -172,8 +172,8 @@ def with_names(space: Any) -> tuple[Any, ArmNames]:
 
 
 def arm_numbers(arms: Any, names: ArmNames) -> NDArray[Any]:
-    """(n,) arms that may be given by name, as numbers; NaN for a name that no arm has. Where nobody
-    named the arms they are as they were given."""
+    """(n,) arms that may be given by name, as numbers; NaN for a name that no arm has. Without
+    names the arms are returned as given."""
     if isinstance(arms, str):
         raise InvalidInput(f"arms was {arms!r:.80}; give one for each person, in a list.")
     given = np.asarray(arms)
@@ -212,8 +212,8 @@ def whole_names(arms: Any, names: ArmNames, count: int) -> IntArray:
 class Candidates:
     """Decision sets of n people, padded to c points each, the most that a set may have.
 
-    This width is public, so that nobody's scores depend, in their last bits, on how many points
-    others bring.
+    This width is public, so scores do not depend, in their last bits, on how many points others
+    bring.
 
     Attributes:
         points: (n, c, d) in the units of the domain; rows that are absent repeat the last one.
@@ -296,7 +296,7 @@ def _check_count(people: int, count: int, most: int, person: int) -> None:
 
 
 def people_count(contexts: Any) -> int:
-    """How many people there are where nobody brings a context: an int, or an array (n, 0)."""
+    """The number of people without contexts: an int, or an array (n, 0)."""
     if isinstance(contexts, np.ndarray) and contexts.ndim == 2 and contexts.shape[1] == 0:
         contexts = len(contexts)
     if isinstance(contexts, int | np.integer) and not isinstance(contexts, bool):

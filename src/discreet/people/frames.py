@@ -11,8 +11,8 @@ In the first three a category is its label, as it was declared (1, "1" and 1.0 a
 are True and "true"); in an array it is its number, 0 .. m - 1. No library of tables is imported
 here: whatever has `columns` and gives one by its name is a frame.
 
-Where values are data of somebody whose report is private, nothing is refused for what a value is,
-because silence is not private (`lenient`): a label that is not declared, or no number, counts as
+Where values are data of a person whose report is private, nothing is refused because of its value,
+since a missing report would leak (`lenient`): a label that is not declared, or no number, counts as
 missing, and so does a key that a dictionary lacks. Names that no column has are refused all the
 same: they are how a program is written, not what a person is.
 """

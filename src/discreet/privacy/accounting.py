@@ -112,9 +112,9 @@ def _pure_epsilon(epsilons: Sequence[float], delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def repeated_epsilon(epsilon: float, times: int, delta: float) -> float:
-    """Epsilon at `delta` of so many pure mechanisms of one epsilon, chosen adaptively; tight.
+    """Epsilon at `delta` of adaptively composed pure mechanisms of one epsilon; tight.
 
-    No such composition is told apart better than that of randomised responses (Kairouz, Oh and
+    No such composition is more distinguishable than randomised responses (Kairouz, Oh and
     Viswanath 2017, Theorem 3.3). With j of k responses true, P = binom(k, j) e^(j epsilon) / Z on
     one data set and Q = binom(k, j) e^((k - j) epsilon) / Z on the other, and E suffices where
     P(S) - e^E Q(S) <= delta for all sets S, of which the worst are S = {j >= i}:

@@ -8,14 +8,14 @@ A budget is a wish; a `Guarantee` (guarantee.py) is what the noise that was draw
     NonPrivate()                no promise: for baselines only
 
 **Visits.** (epsilon, delta) is what a *person* may pay in all, however many of their `visits` they
-use; whoever comes more often acts without reporting (learners/visits.py). Local reports draw noise
+use; later visits act without reporting (learners/visits.py). Local reports draw noise
 of their own, so their costs compose; visits to a learner that releases sums may all be in one sum,
 which they move `visits` times as far. A learner sizes noise by `visit_epsilon` and
-`noise_multiplier`, which are about one visit. Whoever asks for it by name, `protects="visit"`, gets
-a promise about each visit by itself, which does not limit what a person pays.
+`noise_multiplier`, which are about one visit. With `protects="visit"` the promise covers each visit
+by itself, and does not limit what a person pays in all.
 
 Where noise is drawn is what callers ask a budget: `protects_reports` (at each person),
-`protects_releases` (at whoever holds the data), `private` (anywhere at all).
+`protects_releases` (at the holder of the data), `private` (anywhere at all).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Budget(ABC):
     Attributes:
         trust_model: `local`, `joint`, `outsourced` or `none`.
         protects_reports: whether reports are private when they leave a person.
-        protects_releases: whether whoever holds plain reports draws noise before publishing.
+        protects_releases: whether the holder of plain reports draws noise before publishing.
         epsilon: what one person may pay; infinity without a promise.
         delta: 0 for pure differential privacy.
         visits: how many visits of one person (epsilon, delta) covers.
@@ -163,8 +163,8 @@ class Joint(Budget):
     Attributes:
         epsilon: above 0.
         delta: 0 for learners whose releases are pure; Gaussian releases need one above 0.
-        visits: k, how many visits of one person are learnt from at most. Above 1 a learner must be
-            told who came: `update(reports, people)`.
+        visits: k, the contribution bound: at most k visits of one person count. Above 1 a learner
+            needs ids: `update(reports, people)`.
         protects: `visit` for a promise about each visit by itself.
     """
 

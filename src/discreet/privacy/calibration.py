@@ -102,7 +102,7 @@ def _unsolved(epsilon: float, delta: float) -> InvalidInput:
 
 @lru_cache(maxsize=256)
 def pure_share(epsilon: float, delta: float, times: int) -> float:
-    """The largest epsilon of which so many pure mechanisms together keep (epsilon, delta)."""
+    """The largest epsilon of one of several pure mechanisms that together keep (epsilon, delta)."""
 
     def held(share: float) -> float:
         return composed_epsilon([PureEvent(share)] * times, delta)

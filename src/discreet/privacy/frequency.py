@@ -385,7 +385,7 @@ class LaplaceOnCells(Coded):
 def round_to_signs(rewards: FloatArray, noise: NoiseSource) -> SignArray:
     """Rewards in [0, 1] as random signs with P(+1) = reward, so E[sign] = 2 reward - 1.
 
-    This protects nobody: the sign is what a mechanism then makes private, whatever its law was.
+    This gives no protection: a mechanism then privatises the sign, whatever its law.
     """
     return np.where(noise.coins(rewards, rewards.shape), 1, -1).astype(np.int8)
 

@@ -13,7 +13,7 @@ Whose data a release touches decides how releases compose for one person:
                           who comes once pays for the worst of them, not for their sum. A group
                           belongs to one learner: anyone who reports to two learners pays for both.
 
-Somebody who comes `visits` times, wherever these visits fall, pays at most as follows
+A person with `visits` contributions, wherever they fall, pays at most as follows
 (learners/visits.py has the proof).
 
 | each visit                        | pure epsilon | Gaussian mu  | worst where               |
@@ -84,8 +84,8 @@ class OnceEach:
     Attributes:
         group: its name.
         visits: how often a person comes at most.
-        apart: whether noise is drawn for each visit by itself, as by whoever reports, and not once
-            for a sum that several visits of a person may be in.
+        apart: whether noise is drawn for each contribution by itself, as in local reports, and not
+            once for a sum that may hold several contributions of a person.
     """
 
     group: str
@@ -290,9 +290,8 @@ class Guarantee(Coded):
             for each in often
         ]
         return (
-            " This is about each visit by itself and not about a person: nothing limits how often "
-            f"somebody comes, and what they pay grows with it: two visits make it {sums[0]}, ten "
-            f"{sums[1]}."
+            " This is about each visit by itself and not about a person: nothing limits the number "
+            f"of visits, and the loss grows with it: two visits make it {sums[0]}, ten {sums[1]}."
         )
 
     def to_json(self) -> str:
@@ -315,12 +314,12 @@ class Guarantee(Coded):
 def check_protects(
     promise: Budget | Guarantee, allowed: bool = False, word: str = "--protects-nobody"
 ) -> None:
-    """Refuse an epsilon that protects nobody, unless it is asked for by name.
+    """Refuse an epsilon that gives no protection, unless it is requested by name.
 
     Args:
-        promise: what is asked for, or what would be held; no privacy at all says so by its name.
-        allowed: whether the user wrote that nobody shall be protected.
-        word: what the user writes to say so.
+        promise: the budget requested, or the guarantee held; `NonPrivate` passes.
+        allowed: whether the user accepts an epsilon without protection.
+        word: the option by which the user accepts it.
     """
     if allowed or promise.trust_model == "none" or not _beyond(promise.epsilon):
         return
@@ -416,7 +415,7 @@ def _choices(releases: Sequence[Release]) -> list[list[Event]]:
 
 
 def _together(event: Event, visits: int) -> Event:
-    """What so many visits in one release cost: it moves so many times as far."""
+    """The cost of `visits` contributions to one release, whose sensitivity grows with them."""
     if isinstance(event, PureEvent):
         return PureEvent(visits * event.epsilon)
     return GaussianEvent(event.noise_multiplier / visits)
@@ -435,7 +434,7 @@ def _worst(events: Sequence[Event]) -> list[Event]:
 
 
 def _beyond(epsilon: float) -> bool:
-    """Whether an epsilon is above the limit; the last digits of one that was worked out are not."""
+    """Whether an epsilon is above the limit; the last digits of a computed one are not."""
     return epsilon > PROTECTS_NOBODY * (1.0 + 1e-9)
 
 

@@ -14,7 +14,7 @@ who knows the seed can take the noise off again and because floating-point tails
 | Gaussian | added with a scale     | OpenDP; its privacy is `gaussian_multiplier`     |
 
 The first three need the operating system only. OpenDP is loaded when additive noise, or what it
-costs, is first asked for; whoever is going to add noise calls `check_additive` before it touches
+costs, is first asked for; callers that add noise call `check_additive` before they touch
 any data. Probabilities that privacy rests on are given as fractions (calibration.py).
 
 Additive noise is never handed out: values go in and noisy values come out (`add_laplace`,

@@ -22,7 +22,7 @@ P_v the share of it that the computer finds in the cap of v,
     P(report = x | v) = base(x) * (p / P_v inside the cap, (1 - p) / (1 - P_v) outside),
 
 and base(x) cancels in every ratio. How many points were drawn does not depend on the coin, and on
-v only through P_v. What is left is that P_v is not quite the mass P of a cap of a true sphere:
+v only through P_v. One error remains: P_v is not exactly the mass P of a cap of a true sphere, as
 normal quantiles are on a grid (2^-52 in probability) and rounded, lengths and distances too. By an
 estimate (not a proof) this moves the rim of a cap by an angle of at most 1e-14 and P by 1e-11 of
 itself. The probabilities are those of epsilon - 1e-9, which leaves room for 25 times as much.
@@ -119,7 +119,7 @@ class VectorReport(Coded, ABC):
         return self._report(directions, lengths, noise)
 
     def check(self, reports: FloatArray) -> None:
-        """Refuse reports (n, d) that nobody makes: one could undo everything others reported."""
+        """Refuse reports (n, d) outside the mechanism's range: one could outweigh all others."""
         fits = self._made_by_someone(reports)
         if not fits.all():
             raise InvalidInput(
@@ -264,7 +264,7 @@ class PrivUnit(VectorReport):
 
     @property
     def _points_at_once(self) -> int:
-        """So many points per person and turn; the same for all, so that turns say nothing."""
+        """Points per person and turn; the same for all, so turns reveal nothing."""
         return max(1, min(math.ceil(2.0 / self.cap_mass), _NUMBERS_AT_ONCE // self.dimension))
 
     def _choose(self, towards: FloatArray, hidden: BoolArray, noise: NoiseSource) -> FloatArray:

@@ -44,7 +44,7 @@ import numpy as np
 from discreet.privacy.accounting import Event, PureEvent
 from discreet.validation import number_from, positive_number
 
-# Where the mean over X is summed up: so far from its middle, in so many steps. That is exact to
+# The grid for the mean over X: half-width in deviations, and number of steps. The sum is exact to
 # rounding: tanh^2 is smooth over a step wherever it is not 1.
 _FAR, _STEPS = 12.0, 4_000
 # From so large a mu on the mean is 1 to rounding.

@@ -5,7 +5,7 @@
 
 with X_e the row and n_e the people of epoch e, a_e the people who came after it, and h the
 half-life. As in epochs.py, sum(weights n) = sum(weights^2 n) is the effective number of people, so
-the estimate behaves as a sum over that many. Nobody is in two releases (C = I), so everybody's
+the estimate behaves as a sum over that many. Each person is in one release (C = I), so each
 release may have the whole budget.
 
 Epochs double until they are a quarter of a half-life: each has noise of its own, of which few long
