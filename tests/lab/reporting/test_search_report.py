@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html import escape, unescape
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ def test_one_file_with_two_figures(tmp_path: Path, plain_search: Played) -> None
     assert loads.tags.count("img") == len(loads.alts) == 2
     assert all(loads.alts)
     assert str(tmp_path) not in text
+
+
+def test_it_says_where_it_comes_from(plain_search: Played) -> None:
+    text = report(plain_search)
+    certificate = plain_search.search.table.certificate
+    versions = f"discreet {version('discreet')}, numpy {version('numpy')}, opendp "
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", text)
+    for fact in (certificate.release, certificate.sha256, versions, "signature", "role"):
+        assert fact in words(text)
+    assert "guess" not in words(text), "the digest of released rows is public"
 
 
 @pytest.mark.usefixtures("unpainted")

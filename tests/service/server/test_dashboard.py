@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -215,6 +217,18 @@ def test_the_certificate_is_that_of_the_ledger(service: Service) -> None:
     assert answer["sentence"] in text
     assert answer["ledger"] in text
     assert answer["server"] in text
+
+
+def test_the_certificate_says_where_it_comes_from(service: Service) -> None:
+    page = visitor(service, "auditor").get("/studies/local/certificate").text
+    text = service.store.study("local").deployment.text
+    for fact in (
+        hashlib.sha256(text.encode()).hexdigest(),
+        service.store.study("local").learner.name,
+        f"discreet {version('discreet')}, numpy {version('numpy')}, opendp ",
+    ):
+        assert fact in page
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", page)
 
 
 def test_nobody_sees_a_page_without_signing_in(service: Service) -> None:

@@ -1,9 +1,10 @@
 """Where a page or a file of results comes from: what a signer has to know.
 
-`Provenance` is made in one place and shown by the pages of a run, a plan and an audit, and by their
-records. The digest of a private table is a function of people's data: readers who can guess the
-table can confirm the guess. So pages that show it say so, and the JSON of a certificate, which is
-passed on alone, has no digest of a table.
+`Provenance` is made in one place. It is on the pages of a run, a plan, an audit and a search over a
+release, in the records of the first three, and on the certificates of a service. The digest of a
+private table is a function of people's data: readers who can guess the table can confirm the guess.
+So pages that show it say so, and the JSON of a certificate, which is passed on alone, has no digest
+of a table.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ class Provenance:
 
     Attributes:
         made: date and time, UTC.
-        study: its name; what was audited where that is no study.
+        study: its name, or that of what the results are of.
         study_sha256: of the study file; "" without one.
         tables: name and SHA-256 of each table that was read.
         private: whether these tables hold people's data.
         learners: registered names.
-        seed: of everything that is drawn.
+        seed: of everything that is drawn; None where nothing can be drawn again.
         versions: of discreet and of the libraries that draw noise.
+        kind: what the name is of: a `study`, a `release`, or what was `audited`.
     """
 
     made: str
@@ -43,8 +45,9 @@ class Provenance:
     tables: tuple[tuple[str, str], ...]
     private: bool
     learners: tuple[str, ...]
-    seed: int
+    seed: int | None
     versions: str
+    kind: str = "study"
 
     def certificate(self, learner: str) -> dict[str, Value]:
         """What the JSON of a learner's certificate says of its origin."""
@@ -85,7 +88,18 @@ def provenance(study: Study, problem: Problem | None = None) -> Provenance:
 
 def provenance_of_audit(name: str, seed: int) -> Provenance:
     """The origin of an audit that reads no study."""
-    return Provenance(_now(), name, "", (), False, (), seed, _versions())
+    return Provenance(_now(), name, "", (), False, (), seed, _versions(), "audited")
+
+
+def provenance_of_release(name: str, file: str, sha256: str, seed: int) -> Provenance:
+    """The origin of a search over a released table, whose rows are public."""
+    return Provenance(_now(), name, "", ((file, sha256),), False, (), seed, _versions(), "release")
+
+
+def provenance_of_service(name: str, text: str, learner: str) -> Provenance:
+    """The origin of a study that is served, from the text of its file."""
+    digest = hashlib.sha256(text.encode()).hexdigest() if text else ""
+    return Provenance(_now(), name, digest, (), False, (learner,), None, _versions())
 
 
 def _now() -> str:

@@ -19,6 +19,7 @@ from discreet.lab.reporting.numbers import (
     share_text,
 )
 from discreet.lab.reporting.page import image, render, write_page
+from discreet.lab.reporting.provenance import Provenance, provenance_of_release
 from discreet.lab.reporting.row_figures import MOST_DOTS, MOST_TICKS, answers_figure, rows_figure
 from discreet.lab.reporting.search_view import SearchView, bound_texts, length_text, value_text
 from discreet.outsourcing.answers import times_text
@@ -52,9 +53,13 @@ def write_search_report(
 
 
 def render_search_report(
-    search: Search, turn: Turn, rounds: int, optimum: float | None = None
+    search: Search,
+    turn: Turn,
+    rounds: int,
+    optimum: float | None = None,
+    origin: Provenance | None = None,
 ) -> str:
-    """The report as HTML; see `write_search_report`."""
+    """The report as HTML; its origin is now, if left out. See `write_search_report`."""
     whole_number(rounds, "rounds", minimum=1)
     known = None if optimum is None else finite_number(optimum, "the optimum")
     view = SearchView(search, turn, rounds, known)
@@ -72,6 +77,10 @@ def render_search_report(
         certificate=certificate,
         prior=search.modeler.prior,
         settings=search.settings,
+        origin=origin
+        or provenance_of_release(
+            certificate.release, certificate.file, certificate.sha256, search.settings.seed
+        ),
         answers=len(view.answers) and image(lambda width: answers_figure(view, width)),
         map=image(lambda width: rows_figure(view, width)),
         shown=[certificate.names[place] for place in shown],

@@ -37,6 +37,7 @@ from discreet.lab.reporting.numbers import (
     share_text,
     upward,
 )
+from discreet.lab.reporting.provenance import provenance_of_service
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.stream import TARGET_NAME
 from discreet.learners.values import Value
@@ -204,6 +205,7 @@ class Views:
     def certificate(self, name: str) -> dict[str, Any]:
         """What the certificate says."""
         row, content = self._service.store.row(name), certificate_of(self._service, name)
+        served = self._service.store.study(name)
         lines = sorted(self.releases(name), key=lambda line: line.version)
         last = _of_target(lines)[0]
         with self._service.database.reading() as connection:
@@ -225,8 +227,8 @@ class Views:
                 for each in {line.stream: line for line in lines}.values()
                 if each.stream != TARGET_NAME
             ],
-            "terms": self._service.store.study(name).terms.digest,
-            "now": time.time(),
+            "terms": served.terms.digest,
+            "origin": provenance_of_service(name, served.deployment.text, served.learner.name),
         }
 
     def _releases(self, name: str) -> list[Release]:
