@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from sklearn.gaussian_process.kernels import DotProduct
 
 from discreet.codec import from_json, to_json
 from discreet.kernels import feature_map
+from discreet.people.columns import Column
 from discreet.people.domain import Ball, Box, RewardBounds, unit_cube
 from discreet.validation import InvalidInput
 
@@ -207,3 +209,66 @@ class TestBall:
         drawn = np.random.default_rng(2).standard_normal((200, dimension))
         sphere = 3.0 * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
         assert np.linalg.norm(features.transform(sphere), axis=1).max() <= features.norm_bound
+
+
+UNKNOWNS = Box.of(
+    [
+        Column("age", 18, 90, missing="unknown"),
+        Column.category("smoker", ["no", "yes"], missing="unknown"),
+        Column("height", 100.0, 200.0),
+    ]
+)
+
+
+@pytest.mark.parametrize("nearest", [False, True])
+@pytest.mark.parametrize(
+    ("contexts", "filled"),
+    [
+        ({"age": None, "smoker": None, "height": 170}, [54.0, 1.0, 2.0, 170.0]),
+        ({"age": 40, "smoker": "no", "height": 170}, [40.0, 0.0, 0.0, 170.0]),
+        (
+            {"age": float("nan"), "age unknown": "no", "smoker": "yes", "height": 170},
+            [54.0, 1.0, 1.0, 170.0],
+        ),
+        (
+            pd.DataFrame({"age": [None], "smoker": ["yes"], "height": [170]}),
+            [54.0, 1.0, 1.0, 170.0],
+        ),
+        ([[None, None, None, 170.0]], [54.0, 1.0, 2.0, 170.0]),
+        ([[40.0, None, 1.0, 170.0]], [40.0, 0.0, 1.0, 170.0]),
+    ],
+)
+def test_missing_values_count_as_unknown(contexts: Any, filled: list[float], nearest: bool) -> None:
+    unit = (UNKNOWNS.nearest_unit if nearest else UNKNOWNS.people_to_unit)(contexts)
+    assert UNKNOWNS.from_unit(unit)[0] == pytest.approx(filled)
+
+
+def test_arrays_of_contexts_are_left_alone() -> None:
+    given = np.array([[np.nan, 0.0, 1.0, 170.0]])
+    UNKNOWNS.people_to_unit(given)
+    assert np.isnan(given[0, 0])
+
+
+@pytest.mark.parametrize(
+    "contexts",
+    [
+        {"age": 40, "smoker": "no", "height": None},
+        {"age": 40, "smoker": "perhaps", "height": 170},
+        {"age": "old", "smoker": "no", "height": 170},
+        {"smoker": "no", "height": 170},
+        [[40.0, 0.0, 1.0, None]],
+    ],
+)
+def test_other_values_are_refused_still(contexts: Any) -> None:
+    with pytest.raises(InvalidInput):
+        UNKNOWNS.people_to_unit(contexts)
+
+
+def test_a_domain_keeps_its_rule_for_missing_values() -> None:
+    assert from_json(to_json(UNKNOWNS), Box) == UNKNOWNS
+    assert Box.of(UNKNOWNS.columns) == UNKNOWNS
+    assert "unknown" not in to_json(Box.of({"age": (18, 90)}))
+    with pytest.raises(InvalidInput, match="neither the label 'unknown' nor its indicator"):
+        Box((0.0,), (1.0,), unknown=(True,))
+    with pytest.raises(InvalidInput, match="2 values of unknown"):
+        Box((0.0,), (1.0,), unknown=(True, True))

@@ -281,13 +281,20 @@ def declared_columns(bounds: Declared) -> tuple[Column, ...]:
     return tuple(bounds)
 
 
+def indicator_of(name: str) -> str:
+    """The name of the column that says where a number is unknown."""
+    return f"{name} {UNKNOWN}"
+
+
 def with_indicators(columns: Sequence[Column]) -> tuple[Column, ...]:
     """Columns of contexts: each number that may be unknown is followed by its indicator."""
     expanded: list[Column] = []
+    names = {column.name for column in columns}
     for column in columns:
         expanded.append(column)
-        if column.missing == UNKNOWN and not column.values:
-            expanded.append(Column.category(f"{column.name} {UNKNOWN}", ("no", "yes")))
+        name = indicator_of(column.name)
+        if column.missing == UNKNOWN and not column.values and name not in names:
+            expanded.append(Column.category(name, ("no", "yes")))
     return tuple(expanded)
 
 

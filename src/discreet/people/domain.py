@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.people.columns import Column, Declared, declared_columns, with_indicators
+from discreet.codec import ADDED
+from discreet.people.columns import (
+    UNKNOWN,
+    Column,
+    Declared,
+    declared_columns,
+    indicator_of,
+    with_indicators,
+)
 from discreet.people.frames import Extra, has_names, rows_by_name
 from discreet.validation import (
     FloatArray,
@@ -47,6 +55,9 @@ class Box:
             `upper` (2 for a yes/no column), or None for a continuous column. A learner never
             splits between two levels that do not exist.
         categories: for each column the labels of its levels, or () where they have none.
+        unknown: for each column whether a missing value counts as unknown (`Column.missing`): as
+            the label `unknown`, or as the middle of the bounds and `yes` in the next column, its
+            indicator; () where none does.
     """
 
     lower: tuple[float, ...]
@@ -54,6 +65,7 @@ class Box:
     names: tuple[str, ...] = ()
     levels: tuple[int | None, ...] = ()
     categories: tuple[tuple[str, ...], ...] = ()
+    unknown: tuple[bool, ...] = field(default=(), repr=False, metadata=ADDED)
 
     def __post_init__(self) -> None:
         lower = tuple(finite_number(value, "a lower bound") for value in self.lower)
@@ -85,9 +97,23 @@ class Box:
                     f"column {name!r} had the categories {labels} for {count} levels; give one "
                     "label for each level, or none."
                 )
+        unknown = tuple(self.unknown) if any(self.unknown) else ()
+        if unknown and len(unknown) != dimension:
+            raise InvalidInput(
+                f"a domain of {dimension} columns got {len(unknown)} values of unknown; give one "
+                "for each column, or none at all."
+            )
         whole = {"lower": lower, "upper": upper, "names": names, "levels": levels}
-        for key, value in (whole | {"categories": categories}).items():
+        for key, value in (whole | {"categories": categories, "unknown": unknown}).items():
             object.__setattr__(self, key, value)
+        for place in np.flatnonzero(unknown):
+            labels, behind = categories[place], names[place + 1 : place + 2]
+            if UNKNOWN not in labels and (labels or behind != (indicator_of(names[place]),)):
+                raise InvalidInput(
+                    f"column {names[place]!r} takes missing values and has neither the label "
+                    f"{UNKNOWN!r} nor its indicator behind it; declare it with Box.of and "
+                    f"missing = {UNKNOWN!r}."
+                )
 
     @classmethod
     def of(cls, columns: Declared, radius: float | None = None) -> Box:
@@ -128,6 +154,7 @@ class Box:
             names,
             tuple(column.levels for column in declared),
             tuple(column.values for column in declared),
+            tuple(column.missing == UNKNOWN for column in declared),
         )
 
     @cached_property
@@ -138,9 +165,11 @@ class Box:
     def _column(self, place: int) -> Column:
         """A column; its labels are numbered 0 .. m - 1, as everywhere."""
         name, labels = self.names[place], self.categories[place]
+        rule: Final = UNKNOWN if any(self.unknown[place : place + 1]) else "error"
         if labels:
-            return Column(name, values=labels)
-        return Column(name, self.lower[place], self.upper[place], self.levels[place])
+            return Column(name, values=labels, missing=rule)
+        low, high = self.lower[place], self.upper[place]
+        return Column(name, low, high, self.levels[place], missing=rule)
 
     @property
     def dimension(self) -> int:
@@ -178,7 +207,7 @@ class Box:
 
     def in_order(self, contexts: Any, extra: Extra = "refuse", lenient: bool = False) -> ArrayLike:
         """Contexts with names (a data frame, dictionaries) as an array (n, d) with the columns of
-        the box; all else as it is.
+        the box; all else as it is. Missing values count as unknown where columns say so.
 
         Args:
             contexts: see named_rows.py.
@@ -190,12 +219,27 @@ class Box:
                 does not take; with their column, their row and what is allowed.
         """
         if not has_names(contexts):
-            return contexts  # type: ignore[no-any-return]
+            if not self.unknown:
+                return contexts  # type: ignore[no-any-return]
+            return self._filled(number_matrix(contexts, "contexts", self.dimension).copy())
         rows = rows_by_name(contexts, self.columns, extra, lenient)
         for place, labels in enumerate(self.categories):
             if labels:  # from 0 .. m - 1 to the units of the box
                 low, high = self.lower[place], self.upper[place]
                 rows[:, place] = low + rows[:, place] * ((high - low) / (len(labels) - 1))
+        return self._filled(rows)
+
+    def _filled(self, rows: FloatArray) -> FloatArray:
+        """The rows (n, d), in which missing values are replaced where they count as unknown."""
+        for place in np.flatnonzero(self.unknown):
+            labels, absent = self.categories[place], np.isnan(rows[:, place])
+            rows[absent, place] = (
+                self.number(int(place), UNKNOWN) if labels else self.columns[place].if_unknown
+            )
+            if not labels:
+                given = rows[:, place + 1]
+                known = np.where(np.isnan(given), self.lower[place + 1], given)
+                rows[:, place + 1] = np.where(absent, self.upper[place + 1], known)
         return rows
 
     def people_to_unit(self, contexts: ArrayLike) -> FloatArray:
@@ -304,6 +348,7 @@ class Ball(Box):
     upper: tuple[float, ...] = field(init=False, repr=False)
     levels: tuple[int | None, ...] = field(init=False, repr=False)
     categories: tuple[tuple[str, ...], ...] = field(init=False, repr=False)
+    unknown: tuple[bool, ...] = field(init=False, repr=False)
     radius: float = 1.0
 
     def __init__(
@@ -313,7 +358,8 @@ class Ball(Box):
         # Squares of lengths must be numbers, or a point of a corner would pass for one of the ball.
         radius = number_from(radius, "radius", _LEAST_RADIUS, 1.0 / _LEAST_RADIUS)
         ends = {"radius": radius, "lower": (-radius,) * size, "upper": (radius,) * size}
-        for key, value in {**ends, "names": tuple(names), "levels": (), "categories": ()}.items():
+        unstated = dict.fromkeys(("levels", "categories", "unknown"), ())
+        for key, value in {**ends, "names": tuple(names), **unstated}.items():
             object.__setattr__(self, key, value)
         self.__post_init__()
 

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.people.columns import Column, label_places, label_text
+from discreet.people.columns import UNKNOWN, Column, indicator_of, label_places, label_text
 from discreet.validation import FloatArray, InvalidInput, Refusals, a_kind, nearest, one_of
 
 Extra = Literal["refuse", "ignore"]
@@ -59,6 +59,8 @@ def rows_by_name(
 ) -> FloatArray:
     """(n, d) contexts as numbers, a label as its place, and NaN where a value is missing.
 
+    Columns with missing = "unknown" may lack values, and their indicators may be left out.
+
     Args:
         contexts: a frame, a dictionary, or a list of dictionaries.
         columns: d columns of the domain.
@@ -72,16 +74,23 @@ def rows_by_name(
     """
     one_of(extra, "extra", ("refuse", "ignore"))
     known = [column.name for column in columns]
+    unknown = [column for column in columns if column.missing == UNKNOWN]
+    implied = {indicator_of(column.name) for column in unknown if not column.values}
+    optional = [key for key in known if key in implied]
     if _is_frame(contexts):
-        _check_names(list(contexts.columns), known, extra, name, "the table")
-        values = {key: _objects(contexts[key]) for key in known}
+        given = list(contexts.columns)
+        _check_names([*given, *optional], known, extra, name, "the table")
+        values = {key: _objects(contexts[key]) for key in known if key in given}
+        lacking = [_ABSENT] * len(next(iter(values.values())))
+        values |= {key: _objects(lacking) for key in optional if key not in given}
     else:
-        values = _of_dictionaries(contexts, known, extra, lenient, name)
+        values = _of_dictionaries(contexts, known, known if lenient else optional, extra, name)
     refusals = Refusals()
     read = []
     for column in columns:
+        may_lack = column.missing == UNKNOWN or column.name in implied
         with refusals.collected():
-            read.append(_numbers(values[column.name], column, lenient, name))
+            read.append(_numbers(values[column.name], column, lenient, may_lack, name))
     refusals.raise_if_any()
     return np.column_stack(read)
 
@@ -98,9 +107,9 @@ def _objects(values: Any) -> Objects:
 
 
 def _of_dictionaries(
-    contexts: Any, known: list[str], extra: Extra, lenient: bool, name: str
+    contexts: Any, known: list[str], optional: list[str], extra: Extra, name: str
 ) -> dict[str, Objects]:
-    """For each column the values of all people."""
+    """For each column the values of all people, who may lack those that are optional."""
     rows = [contexts] if isinstance(contexts, Mapping) else list(contexts)
     for place, row in enumerate(rows):
         if not isinstance(row, Mapping):
@@ -108,8 +117,7 @@ def _of_dictionaries(
                 f"{name} had {a_kind(row)} in row {place}, among dictionaries; give each "
                 "person as a dictionary with the keys " + ", ".join(known) + "."
             )
-        given = [*row, *known] if lenient else list(row)
-        _check_names(given, known, extra, name, f"row {place}")
+        _check_names([*row, *optional], known, extra, name, f"row {place}")
     values = {}
     for key in known:
         values[key] = np.empty(len(rows), dtype=object)
@@ -133,10 +141,14 @@ def _check_names(given: list[Any], known: list[str], extra: Extra, name: str, wh
     refusals.raise_if_any()
 
 
-def _numbers(values: Objects, column: Column, lenient: bool, name: str) -> FloatArray:
+def _numbers(
+    values: Objects, column: Column, lenient: bool, may_lack: bool, name: str
+) -> FloatArray:
     """(n,) the values of one column as numbers in declared units."""
     read = _codes(values, column) if column.values else _plain(values)
     wrong = np.flatnonzero(np.isnan(read))
+    if may_lack:
+        wrong = np.array([row for row in wrong if not _is_missing(values[row])], dtype=np.int64)
     if lenient or not len(wrong):
         return read
     row = int(wrong[0])

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from discreet.people.actions import PublicBox, PublicSet
-from discreet.people.columns import Column
+from discreet.people.columns import UNKNOWN, Column
 from discreet.people.domain import Box
 from discreet.people.frames import has_names, rows_by_name
 from discreet.validation import FloatArray, InvalidInput
@@ -56,6 +56,11 @@ class SearchSpace:
                 raise InvalidInput(
                     f"column {column.name!r} has thresholds, which cut numbers that people bring "
                     "into brackets; a search gives values, so declare bounds or labels."
+                )
+            if column.missing == UNKNOWN:
+                raise InvalidInput(
+                    f"column {column.name!r} has missing = {UNKNOWN!r}, but a setting has all its "
+                    "values; leave missing out."
                 )
 
     @cached_property

@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 from sqlalchemy import make_url, select, text, update
 
-from discreet import GPUCB, Box, DecisionSets, Joint, PublicBox, ReleasedThompson
+from discreet import (
+    GPUCB,
+    Box,
+    Column,
+    DecisionSets,
+    Joint,
+    PublicBox,
+    ReleasedThompson,
+)
 from discreet.codec import decode
 from discreet.learners.messages import Reports
 from discreet.learners.visits import Visitors
@@ -175,6 +183,25 @@ def test_contexts_of_arms_are_moved_to_the_nearest(
     decision = Decisions(store).decide("s", context)
     assert _sealed(database, decision.id)["context"] == kept
     assert (decision.warning is None) == (kept[0] == 40.25)
+    assert Decisions(store).reward("s", decision.id, 0.5)
+
+
+def test_missing_values_of_columns_that_take_them_are_filled_in(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated(monkeypatch)
+    store = Store(database)
+    learner = ReleasedThompson(
+        Box.of([Column("age", 18, 90, missing="unknown")]),
+        ["leaflet", "call"],
+        budget=Joint(1.0, 1e-6),
+        noise=SimulatedNoise(1),
+        horizon=60,
+    )
+    store.register(deployment(), learner)
+    decision = Decisions(store).decide("s", {"age": None})
+    assert decision.warning is None
+    assert _sealed(database, decision.id)["context"] == [54.0, 1.0]
     assert Decisions(store).reward("s", decision.id, 0.5)
 
 
