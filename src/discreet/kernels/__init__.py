@@ -10,14 +10,12 @@
 | `compose`   | coordinate groups side by side, scaling, principal axes                |
 | `additive`  | the scikit-learn kernel on column groups                               |
 | `text`      | kernels as text                                                        |
-| `dense`     | large matrices on another array library: `matrices_on`                 |
 """
 
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, public_points
 from discreet.kernels.build import feature_map
 from discreet.kernels.compose import AdditiveFeatures, scaled
-from discreet.kernels.dense import matrices_on
 from discreet.kernels.fourier import FourierFeatures, quadrature_features, random_features
 from discreet.kernels.nystrom import (
     FiniteFeatures,
@@ -38,7 +36,6 @@ __all__ = [
     "finite_features",
     "kernel_from_text",
     "kernel_to_text",
-    "matrices_on",
     "nystrom_features",
     "public_points",
     "quadrature_features",

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.kernels.dense import place_for
 from discreet.validation import BoolArray, FloatArray, IntArray
 
 # So many numbers are worked out together: about 64 MB.
@@ -49,7 +48,7 @@ def second_moment(
     total = np.zeros((size, size))
     for some in portions(*phi.shape):
         turned = phi[some] if turn is None else phi[some] @ turn
-        total += place_for(turned.size * size).second_moment(turned, weights[some])
+        total += (turned * weights[some][:, None]).T @ turned
     return total
 
 
@@ -57,8 +56,8 @@ def leverages(phi: FloatArray, covariance: FloatArray) -> FloatArray:
     """(w,) phi' C^-1 phi of each pair, at least 0."""
     parts = []
     for some in portions(*phi.shape):
-        here = phi[some]
-        parts.append(place_for(here.size * len(covariance)).leverages(here, covariance))
+        solved = np.linalg.solve(covariance, phi[some].T).T
+        parts.append(np.maximum((solved * phi[some]).sum(axis=1), 0.0))
     return np.concatenate(parts)
 
 

@@ -19,11 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_factor, solve_triangular
 
-from discreet.kernels.dense import Host, place_for
 from discreet.learners.local_kernel.features import CosineFeatures
 from discreet.learners.local_kernel.prior import Prior
 from discreet.learners.sources import Information
@@ -36,15 +35,14 @@ class KernelPosterior:
 
     Attributes:
         prior: what was believed before.
-        root: (K m, K m) the upper triangular R', which lies in `place`.
+        root: (K m, K m) the upper triangular R'.
         evidence: log, up to what the prior does not change.
     """
 
     prior: Prior
     mean: FloatArray
-    root: Any
+    root: FloatArray
     evidence: float
-    place: Host
 
     @classmethod
     def of(
@@ -54,15 +52,15 @@ class KernelPosterior:
         precision, weighted, count = information.precision, information.weighted, len(features)
         arms = len(weighted) // count
         at = prior.places(arms, count)
-        place = place_for(len(at) ** 3 / 3)
-        inner = place.submatrix(precision, at)
-        inner = prior.root_times(inner, arms, place)
-        root = place.root(prior.root_times(place.transposed(inner), arms, place))
+        half = prior.root_times(precision[np.ix_(at, at)], arms)
+        inner = prior.root_times(np.ascontiguousarray(half.T), arms)
+        inner[np.diag_indices_from(inner)] += 1.0
+        root, _ = cho_factor(inner, lower=False, overwrite_a=True, check_finite=False)
         seen = prior.root_times(weighted[at], arms)
-        whitened = place.solved(root, seen, transposed=True)
-        mean = prior.root_times(place.solved(root, whitened), arms)
-        evidence = 0.5 * float(whitened @ whitened) - place.log_det(root)
-        return cls(prior, mean.reshape(arms, -1), root, evidence, place)
+        whitened = _solved(root, seen, transposed=True)
+        mean = prior.root_times(_solved(root, whitened), arms)
+        evidence = 0.5 * float(whitened @ whitened) - float(np.log(np.diagonal(root)).sum())
+        return cls(prior, mean.reshape(arms, -1), root, evidence)
 
     @property
     def arms(self) -> int:
@@ -76,18 +74,18 @@ class KernelPosterior:
     @property
     def degrees_of_freedom(self) -> float:
         """How many numbers reports determined: K m less the trace of (R R')^-1."""
-        inverse = self.place.solved(self.root, np.eye(self.mean.size))
+        inverse = _solved(self.root, np.eye(self.mean.size))
         return self.mean.size - float((inverse**2).sum())
 
     def draws(self, normals: FloatArray) -> FloatArray:
         """Deviations from the mean (K m, F) with the posterior covariance, from normals."""
-        drawn: FloatArray = self.prior.root_times(self.place.solved(self.root, normals), self.arms)
+        drawn: FloatArray = self.prior.root_times(_solved(self.root, normals), self.arms)
         return drawn
 
     def covariance_times(self, vectors: FloatArray) -> FloatArray:
         """S V for the posterior covariance S and V (K m, F)."""
         scaled = self.prior.root_times(vectors, self.arms)
-        return self.draws(self.place.solved(self.root, scaled, transposed=True))
+        return self.draws(_solved(self.root, scaled, transposed=True))
 
     def deviations(self, phi: FloatArray) -> FloatArray:
         """(n, K) posterior standard deviations of 2 f - 1 at contexts with features (n, m)."""
@@ -97,7 +95,7 @@ class KernelPosterior:
             rows = np.zeros((self.mean.size, len(phi)))
             rows[arm * size : (arm + 1) * size] = phi.T
             scaled = self.prior.root_times(rows, self.arms)
-            half = self.place.solved(self.root, scaled, transposed=True)
+            half = _solved(self.root, scaled, transposed=True)
             columns.append(np.sqrt((half**2).sum(axis=0)))
         return np.stack(columns, axis=1)
 
@@ -173,3 +171,10 @@ class MixedPosterior:
             variance += weight * (own**2 + shift**2)
         deviations: FloatArray = np.sqrt(variance)
         return deviations
+
+
+def _solved(root: FloatArray, right: FloatArray, transposed: bool = False) -> FloatArray:
+    """R^-1 B, or R'^-1 B, for R (n, n) upper triangular and B (n, F) or (n,)."""
+    trans = 1 if transposed else 0
+    solved: FloatArray = solve_triangular(root, right, trans=trans, check_finite=False)
+    return solved

@@ -39,12 +39,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from discreet.codec import Range
-from discreet.kernels.dense import HOST, Host
 from discreet.learners.local_kernel.features import (
     FLAT,
     LEFT_OUT,
@@ -82,19 +81,18 @@ class Prior:
         places: IntArray = (np.arange(arms)[:, None] * features + self.used[None]).ravel()
         return places
 
-    def root_times(self, vectors: Any, arms: int, place: Host = HOST) -> Any:
-        """L V for the symmetric root L of the covariance, and V (K m, F) or (K m,) in its place.
+    def root_times(self, vectors: FloatArray, arms: int) -> FloatArray:
+        """L V for the symmetric root L of the covariance, and V (K m, F) or (K m,).
 
         Over arms, root(own I + common 1 1') = root(own) (I + c 1 1' / K) with
         c = root(1 + K common / own) - 1.
         """
-        xp = place.xp
-        parts = xp.reshape(vectors, (arms, len(self.used), -1))
-        scaled = place.sent(np.sqrt(self.own)[:, None]) * parts
+        parts = vectors.reshape(arms, len(self.used), -1)
+        scaled: FloatArray = np.sqrt(self.own)[:, None] * parts
         if self.common.any():
             excess = np.sqrt(1.0 + arms * self.common / self.own) - 1.0
-            scaled += place.sent(excess[:, None]) * xp.mean(scaled, axis=0)
-        return xp.reshape(scaled, vectors.shape)
+            scaled += excess[:, None] * scaled.mean(axis=0)
+        return scaled.reshape(vectors.shape)
 
 
 @dataclass(frozen=True)
