@@ -33,8 +33,6 @@ CHANGES: tuple[dict[str, object], ...] = (
     {"error": 1e-2},
     {"mechanism_name": "buffered_toeplitz", "every": 4},
     {"choose": "thompson"},
-    {"calibration": "confidence_width", "every": 4},
-    {"calibration": "confidence_width", "every": 4, "confidence_multiplier": 0.05},
 )
 
 

@@ -146,8 +146,8 @@ ROWS = {
         maker("private_glm", SETS, Local(6.0), link="logistic"), any_sums=True, scene=SETS
     ),
     "gp_ucb, thompson": gp_ucb(SETS, PRIVATE, exact=True, choose="thompson"),
-    "gp_ucb, confidence_width": gp_ucb(
-        SETS, PRIVATE, exact=True, calibration="confidence_width", every=50
+    "gp_ucb, buffered_toeplitz": gp_ucb(
+        SETS, PRIVATE, exact=True, mechanism_name="buffered_toeplitz", every=50
     ),
     **{
         f"released_thompson, {name}": epochs("released_thompson", scene, budget, **options)
@@ -198,7 +198,7 @@ def test_every_registered_learner_has_a_row() -> None:
 
 # Each takes seconds, and has the code of quicker rows beside it.
 _SLOW = (
-    "gp_ucb, confidence_width",
+    "gp_ucb, buffered_toeplitz",
     "gp_ucb, drift and local",
     "gp_ucb, drift without noise",
     "gp_ucb, joint box",

@@ -46,12 +46,10 @@ from discreet.privacy.prefix_sums import (
     Doubling,
     FadingEpochs,
     GeometricEpochs,
-    Honaker,
     Independent,
     PrefixMechanism,
     PrivateStream,
     SeparateEpochs,
-    SquareRootToeplitz,
 )
 from discreet.validation import FloatArray
 
@@ -74,8 +72,6 @@ def stream_designs() -> Iterator[Design]:
     for make in (
         lambda rows: Independent(),
         BinaryTree,
-        Honaker,
-        SquareRootToeplitz,
         BufferedToeplitz,
         lambda rows: Doubling(first_rows=4),
         lambda rows: GeometricEpochs(1.5, horizon=rows),

@@ -34,7 +34,7 @@ STREAMS = {
     "fading epochs": {"drift": 40.0},
     "toeplitz": {"mechanism_name": "buffered_toeplitz", "every": 10},
     "tree": {"mechanism_name": "binary_tree", "every": 10},
-    "honaker, no horizon": {"mechanism_name": "honaker", "every": 7, "horizon": None},
+    "tree, no horizon": {"mechanism_name": "binary_tree", "every": 7, "horizon": None},
 }
 every_space = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())
 every_stream = pytest.mark.parametrize("options", STREAMS.values(), ids=STREAMS.keys())

@@ -41,16 +41,16 @@ class TestBudgets:
     @every_space
     @pytest.mark.parametrize("budget", [Joint(1000.0, 0.1), Joint(1e-3, 1e-5)], ids=str)
     @pytest.mark.parametrize("horizon", [200, None])
-    @pytest.mark.parametrize("rule", ["posterior", "confidence_width"])
+    @pytest.mark.parametrize("mechanism", ["geometric_epochs", "buffered_toeplitz"])
     def test_joint_privacy_from_very_much_to_very_little(
-        self, space: Any, budget: Joint, horizon: int | None, rule: str
+        self, space: Any, budget: Joint, horizon: int | None, mechanism: str
     ) -> None:
-        made = learner(space, budget, horizon=horizon, calibration=rule, every=25)
+        made = learner(space, budget, horizon=horizon, mechanism_name=mechanism, every=25)
         policies = serve(made, People(200, 1))
         assert made.people == 200
         # Without a horizon nothing is released before it would be worth anything.
         released = made.guarantee()
-        if rule == "posterior" and horizon is None and budget.epsilon < 1.0:
+        if mechanism == "geometric_epochs" and horizon is None and budget.epsilon < 1.0:
             assert (len(policies), released.epsilon) == (1, 0.0)
         else:
             assert budget.epsilon * (1.0 - 1e-6) <= released.epsilon <= budget.epsilon
@@ -152,8 +152,6 @@ class TestOptions:
             {"confidence_multiplier": -1.0},
             {"prior_variance": 0.0},
             {"epsilon": 3.0},
-            {"calibration": "confidence_width", "failure_probability": 1.0},
-            {"calibration": "confidence_width", "regulariser": 0.0},
         ],
     )
     def test_bad_options_are_refused(self, options: dict[str, Any]) -> None:

@@ -10,10 +10,8 @@ from discreet.privacy.prefix_sums import (
     Doubling,
     FadingEpochs,
     GeometricEpochs,
-    Honaker,
     Independent,
     PrefixMechanism,
-    SquareRootToeplitz,
 )
 from discreet.privacy.prefix_sums.system import Held
 from discreet.validation import FloatArray
@@ -22,14 +20,12 @@ ROWS = 40
 
 PREFIX_SUMS: list[PrefixMechanism] = [
     BinaryTree(ROWS),
-    Honaker(ROWS),
     BufferedToeplitz(ROWS),
     BufferedToeplitz(ROWS, buffers=6),
-    SquareRootToeplitz(ROWS),
     Independent(),
     Doubling(first_rows=3),
-    Doubling("honaker", first_rows=4),
-    Doubling("square_root_toeplitz", first_rows=1),
+    Doubling("binary_tree", first_rows=4),
+    Doubling(first_rows=1),
 ]
 EPOCHS: list[PrefixMechanism] = [
     GeometricEpochs(),

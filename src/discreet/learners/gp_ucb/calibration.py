@@ -1,14 +1,8 @@
-"""How much noise, when to release, and what to believe: what a kernel learner leaves open.
+"""Noise, release times and posterior of a kernel learner.
 
-| calibration       | posterior                                                                  |
-|-------------------|----------------------------------------------------------------------------|
-| `PosteriorBonus`  | the default: geometric epochs, Gram matrix with noise taken off, Gaussian  |
-|                   | posterior; a bonus of some of its deviations                               |
-| `ConfidenceWidth` | that of the theorems: a regularised Gram matrix and a width that covers f  |
-|                   | with the stated probability at confidence_multiplier 1, which explores far |
-|                   | too much in practice                                                       |
-
-Those of the paper live with its reproduction. Only `weights`, `mechanism` and `noise_multiplier`
+`PosteriorBonus` is the default: geometric epochs, the Gram matrix with its noise taken off, a
+Gaussian posterior and a bonus of some of its deviations. Calibrations with a proved width live with
+the reproduction of their paper. Only `weights`, `mechanism` and `noise_multiplier`
 touch privacy, and what they give is what the releases record; the rest is post-processing.
 """
 
@@ -18,9 +12,6 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
-
-import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from discreet.codec import CheckedBy, Coded, Range
 from discreet.learners.calibration import Calibration
@@ -32,12 +23,10 @@ from discreet.learners.gp_ucb.posterior import (
     GramAxes,
     NoisySums,
     gram_posterior,
-    positive_part,
 )
 from discreet.privacy import Budget
 from discreet.privacy.prefix_sums import (
     MECHANISMS,
-    BufferedToeplitz,
     Doubling,
     FadingEpochs,
     GeometricEpochs,
@@ -135,20 +124,24 @@ class KernelCalibration(Calibration):
 
 
 @dataclass(frozen=True)
-class _Shared(KernelCalibration):
-    """Options that both have.
+class PosteriorBonus(KernelCalibration):
+    """The Gaussian posterior of posterior.py.
 
     Attributes:
-        mechanism_name: `geometric_epochs`, or a prefix sum: `buffered_toeplitz`, `binary_tree`,
-            `honaker`, `square_root_toeplitz`.
+        mechanism_name: `geometric_epochs`, or a prefix sum: `buffered_toeplitz`, `binary_tree`.
         growth: of people from one release to the next, for epochs; None for 1.1 with decision
             sets, and 1.5 on public points, where each epoch is released alone.
         every: people between releases, for prefix sums.
         update_growth: of people from one update to the next where updates cost nothing; None for
             1.02 with decision sets, and 1.5 on public points.
         reward_weight: c, how much of the budget goes to rewards (decision_sets.py).
-        choose: `ucb`, `thompson` or `matching`; None for the default of the action space.
+        choose: `ucb`, `thompson` or `matching`; None for `matching`.
+        confidence_multiplier: how many posterior deviations are added to the mean.
+        prior_variance: of f(x) on the scale of rewards in [0, 1].
+        smoothness: of f, beyond that of the kernel's Gaussian process (posterior.py).
     """
+
+    name: ClassVar[str] = "posterior"
 
     mechanism_name: Annotated[str, CheckedBy(_prefix_sum)] = "geometric_epochs"
     growth: Annotated[float, Range(above=1.0)] | None = None
@@ -156,6 +149,9 @@ class _Shared(KernelCalibration):
     update_growth: Annotated[float, Range(above=1.0)] | None = None
     reward_weight: Annotated[float, Range(above=0.0)] = 2.0
     choose: Decision | None = None
+    confidence_multiplier: Annotated[float, Range(0.0)] = 0.25
+    prior_variance: Annotated[float, Range(above=0.0)] = UNIFORM_VARIANCE
+    smoothness: Annotated[float, Range(0.0)] = 0.0
 
     @property
     def weights(self) -> RowWeights:  # type: ignore[override]
@@ -192,26 +188,6 @@ class _Shared(KernelCalibration):
         return max(people + 1, math.ceil(growth * people))
 
     def decision(self, public: bool) -> Decision:
-        return self.choose or ("matching" if public else "ucb")
-
-
-@dataclass(frozen=True)
-class PosteriorBonus(_Shared):
-    """The Gaussian posterior of posterior.py.
-
-    Attributes:
-        confidence_multiplier: how many posterior deviations are added to the mean.
-        prior_variance: of f(x) on the scale of rewards in [0, 1].
-        smoothness: of f, beyond that of the kernel's Gaussian process (posterior.py).
-    """
-
-    name: ClassVar[str] = "posterior"
-
-    confidence_multiplier: Annotated[float, Range(0.0)] = 0.25
-    prior_variance: Annotated[float, Range(above=0.0)] = UNIFORM_VARIANCE
-    smoothness: Annotated[float, Range(0.0)] = 0.0
-
-    def decision(self, public: bool) -> Decision:
         return self.choose or "matching"
 
     def posterior(
@@ -219,55 +195,3 @@ class PosteriorBonus(_Shared):
     ) -> tuple[GaussianPosterior, float]:
         believed = gram_posterior(gram, rewards, sums, axes, self.prior_variance)
         return believed, self.confidence_multiplier
-
-
-@dataclass(frozen=True)
-class ConfidenceWidth(_Shared):
-    """The confidence ellipsoid of regularised regression on noisy sums.
-
-    With V = (noisy Gram)_+ + lambda_t I, lambda_t = lambda + k sqrt(2 v m) sigma and noise of
-    standard deviation sigma sqrt(v) on svec and sigma sqrt(v) / c on u, f lies within
-
-        sqrt(rho^2 (log det(V / lambda_t) + 2 ln(1 / zeta))) + B sqrt(lambda_t)
-          + (sigma / c) sqrt(v m / lambda_t)
-
-    times ||phi(x)||_(V^-1) of its estimate with probability about 1 - zeta, if ||theta|| <= B
-    (Shariff and Sheffet 2018, Proposition 4; Abbasi-Yadkori et al. 2011, Theorem 2).
-
-    Attributes:
-        confidence_multiplier: 1 carries the proof; 0.03 to 0.1 does best in simulation.
-        norm_bound: B.
-        regulariser: lambda.
-        noise_regulariser: k.
-        failure_probability: zeta.
-    """
-
-    name: ClassVar[str] = "confidence_width"
-
-    mechanism_name: Annotated[str, CheckedBy(_prefix_sum)] = BufferedToeplitz.name
-    confidence_multiplier: Annotated[float, Range(above=0.0)] = 1.0
-    norm_bound: Annotated[float, Range(above=0.0)] = 1.0
-    regulariser: Annotated[float, Range(above=0.0)] = 1.0
-    noise_regulariser: Annotated[float, Range(above=0.0)] = 1.0
-    failure_probability: Annotated[float, Range(above=0.0, below=1.0)] = 0.1
-
-    def posterior(
-        self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
-    ) -> tuple[GaussianPosterior, float]:
-        size = len(rewards)
-        noise = math.sqrt(sums.gram_variance)
-        strength = self.regulariser + self.noise_regulariser * math.sqrt(2.0 * size) * noise
-        shifted = positive_part(gram) + strength * np.eye(size)
-        factor = cho_factor(shifted, lower=True)
-        log_volume = 2.0 * float(np.log(np.diag(factor[0])).sum()) - size * math.log(strength)
-        width = (
-            math.sqrt(
-                MOST_REWARD_VARIANCE * (log_volume - 2.0 * math.log(self.failure_probability))
-            )
-            + self.norm_bound * math.sqrt(strength)
-            + math.sqrt(sums.reward_variance * size / strength)
-        )
-        root = solve_triangular(factor[0], np.eye(size), lower=True).T
-        return GaussianPosterior(
-            cho_solve(factor, rewards), root
-        ), self.confidence_multiplier * width

@@ -5,8 +5,7 @@
     GeometricEpochs(growth)    a weighted sum of which only the latest value matters: less noise
     SeparateEpochs(growth)     each epoch's sum alone: nothing of two epochs is mixed
     FadingEpochs(half_life)    the same, of which the estimate counts old ones less and less
-    BinaryTree, Honaker        the published mechanism, and its better decoder
-    SquareRootToeplitz(rows)   a reference that keeps every row
+    BinaryTree(rows)           the published mechanism
     Independent()              fresh noise on every row: the local model's error
 
 `PrivateStream` draws the noise; system.py says what is promised and why.
@@ -19,9 +18,7 @@ from discreet.privacy.prefix_sums.strategies import (
     BinaryTree,
     BufferedToeplitz,
     Doubling,
-    Honaker,
     Independent,
-    SquareRootToeplitz,
 )
 from discreet.privacy.prefix_sums.system import (
     Estimate,
@@ -38,11 +35,9 @@ __all__ = [
     "Estimate",
     "FadingEpochs",
     "GeometricEpochs",
-    "Honaker",
     "Independent",
     "LinearStream",
     "PrefixMechanism",
     "PrivateStream",
     "SeparateEpochs",
-    "SquareRootToeplitz",
 ]

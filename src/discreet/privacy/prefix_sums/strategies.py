@@ -1,8 +1,8 @@
 """Strategies for prefix sums, each a pair (C, B) with B C = A (system.py has the contract).
 
     Independent                   C = I: what the local model can do, the yardstick for the others
-    BinaryTree, Honaker           sums over dyadic intervals, and a better decoder for them
-    BufferedToeplitz, SquareRootToeplitz     all rows alike, C(z) B(z) = 1 / (1 - z)
+    BinaryTree                    sums over dyadic intervals
+    BufferedToeplitz              all rows alike, C(z) B(z) = 1 / (1 - z)
     Doubling                      any number of rows: phases of the others, each twice as long
 
 **Trees.** Node (h, i) is the sum of rows i 2^h + 1, .., (i + 1) 2^h; it is released when its last
@@ -32,7 +32,6 @@ section 4, for trees).
 |                    | open nodes, highest first     | highest first                            |
 | BufferedToeplitz   | (buffers, dim) S, discounted  | (buffers + 1, dim) U, discounted sums of |
 |                    | sums of earlier rows          | released rows                            |
-| SquareRootToeplitz | (t, dim) every row            | (t, dim) every released vector           |
 | Doubling           | what the running phase keeps  | (1, dim) the sum of the finished phases' |
 |                    |                               | estimates, then the running phase's      |
 """
@@ -68,7 +67,6 @@ from discreet.privacy.prefix_sums.system import (
 )
 from discreet.validation import FloatArray, one_of
 
-_MOST_ROOT_ROWS = 2**20
 # Longer phases would gain little, and a person's row may enter every release of its phase: the
 # rounding of the secure sampler is counted that often.
 _LONGEST_PHASE = 2**20
@@ -96,10 +94,6 @@ class BinaryTree(PrefixMechanism):
         """The root of the number of nodes over the first row; no row is in more."""
         return math.sqrt(self.entries)
 
-    def node_variance(self, height: int) -> float:
-        """Variance of the estimate of a node at that height, in units of scale^2."""
-        return 1.0
-
     def keeps(self, rows: int) -> tuple[int, int, int]:
         return rows.bit_count(), rows.bit_count(), 0
 
@@ -111,19 +105,11 @@ class BinaryTree(PrefixMechanism):
         return held.after(people, np.array([*kept, due[-1]])), np.array(due)
 
     def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
-        # A released node has variance 1, so its weight in the best combination is the variance of
-        # the result, v_h; for the plain tree v_h = 1 and the nodes below do not count.
-        kept, closed = _split(held)
-        node = noisy[0]
-        pairs = zip(reversed(closed), noisy[1:], strict=True)
-        for height, (left, released) in enumerate(pairs, start=1):
-            own = self.node_variance(height)
-            node = own * released + (1.0 - own) * (left + node)
-        return held.after(people, np.array([*kept, node]))
+        kept, _ = _split(held)
+        return held.after(people, np.array([*kept, noisy[-1]]))
 
     def estimate(self, held: Held) -> Estimate:
-        heights = (h for h in range(held.rows.bit_length()) if held.rows >> h & 1)
-        variance = math.fsum(self.node_variance(h) for h in heights)
+        variance = float(held.rows.bit_count())
         return Estimate(np.sum(held.vectors, axis=0), variance, ones(held.rows))
 
 
@@ -135,25 +121,6 @@ def _split(held: Held) -> tuple[list[FloatArray], list[FloatArray]]:
     number = held.rows + 1
     stay = len(held.vectors) - ((number & -number).bit_length() - 1)
     return list(held.vectors[:stay]), list(held.vectors[stay:])
-
-
-@dataclass(frozen=True)
-class Honaker(BinaryTree):
-    """The same releases, but a node's estimate also uses the nodes under it (Honaker 2015).
-
-    The estimate of a node of height h is the combination of its own release, variance 1, and the
-    sum of its children's estimates, variance 2 v_(h-1), with the least variance:
-
-        v_h = 1 / (1 + 1 / (2 v_(h-1))) = 2^h / (2^(h+1) - 1),   v_0 = 1,
-
-    own weight v_h, children's weight 1 - v_h. Only nodes known by then take part, so variance is
-    about half that of the plain tree.
-    """
-
-    name: ClassVar[str] = "honaker"
-
-    def node_variance(self, height: int) -> float:
-        return 1.0 / (2.0 - 0.5**height)
 
 
 class Filtered(PrefixMechanism):
@@ -205,10 +172,12 @@ class Independent(Filtered):
 
 @dataclass(frozen=True)
 class BufferedToeplitz(Filtered):
-    """Buffered linear Toeplitz: almost the square root's variance from a few vectors of state.
+    """Buffered linear Toeplitz: almost the least variance, a few vectors of state.
 
     c_0 = 1, c_k = sum_j alpha_j lambda_j^(k-1) (Dvijotham, McMahan, Pillutla, Steinke and Thakurta
-    2024), with coefficients fitted to the next power of 2 (filters.py). Privacy does not depend on
+    2024), with coefficients fitted to the next power of 2 (filters.py). The best Toeplitz
+    factorisation up to a constant is the square root, B = C = A^(1/2), which keeps every row
+    (Fichtenberger, Henzinger and Upadhyay 2023). Privacy does not depend on
     how good the fit is: `column_norm` is that of the C in use.
 
     Attributes:
@@ -237,64 +206,8 @@ class BufferedToeplitz(Filtered):
         return float(np.sqrt(self.filter.encoder_energy(self.rows)))
 
 
-@lru_cache(maxsize=8)
-def _root(rows: int) -> FloatArray:
-    """(rows,) binom(2k, k) / 4^k, the coefficients of (1 - z)^(-1/2)."""
-    k = np.arange(1.0, rows)
-    coefficients = np.cumprod(np.concatenate([[1.0], (2.0 * k - 1.0) / (2.0 * k)]))
-    coefficients.setflags(write=False)
-    return coefficients
-
-
-def _appended(held: Held, vector: FloatArray) -> FloatArray:
-    """(rows + 1, dim) everything so far and one more."""
-    return np.vstack([held.vectors.reshape(held.rows, len(vector)), vector])
-
-
-@dataclass(frozen=True)
-class SquareRootToeplitz(PrefixMechanism):
-    """B = C = A^(1/2), c_k = binom(2k, k) / 4^k: the best Toeplitz factorisation up to a constant.
-
-    A reference: it keeps every row, and a release takes time in proportion to the rows so far
-    (Fichtenberger, Henzinger and Upadhyay 2023; Henzinger, Upadhyay and Upadhyay 2023).
-
-    Attributes:
-        rows: the horizon, up to 2^20.
-        every: people in a row, as planned.
-    """
-
-    rows: Annotated[int, Range(1, _MOST_ROOT_ROWS)]
-    every: People = 1
-    name: ClassVar[str] = "square_root_toeplitz"
-
-    @property
-    def entries(self) -> int:
-        return self.rows
-
-    @cached_property
-    def column_norm(self) -> float:
-        return float(np.linalg.norm(_root(self.rows)))
-
-    def keeps(self, rows: int) -> tuple[int, int, int]:
-        return rows, rows, 0
-
-    def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
-        kept = _appended(held, row)
-        due: FloatArray = _root(self.rows)[held.rows :: -1] @ kept
-        return held.after(people, kept), due[None, :]
-
-    def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
-        return held.after(people, _appended(held, noisy[0]))
-
-    def estimate(self, held: Held) -> Estimate:
-        weights = _root(self.rows)[: held.rows]
-        values = weights[::-1] @ held.vectors
-        return Estimate(values, float(weights @ weights), ones(held.rows))
-
-
 def _phase_name(name: str) -> str:
-    kinds = BufferedToeplitz, BinaryTree, Honaker, SquareRootToeplitz
-    return one_of(name, "kind", [kind.name for kind in kinds])
+    return one_of(name, "kind", [BufferedToeplitz.name, BinaryTree.name])
 
 
 @dataclass(frozen=True)
@@ -373,8 +286,6 @@ MECHANISMS: dict[str, type[Any]] = {
         GeometricEpochs,
         FadingEpochs,
         BinaryTree,
-        Honaker,
-        SquareRootToeplitz,
         Independent,
         Doubling,
     )
