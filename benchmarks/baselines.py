@@ -1,13 +1,10 @@
-"""What an engineer would build first, beside ours: `noisy_context` and `cell_response`.
+"""What an engineer would build first, beside ours: `cell_response` (peers/cells.py).
 
     python benchmarks/baselines.py [--runs 20] [--ours 4]
 
-Both need to be told how to cut contexts into cells. Here they know it in hindsight where the table
-says so: on `exponential` the best arm changes at thirds of the first column. The context goes to
-the server with p = 0.92 and q = 0.0288, as Firefox sends interests, or with the symmetric encoding.
-An epsilon of 32.6 or 48 protects nobody; at a smaller one the server takes most people for somebody
-else. Regret, where less is better, and reward (of `earnings`), where more is; `worst` is the worst
-run.
+It needs to be told how to cut contexts into cells. Where the table says so it knows that in
+hindsight: on `exponential` the best arm changes at thirds of the first column. Regret, where less
+is better, and reward (of `earnings`), where more is; `worst` is the worst run.
 """
 
 from __future__ import annotations
@@ -22,11 +19,8 @@ from discreet.lab.experiments import Setting, simulate
 from discreet.privacy import Local
 
 SEED = 8000
-COLUMN = math.log(0.92 * (1 - 0.0288) / (0.0288 * (1 - 0.92)))
-FIREFOX = {"cells": [4, 5, 2], "shown": 0.92, "context_share": 3 * COLUMN / 32.6}
+HOMES = {"cell_response": "peers.cells:CellResponse"}
 ROWS: tuple[tuple[str, int, str, float, dict[str, Any], str], ...] = (
-    ("exponential", 80_000, "noisy_context", 4.0, {"cells": [3, 1]}, "3 x 1, hindsight"),
-    ("exponential", 80_000, "noisy_context", 16.0, {"cells": [3, 1]}, "3 x 1, hindsight"),
     *(
         ("exponential", 80_000, "cell_response", epsilon, {"cells": cells}, words)
         for cells, words in (([3, 1], "3 x 1, hindsight"), (4, "4 x 4"))
@@ -34,9 +28,6 @@ ROWS: tuple[tuple[str, int, str, float, dict[str, Any], str], ...] = (
     ),
     ("exponential", 80_000, "local_kernel", 1.0, {}, ""),
     ("exponential", 80_000, "local_kernel", 4.0, {}, ""),
-    ("earnings", 61_000, "noisy_context", 32.6, FIREFOX, "4 x 5 x 2, p = .92"),
-    ("earnings", 61_000, "noisy_context", 32.6, {"cells": [4, 5, 2]}, "4 x 5 x 2"),
-    ("earnings", 61_000, "noisy_context", 48.0, {"cells": [8, 5, 2]}, "8 x 5 x 2"),
     ("earnings", 61_000, "cell_response", 2.0, {"cells": [1, 5, 2]}, "1 x 5 x 2"),
     ("earnings", 61_000, "cell_response", 4.0, {"cells": [1, 5, 2]}, "1 x 5 x 2"),
 )
@@ -52,7 +43,8 @@ def main() -> None:
     for name, people, learner, epsilon, options, words in ROWS:
         problem = load_problem(name)
         runs = wish.ours if learner == "local_kernel" else wish.runs
-        setting = Setting(learner, learner, Local(epsilon), options)
+        home = HOMES.get(learner, learner)
+        setting = Setting(home, learner, Local(epsilon), options)
         values = [simulate(problem, setting, people, SEED + n, 0).record.value for n in range(runs)]
         worst = min(values) if problem.metric == "reward" else max(values)
         error = stdev(values) / math.sqrt(runs) if runs > 1 else math.nan

@@ -27,7 +27,6 @@ from discreet.audit.people import Person, Population
 from discreet.audit.runs import JointRun
 from discreet.lab.experiments.simulation import Setting
 from discreet.learners import registry
-from discreet.learners.baselines.cells.context import NoisyContextPolicy
 from discreet.learners.epochs.releases import EpochRelease
 from discreet.learners.epochs.rows import RESOLUTION
 from discreet.learners.messages import Actions
@@ -37,8 +36,6 @@ from discreet.learners.registry import LEARNERS
 from discreet.people.actions import ActionSpace, ArmPoints, DecisionSets, PublicBox
 from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, SimulatedNoise
-from discreet.privacy.accounting import PureEvent
-from discreet.privacy.frequency import k_ary_response
 from discreet.records import Finding
 from discreet.validation import InvalidInput
 
@@ -88,21 +85,6 @@ def test_broken_learners_are_broken(
     if not said:
         assert found.epsilon == pytest.approx(JOINT_EPSILON)
         assert found.exact > 1.2 * JOINT_EPSILON
-
-
-def test_a_click_that_costs_more_than_its_share_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The certificate of both lines is what was asked for."""
-    click = property(lambda policy: k_ary_response(1, policy.epsilon))
-    monkeypatch.setattr(NoisyContextPolicy, "click", click)
-    release = NoisyContextPolicy.release
-    monkeypatch.setattr(
-        NoisyContextPolicy,
-        "release",
-        lambda policy, noise: replace(release(policy, noise), event=PureEvent(policy.epsilon)),
-    )
-    found = finding(learner_check("noisy", _maker("noisy_context", "local", 3)))
-    assert found.verdict == "BROKEN"
-    assert found.exact == pytest.approx(1.8 * LOCAL_EPSILON)
 
 
 def test_reports_with_noise_that_anybody_can_draw_again_are_broken(

@@ -216,7 +216,7 @@ class TestPredictions:
             paired.partial_fit([{}] * 30, np.ones(30), crowd)
 
     def test_those_who_do_not_expect_say_so(self) -> None:
-        plain = bandit(learner="cell_response")
+        plain = bandit(learner="private_linear")
         crowd = people(20, 1)
         plain.partial_fit(plain.act(crowd)[0], np.ones(20), crowd)
         with pytest.raises(InvalidInput, match="does not say what it expects of each arm"):

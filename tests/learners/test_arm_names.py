@@ -49,8 +49,6 @@ def acted(policy: Policy[Any]) -> Actions:
         ("partition", Local(1.0)),
         ("published_partition", Local(1.0)),
         ("private_linear", Local(1.0)),
-        ("cell_response", Local(1.0)),
-        ("noisy_context", Local(1.0)),
         ("released_thompson", Joint(1.0, 1e-6)),
         ("capri", Joint(1.0, 1e-6)),
         ("usca", Joint(1.0, 1e-6)),

@@ -114,22 +114,6 @@ ROWS = {
     "private_neural": gradients("private_neural", Local(1.0)),
     "private_neural, greedy at once": gradients("private_neural", Local(9.0), warm_up=0, hidden=3),
     "private_neural, non-private": gradients("private_neural", NonPrivate()),
-    "noisy_context": Row(
-        partial(make, "noisy_context", budget=Local(6.0), options={"cells": [3, 2]}), exact=True
-    ),
-    "noisy_context, one column": Row(
-        partial(
-            make,
-            "noisy_context",
-            budget=Local(2.0),
-            options={"cells": [1, [0.0, 0.3]], "shown": 0.92, "context_share": 0.5},
-        ),
-        exact=True,
-    ),
-    "cell_response": Row(partial(make, "cell_response", budget=Local(1.0)), exact=True),
-    "cell_response, levels": Row(
-        maker("cell_response", LEVELLED, Local(4.0), cells=3), exact=True, scene=LEVELLED
-    ),
     "abse": Row(partial(make, "abse", budget=NonPrivate(), options={"batch_size": 50})),
     "gp_ucb, joint sets": gp_ucb(SETS, PRIVATE, exact=True),
     "gp_ucb, local sets": gp_ucb(SETS, Local(2.0, 1e-5)),

@@ -34,7 +34,6 @@ DRIVEN = (
     "usca, joint",
     "exact_gp_ucb, sets",
     "abse",
-    "noisy_context",
     "private_linear",
     "uniform, arms",
 )

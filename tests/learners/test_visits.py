@@ -26,6 +26,7 @@ from discreet.learners.base import Learner
 from discreet.learners.epochs.releases import EpochStatistics
 from discreet.learners.gp_ucb.policy import GramStatistics
 from discreet.learners.messages import Policy
+from discreet.learners.partition.learner import Partition
 from discreet.learners.registry import LEARNERS, learner_class, make_learner
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.schema import decode, encode
@@ -47,8 +48,6 @@ SQUARE = unit_cube(2)
 def makers(model: str) -> Iterator[Any]:
     for name in LEARNERS:
         kind = learner_class(name)
-        if not kind.acts_silently:
-            continue
         for label, space in _spaces(kind.spaces) if model in kind.trust_models else ():
             yield pytest.param(_maker(name, model, space), id=f"{name} {label}")
 
@@ -81,9 +80,10 @@ def test_reports_of_a_person_cost_the_budget_together(maker: Maker) -> None:
         agreed.check(replace(_with_delta(maker).make().policy(), visits=VISITS))
 
 
-def test_a_learner_that_sees_whoever_acts_takes_one_visit() -> None:
+def test_a_learner_that_sees_whoever_acts_takes_one_visit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Partition, "acts_silently", False)
     with pytest.raises(InvalidInput, match="visits was 3"):
-        often(_maker("noisy_context", "local", 3)).make()
+        often(_maker("partition", "local", 3)).make()
 
 
 @pytest.mark.parametrize("name", ["local_kernel", "partition", "published_partition"])
@@ -485,23 +485,26 @@ class TestTheCounterOnADevice:
         assert sum(report is not None for report in sent) == terms.visits
 
 
-def test_whoever_shows_something_by_acting_does_not_come_again() -> None:
-    """`noisy_context` shows of a context whenever somebody acts, so that a visit without a report
-    costs too, which no certificate says."""
-    learner = make_learner("noisy_context", SQUARE, 3, Local(2.0))
+def test_whoever_shows_something_by_acting_does_not_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A learner to which acting shows something costs a person also on a visit without a report,
+    which no certificate says."""
+    monkeypatch.setattr(Partition, "acts_silently", False)
+    learner = make_learner("partition", SQUARE, 3, Local(2.0))
     rng = np.random.default_rng(0)
     contexts, rewards, ids = rng.random((3, 2)), rng.random((3, 3)), np.array([0, 1, 0])
     crowd = People(contexts, rewards, ids=ids)
-    with pytest.raises(InvalidInput, match="noisy_context shows"):
+    with pytest.raises(InvalidInput, match="partition shows"):
         run_learner(learner, crowd, rng, SimulatedNoise(1))
     assert learner.people == 0
     table = TableProblem(contexts, rewards, SQUARE, ("a", "b", "c"), RewardBounds(), "", ids=ids)
-    setting = Setting("noisy_context", "noisy", Local(2.0))
+    setting = Setting("partition", "shown", Local(2.0))
     with pytest.raises(InvalidInput, match="1 visits come after the first one"):
         check_setting(table, setting, 3)
     assert not check_setting(table, replace(setting, budget=Local(2.0, protects="visit")), 3)
     for budget, who in ((Local(2.0), np.arange(3)), (Local(2.0, protects="visit"), ids)):
-        learner = make_learner("noisy_context", SQUARE, 3, budget)
+        learner = make_learner("partition", SQUARE, 3, budget)
         run_learner(learner, People(contexts, rewards, ids=who), rng, SimulatedNoise(1))
         assert learner.people == 3
 

@@ -82,7 +82,7 @@ def _policies(variant: Variant) -> tuple[tuple[Any, Any], ...]:
     once, several = Local(_EPSILON), Local(_EPSILON, visits=_VISITS)
     makers = {
         "interrupted": [_maker("partition", once)],
-        "studies": [_maker("partition", several), _maker("cell_response", once, cells=[3, 2])],
+        "studies": [_maker("partition", several), _maker("local_kernel", once)],
         "kinds": [
             _maker("capri", Local(_EPSILON, _DELTA, _VISITS), mechanism=mechanism, **_KERNEL)
             for mechanism in ("gaussian", "privunit")

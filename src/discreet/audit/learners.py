@@ -91,7 +91,6 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "capri": _KERNEL,
     "usca": _KERNEL,
     "published_partition": {"batch_size": 20},
-    **{name: {"cells": [3, 2]} for name in ("noisy_context", "cell_response")},
     "private_linear": {"batch": 40},
     "private_neural": {"batch": 40, "hidden": 3},
 }

@@ -57,7 +57,6 @@ ALLOWED: dict[str, frozenset[str]] = {
             "learners.local_kernel.features _sobol_points",
         ),
         _COINS: (
-            "learners.baselines.cells.context NoisyContextPolicy.decoded",
             "learners.baselines.gradients.policy GradientPolicy.lots",
             "learners.baselines.uniform Silent._places",
             "learners.baselines.uniform UniformPointPolicy._draw",
@@ -76,7 +75,6 @@ ALLOWED: dict[str, frozenset[str]] = {
         ),
         _SIMULATED: (
             "estimator.learning Learning.__init__",
-            "learners.baselines.cells.context NoisyContextPolicy.act",
             "outsourcing.answers AnswerNoise.draw",
             "service.server.openapi examples",
         ),

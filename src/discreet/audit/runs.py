@@ -70,7 +70,6 @@ from discreet.audit.exact import (
 from discreet.audit.people import Maker, Person, Point, Population
 from discreet.audit.randomness import own_randomness
 from discreet.learners.base import Learner
-from discreet.learners.baselines.cells.context import NoisyContextPolicy
 from discreet.learners.messages import Policy, Reports
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.schema import encode
@@ -359,7 +358,7 @@ class LocalReport(Subject):
             arms = np.array([0, 0, policy.arms - 1], dtype=object)[:count]
             arms[place] = person.arm or 0
             return policy.report(contexts, arms, rewards, noise, self.terms)
-        actions = acted_for_report(self.acted_under or policy, acting, rng, noise, self.terms)
+        actions, _ = (self.acted_under or policy).act(acting, rng)
         facts.add("the tickets", actions.tickets)
         acted = people.acted(actions, person, place)
         facts.add("the repr of actions", repr(acted))
@@ -373,25 +372,9 @@ class LocalReport(Subject):
         if isinstance(policy, SourcePolicy):
             return policy.report(contexts, np.full(count, person.arm or 0), rewards, noise)
         rng = np.random.default_rng([_LOCAL_SEED, self.ticket])
-        single = acted_for_report(policy, people.contexts([person.where]), rng, noise)
+        single, _ = policy.act(people.contexts([person.where]), rng)
         actions = people.acted(single, person, 0)[np.zeros(count, dtype=np.int64)]
-        if isinstance(policy, NoisyContextPolicy):
-            actions = acted_for_report(policy, contexts, rng, noise)
         return policy.report(contexts, actions, rewards, noise)
-
-
-def acted_for_report(
-    policy: Policy[Any],
-    contexts: Any,
-    rng: np.random.Generator,
-    noise: NoiseSource,
-    terms: Terms | None = None,
-) -> Any:
-    """The actions of people; a policy that shows something of them before it chooses draws it from
-    the same source as the report."""
-    if isinstance(policy, NoisyContextPolicy):
-        return policy.act(contexts, rng, terms, noise)[0]
-    return policy.act(contexts, rng)[0]
 
 
 # Rules.

@@ -36,8 +36,6 @@ _HOMES = {
     "exact_gp_ucb": "discreet.learners.baselines.exact_gp_ucb:ExactGPUCB",
     "private_linear": "discreet.learners.baselines.gradients.learner:PrivateLinear",
     "private_neural": "discreet.learners.baselines.gradients.learner:PrivateNeural",
-    "noisy_context": "discreet.learners.baselines.cells.context:NoisyContext",
-    "cell_response": "discreet.learners.baselines.cells.response:CellResponse",
     "abse": "discreet.learners.baselines.abse:Abse",
     "uniform": "discreet.learners.baselines.uniform:Uniform",
     "highest": "discreet.learners.baselines.highest:Highest",

@@ -76,12 +76,6 @@ _KINDS = {
         "gradient-reports",
         "gradient-sums",
     ),
-    "baselines.cells.context": (
-        "noisy-context-policy",
-        "shown-actions",
-        "context-reports",
-    ),
-    "baselines.cells.response": ("cell-response-policy", "bit-reports"),
     "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
     "baselines.highest": ("highest-policy",),
     "baselines.abse": ("abse-policy",),

@@ -9,6 +9,7 @@ import pytest
 
 from discreet.lab.studies import load_study
 from discreet.lab.studies.serving import ServeTable, served_setting, serving_sentence
+from discreet.learners.partition.learner import Partition
 from discreet.validation import InvalidInput
 from tests.cli.cases import STUDY, invoke, write_study
 
@@ -88,8 +89,11 @@ def test_a_study_without_privacy_is_not_served(tmp_path: Path) -> None:
         load_study(write_study(tmp_path, text))
 
 
-def test_a_learner_whose_actions_send_bits_of_contexts_is_not_served(tmp_path: Path) -> None:
-    text = STUDY.replace('"partition"', '"noisy_context"').replace("[1.0, 2.0]", "2.0")
+def test_a_learner_whose_actions_send_bits_of_contexts_is_not_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Partition, "acts_silently", False)
+    text = STUDY.replace("[1.0, 2.0]", "2.0")
     with pytest.raises(InvalidInput, match="send the server something whenever a person acts"):
         load_study(write_study(tmp_path, text + "[serve]\n"))
 
