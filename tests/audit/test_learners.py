@@ -265,7 +265,6 @@ def test_a_learner_that_suits_no_design_is_not_audited() -> None:
 
 def test_announced_learners_are_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     homes = {"mine": f"{__name__}:Elsewhere", "gone": "no_such_module:Gone"}
-    monkeypatch.setattr(learners, "announced", lambda: homes)
     monkeypatch.setattr(registry, "announced", lambda: homes)
     found = {check.name.split(",")[0]: check for check in learner_checks()}
     assert finding(found["mine"]).failed

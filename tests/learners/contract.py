@@ -19,7 +19,6 @@ import pytest
 
 from discreet.codec.schemas import Schemas
 from discreet.learners.base import Learner
-from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.messages import (
     TICKETS,
     Actions,
@@ -29,6 +28,7 @@ from discreet.learners.messages import (
     Reports,
     Statistics,
 )
+from discreet.learners.references.uniform import Uniform
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms

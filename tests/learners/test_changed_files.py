@@ -17,8 +17,8 @@ import pytest
 
 from discreet.codec import to_json
 from discreet.learners.base import Learner
-from discreet.learners.baselines.uniform import UniformPolicy
 from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.references.uniform import UniformPolicy
 from discreet.learners.registry import learner_class
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.terms import Offer

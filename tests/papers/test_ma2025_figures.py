@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from discreet.lab.environments.synthetic import SyntheticProblem
-from discreet.learners.partition.published import PublishedPartition
 from discreet.papers.cases import Case
 from discreet.papers.ma2025.figures import (
     FIGURE_6,
@@ -19,6 +18,7 @@ from discreet.papers.ma2025.figures import (
     FIGURE_9C,
     TransferFigure,
 )
+from discreet.papers.ma2025.learners.published_partition import PublishedPartition
 from discreet.papers.ma2025.report import density, setting_figure, sweep_figure
 from discreet.papers.ma2025.settings import (
     HIGH_FIRST,

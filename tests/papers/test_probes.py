@@ -10,9 +10,9 @@ import pytest
 
 from discreet.lab.environments.synthetic import exponential, symmetric
 from discreet.lab.experiments.engine import Row, Seed
-from discreet.learners.partition.published import PublishedPolicy
 from discreet.learners.partition.tree import Bins
 from discreet.papers.cases import Case, serve
+from discreet.papers.ma2025.learners.published_partition import PublishedPolicy
 from discreet.papers.ma2025.settings import Probe
 from discreet.people.domain import RewardBounds, unit_cube
 from discreet.privacy import Local, NonPrivate

@@ -52,7 +52,7 @@ from discreet.audit.runs import AnyLearner, JointRun, LocalReport, broken_rule
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments.simulation import Setting
 from discreet.learners.messages import Policy
-from discreet.learners.registry import LEARNERS, announced, learner_class
+from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.saving import load, save
 from discreet.learners.sources import SourceLearner
 from discreet.people.actions import (
@@ -136,8 +136,8 @@ _SEED = 9
 
 
 def learner_checks() -> list[Check]:
-    """One check or more for every learner in the registry, and every one that is announced."""
-    return [check for name in {**LEARNERS, **announced()} for check in checks_of(name)]
+    """One check or more for every learner in the registry."""
+    return [check for name in LEARNERS for check in checks_of(name)]
 
 
 def checks_of(name: str) -> Iterator[Check]:

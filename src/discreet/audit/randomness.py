@@ -33,7 +33,6 @@ ALLOWED: dict[str, frozenset[str]] = {
             "kernels.base public_points",
             "kernels.fourier random_features",
             "kernels.nystrom FiniteFeatures.error_points",
-            "learners.baselines.gradients.models NetworkModel.start",
             "learners.glm.learner PrivateGLM._publish",
             "learners.glm.values score_beliefs",
             "learners.gp_ucb.public_points PublicPoints.policy",
@@ -46,6 +45,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "outsourcing.curator Curator.propose",
             "outsourcing.curator Proposal.named",
             "outsourcing.modeler Modeler._choose",
+            "papers.ma2025.learners.gradients.models NetworkModel.start",
             "privacy.noise SimulatedNoise.__init__",
         ),
         _HALTON: (
@@ -57,9 +57,6 @@ ALLOWED: dict[str, frozenset[str]] = {
             "learners.local_kernel.features _sobol_points",
         ),
         _COINS: (
-            "learners.baselines.gradients.policy GradientPolicy.lots",
-            "learners.baselines.uniform Silent._places",
-            "learners.baselines.uniform UniformPointPolicy._draw",
             "learners.epochs.policy EpochPolicy._choose",
             "learners.epochs.policy Thompson.drawn",
             "learners.glm.policy ScorePolicy.checks",
@@ -70,8 +67,11 @@ ALLOWED: dict[str, frozenset[str]] = {
             "learners.local_kernel.policy KernelPolicy.picked",
             "learners.messages ArmPolicy._drawn",
             "learners.partition.policy PartitionPolicy.offered",
-            "learners.partition.published EliminationLearner._longest_edges",
-            "learners.partition.published EliminationPolicy._choose",
+            "learners.references.uniform Silent._places",
+            "learners.references.uniform UniformPointPolicy._draw",
+            "papers.ma2025.learners.gradients.policy GradientPolicy.lots",
+            "papers.ma2025.learners.published_partition EliminationLearner._longest_edges",
+            "papers.ma2025.learners.published_partition EliminationPolicy._choose",
         ),
         _SIMULATED: (
             "estimator.learning Learning.__init__",
@@ -101,7 +101,7 @@ SOURCES = frozenset(
 SERVING = tuple(f"discreet.{room}" for room in ("durable ", "estimator.", "search.", "service."))
 
 # Code of the library that sees data and writes no file.
-_PRIVATE = ("kernels.", "learners.", "privacy.")
+_PRIVATE = ("kernels.", "learners.", "papers.", "privacy.")
 
 # What is looked for, with all that stands below it.
 _RANDOM = (
@@ -112,7 +112,8 @@ _RANDOM = (
 # Types, which stand in annotations and are no draws.
 _TYPES = ("numpy.random.Generator", "numpy.random.SeedSequence")
 _WORDS = re.compile(r"random|secrets|uuid|rvs|qmc|torch|Noise\(|public_uniforms")
-_AUDITED = (*("estimator", "kernels", "learners", "outsourcing", "privacy", "search", "service"),)
+_AUDITED = ("estimator", "kernels", "learners", "outsourcing", "privacy", "search", "service")
+_OF_PAPERS = "papers/*/learners"
 # Code of others, in whose name their caller draws.
 _LIBRARIES = frozenset(
     {*sys.stdlib_module_names, "numpy", "scipy", "sklearn", "pandas", "joblib", "opendp", "torch"}
@@ -177,7 +178,8 @@ def library_randomness() -> str:
 def library_uses() -> Iterator[Use]:
     """Every use in the library's own code."""
     root = Path(__file__).parents[1]
-    for path in sorted(path for room in _AUDITED for path in (root / room).rglob("*.py")):
+    rooms = [*map(root.joinpath, _AUDITED), *root.glob(_OF_PAPERS)]
+    for path in sorted(path for room in rooms for path in room.rglob("*.py")):
         parts = path.relative_to(root.parent).with_suffix("").parts
         module, text = ".".join(parts).removesuffix(".__init__"), path.read_text()
         if not module.startswith(_AUDIT) and _WORDS.search(text):

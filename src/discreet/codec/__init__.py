@@ -45,6 +45,7 @@ import types
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -193,11 +194,23 @@ def announce(homes: Mapping[str, str]) -> None:
     _HOMES.update(homes)
 
 
+def homes() -> dict[str, str]:
+    """The modules of all kinds that are known, those of installed packages among them."""
+    return {**_installed(), **_HOMES}
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """The modules that installed packages announce in their metadata, by kind."""
+    return {entry.name: entry.value for entry in entry_points(group="discreet.messages")}
+
+
 def class_of(kind: object, expected: type[T], name: str) -> type[T]:
     """The class of that kind; `InvalidInput` if it is not a class `expected`, or none at all."""
-    if isinstance(kind, str) and kind in _HOMES:
+    home = isinstance(kind, str) and (_HOMES.get(kind) or _installed().get(kind))
+    if home:
         try:
-            import_module(_HOMES[kind])
+            import_module(home)
         except ImportError as error:
             raise InvalidInput(
                 f"{name} has kind {kind!r}, which cannot be read here ({error}); run pip install "

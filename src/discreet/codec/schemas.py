@@ -12,7 +12,7 @@ from importlib import import_module
 from inspect import getdoc, isabstract
 from typing import Any, cast
 
-from discreet.codec import _HOMES, SCHEMA, _added, _forms, form_of
+from discreet.codec import SCHEMA, _added, _forms, form_of, homes
 
 
 class Schemas:
@@ -29,7 +29,7 @@ class Schemas:
         self._prefix = prefix
         self._names: dict[Any, str] = {}
         self.named_schemas: dict[str, dict[str, Any]] = {}
-        for module in sorted(set(_HOMES.values())):
+        for module in sorted(set(homes().values())):
             import_module(module)
 
     def of(self, annotation: Any) -> dict[str, Any]:

@@ -1,9 +1,13 @@
 """Learners by name, as study files and saved files use them.
 
-A name is one of the table below, or one that an installed package announces in its metadata,
+A name is one of the table below, or one that an installed package announces in its metadata (as
+this one does for the learners of `papers`, which stand above the library),
 
     [project.entry-points."discreet.learners"]
     my_learner = "my_package.my_module:MyLearner"
+
+    [project.entry-points."discreet.messages"]
+    my-policy = "my_package.my_module"
 
 or `module:Class` for a class that can be imported from the folder where discreet was started.
 """
@@ -27,32 +31,27 @@ GROUP = "discreet.learners"
 _HOMES = {
     "local_kernel": "discreet.learners.local_kernel.learner:LocalKernel",
     "partition": "discreet.learners.partition.learner:Partition",
-    "published_partition": "discreet.learners.partition.published:PublishedPartition",
     "gp_ucb": "discreet.learners.gp_ucb.learner:GPUCB",
     "private_glm": "discreet.learners.glm.learner:PrivateGLM",
     "released_thompson": "discreet.learners.epochs.released_thompson:ReleasedThompson",
     "capri": "discreet.learners.epochs.capri:Capri",
     "usca": "discreet.learners.epochs.usca:Usca",
-    "exact_gp_ucb": "discreet.learners.baselines.exact_gp_ucb:ExactGPUCB",
-    "private_linear": "discreet.learners.baselines.gradients.learner:PrivateLinear",
-    "private_neural": "discreet.learners.baselines.gradients.learner:PrivateNeural",
-    "abse": "discreet.learners.baselines.abse:Abse",
-    "uniform": "discreet.learners.baselines.uniform:Uniform",
-    "highest": "discreet.learners.baselines.highest:Highest",
+    "uniform": "discreet.learners.references.uniform:Uniform",
+    "highest": "discreet.learners.references.highest:Highest",
 }
 
 
 class _Learners(Mapping[str, type[Learner[Any, Any, Any]]]):
-    """The learners of this package; the module of one is imported when it is asked for."""
+    """Learners by name, of the library and announced; a module is imported at the first use."""
 
     def __getitem__(self, name: str) -> type[Learner[Any, Any, Any]]:
-        return _imported(_HOMES[name])
+        return _imported(_HOMES[name] if name in _HOMES else announced()[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_HOMES)
+        return iter({**_HOMES, **announced()})
 
     def __len__(self) -> int:
-        return len(_HOMES)
+        return len({**_HOMES, **announced()})
 
 
 LEARNERS = _Learners()
@@ -69,12 +68,11 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
         InvalidInput: where there is none of that name.
     """
     instance_of(name, "the name of a learner", str, "a text")
-    if name in _HOMES:
+    if name in LEARNERS:
         return LEARNERS[name]
-    own = announced()
-    if name in own or ":" in name:
-        return _imported(own.get(name, name))
-    known = sorted({*LEARNERS, *own, *others})
+    if ":" in name:
+        return _imported(name)
+    known = sorted({*LEARNERS, *others})
     raise InvalidInput(
         f"the learner {name!r:.80} is unknown; known are {', '.join(known)}, and module:Class for "
         f"one of your own.{nearest(name, known)}"
@@ -105,7 +103,9 @@ def class_in_file(name: str) -> type[Learner[Any, Any, Any]]:
 def registered_name(kind: type[Learner[Any, Any, Any]]) -> str:
     """The name by which `learner_class` finds a class."""
     home = f"{kind.__module__}:{kind.__qualname__}"
-    return kind.name if _HOMES.get(kind.name) == home else home
+    if _HOMES.get(kind.name) == home or announced().get(kind.name) == home:
+        return kind.name
+    return home
 
 
 def _imported(home: str) -> type[Learner[Any, Any, Any]]:

@@ -1,8 +1,9 @@
 """Messages: what crosses between people and a learner, as one line of JSON (codec).
 
 A message is `{"kind": ..., "schema": 1, ...fields}`; the schema of one that names none is 1. Which
-module defines a kind is said here, so that a device that decodes the policy of one learner loads
-what that policy needs, and nothing of the other learners.
+module defines a kind is said here, or in the metadata of an installed package (registry.py), so
+that a device that decodes the policy of one learner loads what that policy needs, and nothing of
+the other learners.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 from discreet.codec import SCHEMA, Coded, announce, decode, encode
 from discreet.showing import described, short_id
 
-__all__ = ["MODULES", "SCHEMA", "Message", "decode", "encode"]
+__all__ = ["SCHEMA", "Message", "decode", "encode"]
 
 
 class Message(Coded, ABC):
@@ -51,12 +52,6 @@ _KINDS = {
         "partition-source-policy",
         "partition-statistics",
     ),
-    "partition.published": (
-        "cell-sums",
-        "published-partition-policy",
-        "published-partition-source-policy",
-        "laplace-reports",
-    ),
     "local_kernel.policy": (
         "local-kernel-policy",
         "local-kernel-source-policy",
@@ -69,18 +64,9 @@ _KINDS = {
     "glm.policy": ("score-policy", "score-reports", "score-statistics"),
     "epochs.policy": ("epoch-policy", "private-rows"),
     "epochs.releases": ("epoch-statistics",),
-    "baselines.exact_gp_ucb": ("exact-gp-policy", "observed-rows"),
-    "baselines.gradients.policy": (
-        "gradient-policy",
-        "gradient-source-policy",
-        "gradient-reports",
-        "gradient-sums",
-    ),
-    "baselines.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
-    "baselines.highest": ("highest-policy",),
-    "baselines.abse": ("abse-policy",),
+    "references.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
+    "references.highest": ("highest-policy",),
 }
-MODULES = {
-    kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds
-}
-announce(MODULES)
+announce(
+    {kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds}
+)

@@ -29,11 +29,11 @@ from discreet.lab.reporting.maps import (
 )
 from discreet.lab.reporting.report import render_report
 from discreet.lab.studies import ReportEntry, Study
-from discreet.learners.baselines.uniform import UniformPolicy
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.messages import ArmPolicy
+from discreet.learners.references.uniform import UniformPolicy
 from discreet.people.actions import ArmPoints
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import NonPrivate

@@ -22,10 +22,10 @@ from discreet.lab.reporting.maps import PolicyMaps, scale_of
 from discreet.lab.reporting.model_maps import ModelMap, Predicts, model_map
 from discreet.lab.reporting.report import render_report
 from discreet.lab.studies import ReportEntry, load_study
-from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
-from discreet.learners.baselines.uniform import Uniform
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.public_points import OfferedGroup, PublicPolicy
+from discreet.learners.references.uniform import Uniform
+from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB
 from discreet.people.actions import PublicSet
 from discreet.people.domain import Box
 from discreet.privacy import NonPrivate

@@ -21,11 +21,11 @@ from discreet.lab.environments.synthetic import (
     symmetric,
 )
 from discreet.lab.experiments import run_learner
-from discreet.learners.baselines.abse import Abse
 from discreet.learners.partition.learner import Partition
-from discreet.learners.partition.published import CellSums, PublishedPartition
 from discreet.learners.partition.rules import Rules
 from discreet.learners.registry import make_learner
+from discreet.papers.ma2025.learners.abse import Abse
+from discreet.papers.ma2025.learners.published_partition import CellSums, PublishedPartition
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput

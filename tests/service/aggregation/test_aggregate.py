@@ -16,8 +16,8 @@ import pytest
 
 from discreet import Box, Local, LocalKernel, NonPrivate, Partition, SimulatedNoise
 from discreet.codec import encode
-from discreet.learners.baselines.gradients.learner import PrivateLinear
 from discreet.learners.messages import Reports
+from discreet.papers.ma2025.learners.gradients.learner import PrivateLinear
 from discreet.parallel import Engine
 from discreet.privacy import SecureNoise
 from discreet.service.aggregation.aggregate import Aggregated, aggregate

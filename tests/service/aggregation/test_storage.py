@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from discreet import Partition
-from discreet.learners.baselines.gradients.learner import PrivateLinear
+from discreet.papers.ma2025.learners.gradients.learner import PrivateLinear
 from discreet.service.aggregation.aggregate import aggregate, files_of
 from discreet.service.aggregation.frames import write_frame
 from discreet.validation import InvalidInput

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from discreet import Box, Local, Partition, SimulatedNoise
-from discreet.learners.baselines.gradients.learner import PrivateLinear
 from discreet.learners.messages import ArmPolicy
+from discreet.papers.ma2025.learners.gradients.learner import PrivateLinear
 from discreet.people.columns import Column
 from discreet.service.server.findings import finding, parts_of
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from discreet import Local, LocalKernel
-from discreet.learners.partition.published import PublishedPartition
+from discreet.papers.ma2025.learners.published_partition import PublishedPartition
 from discreet.privacy import SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database

@@ -28,7 +28,6 @@ from discreet.lab.environments.functions import (
     michalewicz,
     styblinski_tang,
 )
-from discreet.learners.baselines.exact_gp_ucb import ExactGPUCB
 from discreet.learners.calibration import Calibration
 from discreet.papers.cases import (
     NON_PRIVATE,
@@ -40,6 +39,7 @@ from discreet.papers.cases import (
     Request,
 )
 from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
+from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB
 from discreet.people.actions import DecisionSets
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.validation import FloatArray, InvalidInput, whole_number

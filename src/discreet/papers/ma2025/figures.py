@@ -20,7 +20,6 @@ from itertools import product
 from typing import Any
 
 from discreet.learners.partition.learner import Partition
-from discreet.learners.partition.published import PublishedPartition
 from discreet.papers.base import Plan, Reproduction
 from discreet.papers.cases import (
     NON_PRIVATE,
@@ -32,6 +31,7 @@ from discreet.papers.cases import (
     of_methods,
     plan_of,
 )
+from discreet.papers.ma2025.learners.published_partition import PublishedPartition
 from discreet.papers.ma2025.settings import (
     EXPONENTIAL,
     HIGH_FIRST,

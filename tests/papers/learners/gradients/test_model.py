@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 
 from discreet.codec import from_json, to_json
-from discreet.learners.baselines.gradients.models import LinearModel, Model, NetworkModel
+from discreet.papers.ma2025.learners.gradients.models import LinearModel, Model, NetworkModel
 from discreet.validation import InvalidInput
 
 MODELS: dict[str, Model] = {

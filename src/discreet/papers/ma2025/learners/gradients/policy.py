@@ -38,11 +38,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 
 from discreet.codec import Range, Shape
-from discreet.learners.baselines.gradients.models import LARGEST, Model
 from discreet.learners.messages import TICKETS, LocalArmPolicy, Reports, Statistics
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.sources import SourcePolicy
 from discreet.learners.terms import Offer
+from discreet.papers.ma2025.learners.gradients.models import LARGEST, Model
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.baselines.gradients.learner import (
+from discreet.learners.registry import make_learner
+from discreet.learners.saving import load, save
+from discreet.papers.ma2025.learners.gradients.learner import (
     Descent,
     GradientLearner,
     Iterate,
     PrivateLinear,
     PrivateNeural,
 )
-from discreet.learners.baselines.gradients.models import LARGEST
-from discreet.learners.baselines.gradients.policy import GradientReports
-from discreet.learners.registry import make_learner
-from discreet.learners.saving import load, save
+from discreet.papers.ma2025.learners.gradients.models import LARGEST
+from discreet.papers.ma2025.learners.gradients.policy import GradientReports
 from discreet.people.domain import unit_cube
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput

@@ -12,12 +12,12 @@ import pytest
 from discreet.lab.environments.auxiliary import draw_auxiliary
 from discreet.lab.environments.synthetic import SyntheticProblem, UniformContexts, exponential
 from discreet.lab.experiments import Source, feed_source, run_learner, run_with_sources
-from discreet.learners.partition.published import (
+from discreet.learners.partition.tree import Bins
+from discreet.papers.ma2025.learners.published_partition import (
     PublishedPartition,
     PublishedSourcePolicy,
     several_sources,
 )
-from discreet.learners.partition.tree import Bins
 from discreet.people.domain import unit_cube
 from discreet.privacy import Local, SimulatedNoise
 from discreet.privacy.frequency import LaplaceOnCells

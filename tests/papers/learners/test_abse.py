@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.learners.baselines.abse import Abse
 from discreet.learners.messages import Observations
+from discreet.papers.ma2025.learners.abse import Abse
 from discreet.people.domain import unit_cube
 from discreet.privacy import NonPrivate, Unprotected
 from discreet.validation import InvalidInput

@@ -2,7 +2,7 @@
 
 A dyadic partition has a set of active arms in every leaf. Arms are chosen uniformly among them
 (eq. (8)), one whose confidence interval lies below another's is given up, and a leaf starts afresh
-when it is split. This much ABSE (baselines/abse.py) and the published private learner have in
+when it is split. This much ABSE (abse.py) and the published private learner have in
 common; they differ in what a report holds and in the two rules.
 
 | array   | shape  | sum over the people who took part while the node was a leaf          |

@@ -65,13 +65,16 @@ import numpy as np
 
 from discreet.codec import Range, Shape
 from discreet.learners.base import Common
-from discreet.learners.baselines.gradients.models import (
+from discreet.learners.calibration import Calibration, read_options
+from discreet.learners.sources import SourceLearner, check_source_epsilon
+from discreet.learners.stream import Stream
+from discreet.papers.ma2025.learners.gradients.models import (
     LARGEST,
     LinearModel,
     Model,
     NetworkModel,
 )
-from discreet.learners.baselines.gradients.policy import (
+from discreet.papers.ma2025.learners.gradients.policy import (
     GradientMechanism,
     GradientPolicy,
     GradientReports,
@@ -79,9 +82,6 @@ from discreet.learners.baselines.gradients.policy import (
     GradientSums,
     MechanismName,
 )
-from discreet.learners.calibration import Calibration, read_options
-from discreet.learners.sources import SourceLearner, check_source_epsilon
-from discreet.learners.stream import Stream
 from discreet.people.actions import Arms
 from discreet.people.domain import Box
 from discreet.privacy import Budget

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.learners.baselines.gradients.learner import PrivateLinear
-from discreet.learners.baselines.gradients.models import LinearModel
-from discreet.learners.baselines.gradients.policy import (
+from discreet.learners.schema import decode, encode
+from discreet.learners.terms import Terms
+from discreet.papers.ma2025.learners.gradients.learner import PrivateLinear
+from discreet.papers.ma2025.learners.gradients.models import LinearModel
+from discreet.papers.ma2025.learners.gradients.policy import (
     MECHANISMS,
     GradientMechanism,
     GradientPolicy,
 )
-from discreet.learners.schema import decode, encode
-from discreet.learners.terms import Terms
 from discreet.people.domain import unit_cube
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import PureEvent

@@ -12,8 +12,8 @@ import numpy as np
 
 from discreet.codec import Range
 from discreet.learners.base import Common
-from discreet.learners.baselines.uniform import Silent, Uniform
 from discreet.learners.points import PointPolicy
+from discreet.learners.references.uniform import Silent, Uniform
 from discreet.people.actions import Candidates, DecisionSets, PublicSet
 from discreet.people.domain import Box
 from discreet.privacy import NonPrivate

@@ -36,12 +36,12 @@ from sklearn.gaussian_process.kernels import Kernel
 from discreet.codec import Range, Shape
 from discreet.kernels import kernel_to_text, public_points, read_kernel
 from discreet.learners.base import Common, Learner
-from discreet.learners.baselines.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.learners.gp_ucb.learner import usual_kernel
 from discreet.learners.gp_ucb.policy import PointObservations
 from discreet.learners.gp_ucb.posterior import MOST_REWARD_VARIANCE
 from discreet.learners.messages import Actions, Statistics
 from discreet.learners.points import PointPolicy, Visitors
+from discreet.papers.dubey2021.learners.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.people.actions import ActionSpace, Candidates, DecisionSets, PublicBox, PublicSet
 from discreet.people.domain import Box
 from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release

@@ -14,19 +14,19 @@ from discreet.kernels import kernel_from_text, kernel_to_text
 from discreet.lab.environments.decision_sets import BumpProblem
 from discreet.lab.environments.functions import camelback
 from discreet.lab.experiments import Setting, simulate
-from discreet.learners.baselines import exact_gp_ucb
-from discreet.learners.baselines.exact_gp import ExactPosterior, GrowingPosterior, Prior
-from discreet.learners.baselines.exact_gp_ucb import (
-    ExactGPPolicy,
-    ExactGPUCB,
-    ObservedRows,
-    climb,
-)
 from discreet.learners.gp_ucb.policy import PointObservations
 from discreet.learners.messages import Actions
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
+from discreet.papers.dubey2021.learners import exact_gp_ucb
+from discreet.papers.dubey2021.learners.exact_gp import ExactPosterior, GrowingPosterior, Prior
+from discreet.papers.dubey2021.learners.exact_gp_ucb import (
+    ExactGPPolicy,
+    ExactGPUCB,
+    ObservedRows,
+    climb,
+)
 from discreet.people.actions import DecisionSets, PublicBox, PublicSet
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Local, NonPrivate, SimulatedNoise

@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.learners.base import Common
 from discreet.learners.messages import Observations
-from discreet.learners.partition.published import (
+from discreet.papers.ma2025.learners.published_partition import (
     CellSums,
     EliminationLearner,
     EliminationPolicy,

@@ -1,0 +1,1 @@
+"""References of studies: learners that learn nothing."""

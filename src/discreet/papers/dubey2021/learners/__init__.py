@@ -1,0 +1,1 @@
+"""Learners that Dubey (2021) compares with."""

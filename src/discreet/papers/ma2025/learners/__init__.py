@@ -1,0 +1,1 @@
+"""Learners that Ma et al. (2025) publish or compare with."""
