@@ -56,11 +56,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import zoo_problems
 from scipy.special import betaincinv
 
 import discreet
 from discreet.lab.environments.base import Problem
-from discreet.lab.environments.catalog import load_problem
 from discreet.lab.experiments import ORACLE, Seed, Setting, run_trials, simulate
 from discreet.lab.experiments.means import mean_and_error
 from discreet.lab.planning.facts import Answer
@@ -109,7 +109,7 @@ class Case:
         return replace(self, learners=kept or self.learners)
 
     def load(self) -> Problem:
-        return load_problem(self.problem, dict(self.given))
+        return zoo_problems.load(self.problem, self.given)
 
 
 CASES = (

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import zoo_problems
 from scipy.spatial import cKDTree
 
 from discreet.lab.environments.base import Crowd, People, Problem
-from discreet.lab.environments.catalog import load_problem
 from discreet.lab.environments.functions import FunctionCrowd
 from discreet.lab.environments.kernel_grid import GridCrowd
 from discreet.lab.experiments.engine import Row, Seed, frame_of, run_trials
@@ -102,7 +102,7 @@ class Line:
         return f"{name:14} {self.learner:18} {self.budget.trust_model}{epsilon}"
 
     def load(self) -> Problem:
-        return load_problem(self.problem, {}) if isinstance(self.problem, str) else self.problem()
+        return zoo_problems.load(self.problem) if isinstance(self.problem, str) else self.problem()
 
 
 def crowded() -> Problem:

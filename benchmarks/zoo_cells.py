@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import zoo_problems
 
 from discreet.lab.environments.base import People, Problem
-from discreet.lab.environments.catalog import load_problem
 from discreet.papers.dubey2021.figures import BUMP_KERNEL, ball_points
 from discreet.people.domain import unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate
@@ -69,7 +69,7 @@ class Cell:
         return Local(self.epsilon) if self.delta is None else Local(self.epsilon, self.delta)
 
     def load(self) -> Problem:
-        problem = load_problem(self.problem, dict(self.given))
+        problem = zoo_problems.load(self.problem, self.given)
         return HiddenContexts(problem) if self.hidden else problem
 
     def facts(self) -> dict[str, Any]:

@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.lab.environments.catalog import entries, load_problem
+from discreet.lab.environments.catalog import entries
 from discreet.lab.experiments import Seed, Setting, simulate
 from discreet.learners.registry import LEARNERS
 from discreet.privacy import Local
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+import zoo_problems
 
 
 @pytest.fixture
-def zoo(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+def zoo():
     import zoo
 
     yield zoo
@@ -28,7 +28,7 @@ def zoo(monkeypatch):
 
 
 def test_every_cell_names_what_exists(zoo) -> None:
-    problems = {entry.name for entry in entries()}
+    problems = {*(entry.name for entry in entries()), *zoo_problems.PROBLEMS}
     names = {*LEARNERS, *zoo.REFERENCES}
     every = [*zoo.cells(), *(target.cell for target in zoo.TARGETS)]
     assert {cell.problem for cell in every} <= problems
@@ -42,7 +42,7 @@ def test_a_row_is_what_a_simulation_gives(zoo) -> None:
     cell = zoo.Cell("rotation", "partition", 400, "local", 4.0)
     [row] = zoo.trial(Seed(30, 2), cell, "second half")
     setting = Setting("partition", "x", Local(4.0))
-    outcome = simulate(load_problem("rotation"), setting, 400, 32, 0)
+    outcome = simulate(zoo_problems.load("rotation"), setting, 400, 32, 0)
     assert row["lost"] == outcome.record.value
     half, late = (np.interp(n, outcome.rounds, outcome.trace) for n in (200, 360))
     assert row["value"] == pytest.approx(outcome.trace[-1] - half)

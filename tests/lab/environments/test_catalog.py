@@ -17,8 +17,6 @@ from discreet.lab.environments.classification import (
 )
 from discreet.lab.environments.functions import FunctionProblem, Michalewicz
 from discreet.lab.environments.kernel_grid import BetaWeights, KernelGridProblem
-from discreet.lab.environments.landscapes import LANDSCAPES
-from discreet.lab.environments.surfaces import SURFACES
 from discreet.lab.experiments import simulate_all
 from discreet.lab.studies import load_study
 from discreet.people.actions import DecisionSets, PublicBox, PublicSet
@@ -80,8 +78,6 @@ def test_entries_are_complete() -> None:
         *("decision_sets", "kernel_grid", "loan_quotes"),
         *("bumps", "dose", "movies", "linear_set", "random_sets"),
         *("camelback", "styblinski_tang", "michalewicz"),
-        *LANDSCAPES,
-        *SURFACES,
     ]
     for entry in entries():
         assert entry.description
@@ -101,9 +97,7 @@ def test_option_lines_name_defaults() -> None:
     assert find_entry("table").option_lines()[0][1] == "required"
 
 
-@pytest.mark.parametrize(
-    "name", ["exponential", "symmetric", "kernel_grid", *POINTS, *LANDSCAPES, *SURFACES]
-)
+@pytest.mark.parametrize("name", ["exponential", "symmetric", "kernel_grid", *POINTS])
 def test_synthetic_defaults_match_their_entry(name, rng) -> None:
     problem, entry = load_problem(name), find_entry(name)
     assert problem.arm_names == entry.arms

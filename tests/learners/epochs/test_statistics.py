@@ -9,8 +9,8 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from discreet.lab.environments.catalog import load_problem
 from discreet.lab.environments.kernel_grid import GridCrowd, KernelGridProblem
+from discreet.lab.environments.synthetic import SyntheticProblem, UniformContexts
 from discreet.lab.experiments import Setting, run_learner, simulate
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.learner import EpochLearner
@@ -214,7 +214,11 @@ class TestLengthScales:
     def test_fine_structure_is_found_under_joint_privacy(self) -> None:
         """Fault once found: as bad as choosing at random on everything that is finer than the
         usual kernel, with noise and without."""
-        waves = load_problem("waves", {"dimension": 1})
+
+        def means(unit: np.ndarray) -> np.ndarray:
+            return np.asarray(0.5 + 0.45 * np.sin(2 * np.pi * (8.0 * unit + np.arange(1, 4) / 3)))
+
+        waves = SyntheticProblem(means, UniformContexts(1), 1, 3, "eight waves")
         setting = Setting("released_thompson", "", Joint(10.0, 1e-6))
         lost = [simulate(waves, setting, 10_000, seed, 0).record.value for seed in range(5)]
         uniform = simulate(waves, Setting("uniform", ""), 10_000, 3, 0)

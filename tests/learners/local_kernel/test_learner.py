@@ -15,8 +15,13 @@ import numpy as np
 import pytest
 
 from discreet.lab.environments.base import People
-from discreet.lab.environments.catalog import load_problem
-from discreet.lab.environments.synthetic import SyntheticProblem, exponential, symmetric
+from discreet.lab.environments.synthetic import (
+    ExponentialMeans,
+    SyntheticProblem,
+    UniformContexts,
+    exponential,
+    symmetric,
+)
 from discreet.lab.experiments import run_learner
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
@@ -62,8 +67,12 @@ def test_it_learns_quickly() -> None:
 @pytest.mark.slow
 def test_waves_of_a_sixteenth_of_a_column_are_found() -> None:
     """.372 a person is what arms drawn at random lose; length scales down to .2 see nothing."""
-    problem = load_problem("waves", {"dimension": 1})
-    assert isinstance(problem, SyntheticProblem)
+
+    def waves(unit: FloatArray) -> FloatArray:
+        means: FloatArray = 0.5 + 0.45 * np.sin(2.0 * np.pi * (8.0 * unit + np.arange(1, 4) / 3.0))
+        return means
+
+    problem = SyntheticProblem(waves, UniformContexts(1), 1, 3, "eight waves")
     regret = taught(problem, 3000, 1, Local(10.0))[1]
     assert regret[-1000:].mean() < 0.1 * 0.372
 
@@ -86,8 +95,14 @@ def test_open_reports_are_used_as_they_are() -> None:
 def test_people_in_a_corner_of_the_box_are_found() -> None:
     """Bounds twenty times too wide along both columns; .414 a person is what arms drawn at random
     lose, and what is lost of them where contexts are measured as they are."""
-    problem = load_problem("corner", {})
-    assert isinstance(problem, SyntheticProblem)
+
+    def contexts(people: int, rng: np.random.Generator) -> FloatArray:
+        return 0.05 * rng.random((people, 2))
+
+    def means(unit: FloatArray) -> FloatArray:
+        return ExponentialMeans(3)(np.minimum(unit / 0.05, 1.0))
+
+    problem = SyntheticProblem(means, contexts, 2, 3, "a corner")
     learner, regret = taught(problem, 3000, 1, Local(4.0), horizon=3000)
     assert regret[-1000:].mean() < 0.15 * 0.414
     assert learner._ranks.stage >= 2

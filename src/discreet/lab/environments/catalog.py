@@ -37,7 +37,6 @@ from discreet.lab.environments.functions import (
     styblinski_tang,
 )
 from discreet.lab.environments.kernel_grid import KernelGridProblem
-from discreet.lab.environments.landscapes import LANDSCAPES
 from discreet.lab.environments.log_problem import problem_of_log
 from discreet.lab.environments.movies import MOVIE_COLUMNS, MOVIE_SOURCE, MovieProblem
 from discreet.lab.environments.real_data import (
@@ -54,7 +53,6 @@ from discreet.lab.environments.real_data import (
     read_adult,
     read_packaged,
 )
-from discreet.lab.environments.surfaces import SURFACES
 from discreet.lab.environments.synthetic import LAWS, exponential, symmetric
 from discreet.lab.environments.user_tables import problem_of_sets, problem_of_table
 from discreet.people.columns import Column, Number
@@ -415,17 +413,3 @@ named(
     dimension=_DIMENSION,
     steepness="how narrow the valleys are",
 )(michalewicz)
-
-for _name, _landscape in LANDSCAPES.items():
-    _taken = inspect.signature(_landscape.build).parameters
-    named(
-        _name,
-        _landscape.description,
-        "Synthetic: the zoo of problems.",
-        **{option: _OFFERED[option] for option in _OFFERED if option in _taken},
-        **_landscape.meanings,
-    )(_landscape.build)
-for _name, _surface in SURFACES.items():
-    named(_name, _surface.description, "Synthetic: the zoo of problems.", **_surface.meanings)(
-        _surface.build
-    )
