@@ -7,9 +7,9 @@ are no HTTP) and 1,000 hostile ones (reports of forged policies, other studies' 
 and slow bodies, guessed keys, other pages' browsers) go to a real server over sockets, each on a
 connection of its own, from `ATTACKERS` threads. Then come 1,000 with a device's key that hold what
 is costly to read and is refused: as many ids, empty reports or objects as a body has room for, and
-more. Meanwhile an honest client asks for a policy 50 times a second. Printed are the codes of the
-answers, what was not refused or not in words (which must be nothing), and how long the honest
-client waited, before and during the attack.
+more. Meanwhile an honest client asks for a policy 50 times a second. The server has the first core,
+all clients the second. Printed are the codes of the answers, what was not refused or not in words
+(which must be nothing), and how long the honest client waited, before and during the attack.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import multiprocessing
+import os
 import random
 import socket
 import sys
@@ -46,10 +48,10 @@ from discreet import (
 from discreet.codec import decode, encode
 from discreet.learners.terms import Offer
 from discreet.service.server.app import create_app
-from discreet.service.server.control import counts
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.limits import Limits, Rate
-from discreet.service.server.server import server_of
+from discreet.service.server.listening import listen
+from discreet.service.server.server import run
 from discreet.service.server.service import Service
 
 ATTACKERS = 4
@@ -119,7 +121,6 @@ class Attack:
 class Target:
     """A server with two studies, `local` and `joint`, another `other`, and keys."""
 
-    service: Service
     port: int
     tokens: dict[str, str]
     report: str
@@ -128,8 +129,24 @@ class Target:
 
 
 @contextmanager
-def serving(folder: Path, limits: Limits = LIMITS) -> Iterator[Target]:
-    """A server on a free port, until the block ends."""
+def serving(folder: Path) -> Iterator[Target]:
+    """A server in a process of its own, on a free port, until the block ends."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    server = context.Process(target=_serve, args=(folder, there), daemon=True)
+    server.start()
+    there.close()  # or nothing would end the wait for a server that cannot start
+    try:
+        yield here.recv()
+    finally:
+        server.terminate()
+        server.join()
+
+
+def _serve(folder: Path, there: Any) -> None:
+    """Prepare studies and keys, say what they are, and serve."""
+    pin(0)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     key = base64.urlsafe_b64encode(b"k" * 32).decode()
     service = Service.open(f"sqlite:///{folder}/hostile.db", {"DISCREET_DATABASE_KEY": key})
     learner = LocalKernel(DOMAIN, ["leaflet", "call"], budget=Local(1.0), horizon=2000)
@@ -162,17 +179,16 @@ def serving(folder: Path, limits: Limits = LIMITS) -> Iterator[Target]:
     service.intake.add("local", [report], None)
     decision = service.decisions.decide("joint", [[0.1], [0.9]])
     service.decisions.reward("joint", decision.id, 0.5)
-    server = server_of(create_app(service, limits=limits), port=0)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        yield Target(service, port, tokens, report, forged, decision.id)
-    finally:
-        server.should_exit = True
-        thread.join()
+    listening = listen("127.0.0.1", 0)
+    # Connections wait in the socket until the server accepts them.
+    there.send(Target(listening.getsockname()[1], tokens, report, forged, decision.id))
+    run(create_app(service, limits=LIMITS), listening)
+
+
+def pin(core: int) -> None:
+    """Run on one of the cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[core % len(cores)]})
 
 
 def _reported(service: Service, study: str, noise: Any) -> Any:
@@ -480,19 +496,25 @@ def hostile(target: Target, rng: random.Random) -> Attack:
     return Attack("other roles", (sent,), lambda code, text: code == 403)
 
 
+def costly_bodies() -> list[bytes]:
+    """Bodies that take long to refuse, each of another kind."""
+    room = LIMITS.device - 100
+    return [
+        b'{"ids":[' + b"1," * (room // 2) + b"1]}",
+        b'{"ids":[' + b"1," * 500_000 + b"1]}",
+        b'{"reports":[' + b"1," * (room // 2) + b"1]}",
+        b'{"reports":[' + b"{}," * 9_999 + b"{}]}",
+        b'{"reports":[{"a":[' + b"[]," * (room // 3) + b"[]]}]}",
+        b'{"reports":[{"kind":"signed-reports","schema":1,"a":['
+        + b"[]," * (room // 3 - 20)
+        + b"[]]}]}",
+        b'{"reports":[{' + b",".join(b'"%d":1' % at for at in range(room // 10)) + b"}]}",
+    ]
+
+
 def costly(target: Target, rng: random.Random) -> Attack:
     """One request that takes long to refuse."""
-    room = LIMITS.device - 100
-    body = rng.choice(
-        [
-            b'{"ids":[' + b"1," * (room // 2) + b"1]}",
-            b'{"ids":[' + b"1," * 500_000 + b"1]}",
-            b'{"reports":[' + b"1," * (room // 2) + b"1]}",
-            b'{"reports":[' + b"{}," * 9_999 + b"{}]}",
-            b'{"reports":[{"a":[' + b"[]," * (room // 3) + b"[]]}]}",
-            b'{"reports":[{' + b",".join(b'"%d":1' % at for at in range(room // 9)) + b"}]}",
-        ]
-    )
+    body = rng.choice(costly_bodies())
     sent = http("POST", "/v1/studies/local/reports", target.tokens["device"], body)
     return Attack("costly", (sent,), refused)
 
@@ -546,8 +568,10 @@ def attack_all(
     attacks = [make(target, rng) for _ in range(count)]
     with ThreadPoolExecutor(ATTACKERS) as pool:
         answers = list(pool.map(lambda each: send(target.port, each), attacks))
-    reports = counts(target.service, "local")["reports"]["target"]
-    outcome = Outcome(Counter(), [], 0, reports["stored"])
+    export = http("GET", "/v1/studies/local/export", target.tokens["operator"])
+    _, text = send(target.port, Attack("export", (export,), refused))
+    stored = json.loads(text)["counts"]["reports"]["target"]["stored"]
+    outcome = Outcome(Counter(), [], 0, stored)
     secrets = [token[-43:] for token in target.tokens.values()]
     for attack, (code, text) in zip(attacks, answers, strict=True):
         outcome.codes[attack.name, code] += 1
@@ -586,9 +610,9 @@ def waited(target: Target, work: Callable[[], Any]) -> tuple[Any, str]:
 
 def main() -> None:
     """Print what became of them."""
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     numbers = [int(each) for each in sys.argv[1:]] or [10_000, 1_000, 1_000]
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as target:
+        pin(1)
         _, alone = waited(target, lambda: time.sleep(5.0))
         print(f"honest client alone: {alone}")
         for make, count in zip((malformed, hostile, costly), numbers, strict=False):

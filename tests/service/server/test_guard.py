@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,45 @@ class TestBodies:
             sent = {"content": body, "headers": {"content-type": "application/json"}}
             assert web.ask("POST", "/v1/studies/local/reports", "device", **sent).status_code == 400
             assert (threads["read_body"] != threads["check_json"]) == beside
+
+    def test_two_large_bodies_are_served_at_once_and_others_wait(
+        self, web: Web, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        inside, go_on, most = threading.Semaphore(0), threading.Event(), 0
+        current, read_body = set[int](), access.read_body
+
+        def reading(model: Any, body: bytes) -> Any:
+            nonlocal most
+            current.add(threading.get_ident())
+            most = max(most, len(current))
+            inside.release()
+            assert go_on.wait(60.0)
+            try:
+                return read_body(model, body)
+            finally:
+                current.discard(threading.get_ident())
+
+        monkeypatch.setattr(access, "read_body", reading)
+        sent = {
+            "content": b'{"reports": ["x"]}'.ljust(50_000),
+            "headers": {"content-type": "application/json"},
+        }
+
+        def send() -> int:
+            answer = web.ask("POST", "/v1/studies/local/reports", "device", **sent)
+            return int(answer.status_code)
+
+        with ThreadPoolExecutor(6) as threads:
+            sending = [threads.submit(send) for _ in range(6)]
+            try:
+                assert inside.acquire(timeout=60.0)
+                assert inside.acquire(timeout=60.0)
+                assert not inside.acquire(timeout=0.3)
+                assert web.ask("GET", "/v1/studies/local/policy", "device").status_code == 200
+            finally:
+                go_on.set()
+            assert [each.result() for each in sending] == [400] * 6
+        assert most == 2
 
     @pytest.mark.parametrize("name", ["ids", "reports"])
     def test_counts_are_looked_at_before_contents(self, name: str) -> None:

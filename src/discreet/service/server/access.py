@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -27,6 +28,11 @@ SCHEME = "key"
 KEY = "discreet.key"
 # Bytes of a body that is read in the event loop; longer ones would keep others waiting.
 _SMALL = 2**13
+# Requests with longer bodies that an event loop serves at once. A thread that parses one holds
+# Python's lock for milliseconds, and the event loop waits for each such thread in turn. With one
+# alone, no request would be parsed while the database commits another.
+_MOST_LARGE = 2
+_LARGE: RunVar[CapacityLimiter] = RunVar("discreet large bodies")
 
 
 class ReadRequest(Request):
@@ -52,14 +58,25 @@ class Guarded(APIRoute):
             read = ReadRequest(request.scope, request.receive)
             body = await read.body()
             check_json(read, body)
-            if body and model is not None:
-                if len(body) <= _SMALL:
-                    read.content = read_body(model, body)
-                else:
-                    read.content = await to_thread.run_sync(read_body, model, body)
-            return await inner(read)
+            if not body or model is None:
+                return await inner(read)
+            if len(body) <= _SMALL:
+                read.content = read_body(model, body)
+                return await inner(read)
+            async with _large_bodies():
+                read.content = await to_thread.run_sync(read_body, model, body)
+                return await inner(read)
 
         return handler
+
+
+def _large_bodies() -> CapacityLimiter:
+    """The limiter of this event loop for requests with large bodies."""
+    try:
+        return _LARGE.get()
+    except LookupError:
+        _LARGE.set(limiter := CapacityLimiter(_MOST_LARGE))
+        return limiter
 
 
 def read_body(model: TypeAdapter[Any], body: bytes) -> Any:

@@ -17,6 +17,9 @@ _KEEP_ALIVE_SECONDS = 15
 _STOP_SECONDS = 30
 _MOST_CONNECTIONS = 1_000
 _MOST_HEADER_BYTES = 2**15
+# New objects after which Python looks for garbage among them. At its 700, half of the time of
+# reading a large body went into such looks.
+_GARBAGE = 50_000
 
 
 class Impatient(H11Protocol):
@@ -109,5 +112,6 @@ def run(app: Any, listening: socket.socket, proxies: str | None = None) -> bool:
     # then, in which nobody is answered.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_GARBAGE, 10, 10)
     server.run(sockets=[listening])
     return server.started
