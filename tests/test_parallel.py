@@ -1,12 +1,11 @@
-"""Whoever does the work, results are the same, and what died is run again."""
+"""Results are the same whoever does the work, and killed workers change nothing."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,53 +14,46 @@ import numpy as np
 import pytest
 
 from discreet.lab.experiments.engine import Seed, frame_of, run_trials
-from discreet.parallel import RETRIES, Engine, in_parallel, running_on, sharing
+from discreet.parallel import RETRIES, Engine, in_parallel, running_on
 from discreet.validation import InvalidInput
 
 PACKAGES = {"processes": "joblib", "dask": "distributed", "ray": "ray", "spark": "pyspark"}
 
 
-def tasks(count: int, begun: list[int]) -> Iterator[Any]:
-    for number in range(count):
-        begun.append(number)
-        yield joblib.delayed(pow)(number, 2)
+def _die(folder: Path, name: str, times: int) -> None:
+    """Kill this process, unless it was killed so often."""
+    marks = sorted(folder.glob(f"{name}-*"))
+    if len(marks) < times:
+        (folder / f"{name}-{len(marks)}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Dying:
-    """An executor in one place, whose worker dies with each task that is in `deaths`, as often as
-    it says there."""
-
-    def __init__(self, deaths: dict[int, int]) -> None:
-        self.deaths, self.ran = dict(deaths), list[int]()
-
-    def submit(self, function: Callable[..., Any], *task: Any) -> Future[Any]:
-        number = task[1][0]
-        self.ran.append(number)
-        future: Future[Any] = Future()
-        if self.deaths.get(number, 0):
-            self.deaths[number] -= 1
-            future.set_exception(BrokenExecutor("killed"))
-        else:
-            future.set_result(function(*task))
-        return future
+def _square(number: int, folder: Path, times: int) -> int:
+    if number == 3:
+        _die(folder, "square", times)
+    return number**2
 
 
-def test_only_what_a_death_took_is_run_again_and_it_is_said() -> None:
-    executor, said = Dying({2: 1, 5: RETRIES}), list[str]()
-    with running_on("processes", 2, say=said.append), sharing(executor.submit):
-        results = list(in_parallel(tasks(8, []), 2))
-    assert sorted(results) == [number**2 for number in range(8)]
-    assert sorted(executor.ran) == sorted([*range(8), 2, *[5] * RETRIES])
-    assert said[0] == "A worker died: what it did is run again (try 2 of 4)."
-    assert said[-1] == "A worker died: what it did is run again (try 4 of 4)."
+def test_a_killed_process_is_survived_with_a_warning(tmp_path: Path) -> None:
+    tasks = [joblib.delayed(_square)(number, tmp_path, 1) for number in range(6)]
+    with pytest.warns(RuntimeWarning, match=r"is run again \(try 2 of 4\)"):
+        assert sorted(in_parallel(tasks, 2)) == [number**2 for number in range(6)]
+
+
+def test_a_task_that_kills_every_process_is_reported(tmp_path: Path) -> None:
+    tasks = [joblib.delayed(_square)(3, tmp_path, 9)]
+    with (
+        pytest.warns(RuntimeWarning, match="A process died"),
+        pytest.raises(ChildProcessError, match=f"died {RETRIES + 1} times in a row"),
+    ):
+        list(in_parallel([*tasks, *tasks], 2))
 
 
 def kind(array: Any) -> str:
     return type(array).__name__
 
 
-def test_large_arrays_leave_no_files_behind() -> None:
-    """Files that processes read arrays from end a command with a warning that they are left."""
+def test_large_arrays_are_not_mapped_from_files() -> None:
     large = [joblib.delayed(kind)(np.zeros(2**18)) for _ in range(2)]
     assert list(in_parallel(large, 2)) == ["ndarray", "ndarray"]
 
@@ -74,44 +66,32 @@ def test_a_package_that_a_task_lacks_is_no_missing_engine(monkeypatch: pytest.Mo
         pass
 
 
-def test_what_kills_every_worker_ends_the_work() -> None:
-    executor = Dying({3: RETRIES + 1})
-    with sharing(executor.submit), pytest.raises(BrokenExecutor, match="killed"):
-        list(in_parallel(tasks(8, []), 2))
-    assert executor.ran.count(3) == RETRIES + 1
-
-
 def _refuses(number: int) -> int:
     if number == 1:
         raise InvalidInput("number was 1")
     return number
 
 
-def test_what_a_task_raises_is_no_death() -> None:
-    said: list[str] = []
-    with ThreadPoolExecutor(2) as threads, running_on("processes", 2, say=said.append):
-        with sharing(threads.submit), pytest.raises(InvalidInput, match="number was 1") as raised:
-            list(in_parallel((joblib.delayed(_refuses)(number) for number in range(3)), 2))
-        assert "_refuses" in raised.value.__notes__[0]
-    assert said == []
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_exceptions_of_tasks_are_raised(jobs: int) -> None:
+    with pytest.raises(InvalidInput, match="number was 1"):
+        list(in_parallel((joblib.delayed(_refuses)(number) for number in range(3)), jobs))
 
 
-def test_tasks_are_asked_for_when_they_can_start() -> None:
-    begun: list[int] = []
-    with sharing(Dying({}).submit):
-        results = in_parallel(tasks(1000, begun), 3)
-        next(results)
-        assert len(begun) == 6
+def test_leaving_early_ends_the_work() -> None:
+    results = in_parallel((joblib.delayed(pow)(number, 2) for number in range(50)), 2)
+    assert next(results) >= 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results.close()  # type: ignore[attr-defined]
+    assert sorted(in_parallel([joblib.delayed(pow)(3, 2)] * 2, 2)) == [9, 9]
 
 
 def _draws(seed: Seed, folder: str, deadly: int) -> list[dict[str, Any]]:
     """The worker of one trial is killed when it gets there for the first time."""
-    mark = Path(folder) / "killed"
-    if seed.trial == deadly and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    rng = np.random.default_rng(seed.streams(1)[0])
-    return [{"value": rng.normal()}]
+    if seed.trial == deadly:
+        _die(Path(folder), "draws", 1)
+    return [{"value": np.random.default_rng(seed.streams(1)[0]).normal()}]
 
 
 @pytest.mark.slow
@@ -119,9 +99,9 @@ def _draws(seed: Seed, folder: str, deadly: int) -> list[dict[str, Any]]:
 def test_a_killed_worker_changes_nothing(engine: Engine, tmp_path: Path) -> None:
     pytest.importorskip(PACKAGES[engine])
     settings = [{"folder": str(tmp_path), "deadly": 4}]
-    said: list[str] = []
-    with running_on(engine, 2, say=said.append):
+    with warnings.catch_warnings(action="ignore"), running_on(engine, 2):
         killed = frame_of(run_trials(_draws, settings, 12, 7, 2))
-    assert (tmp_path / "killed").exists()
-    assert len(said) >= 1
+    assert (tmp_path / "draws-0").exists()
     assert killed.equals(frame_of(run_trials(_draws, settings, 12, 7)))
+    with running_on(engine, 2), pytest.raises(InvalidInput, match="number was 1"):
+        list(in_parallel((joblib.delayed(_refuses)(number) for number in range(3)), 2))

@@ -76,5 +76,8 @@ def records(folder: Path, name: str, *command: object) -> list[dict[str, Any]]:
     assert code == 0, said
     found = [json.loads(line) for line in (folder / name).read_text().splitlines()]
     assert found
-    # Only the time that a replicate took is not fixed by the seed.
-    return [{key: value for key, value in each.items() if key != "seconds"} for each in found]
+    # Times are not fixed by the seed.
+    return [
+        {key: value for key, value in each.items() if key not in ("seconds", "made")}
+        for each in found
+    ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,7 +27,6 @@ from discreet.papers.dubey2021.figures import (
     figure_1,
 )
 from discreet.papers.report import regret_figure
-from discreet.parallel import sharing
 from discreet.privacy import Joint
 from discreet.validation import InvalidInput
 from tests.lab.reporting.cases import overlapping
@@ -102,7 +101,7 @@ def test_trials_are_repeatable_and_methods_meet_the_same_people() -> None:
     plan = plan_of([ours, *uniform], 2, 5)
     serial = frame_of(plan.run())
     assert serial.query("case == 0 and trial == 1")["value"].iloc[0] == ends(first)["regret"]
-    with ThreadPoolExecutor(2) as threads, sharing(threads.submit):
+    with joblib.parallel_config("threading"):
         shared = frame_of(plan.run(jobs=2))
     pd.testing.assert_frame_equal(serial.drop(columns="seconds"), shared.drop(columns="seconds"))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,7 +37,6 @@ from discreet.papers.kharkovskii2020.searches import (
     power,
     search,
 )
-from discreet.parallel import sharing
 from discreet.validation import InvalidInput
 
 NAME = "synthetic-5"
@@ -80,7 +79,7 @@ def test_every_method_starts_with_the_same_row_of_the_same_function(data: DrawnF
 
 def test_runs_are_repeatable_whatever_shares_the_work(data: DrawnFunction) -> None:
     serial = frame_of(plan(data, runs=2).run(jobs=1))
-    with ThreadPoolExecutor(2) as threads, sharing(threads.submit):
+    with joblib.parallel_config("threading"):
         shared = frame_of(plan(data, runs=2).run(jobs=2))
     pd.testing.assert_frame_equal(serial.drop(columns="seconds"), shared.drop(columns="seconds"))
 

@@ -9,6 +9,7 @@ before. An empty file, such as `mktemp` makes, holds nothing that could be lost.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,10 +95,11 @@ def cores() -> int:
 
 @contextmanager
 def shared(engine: EngineName, workers: int, address: str | None) -> Iterator[None]:
-    """Let an engine do the work of the block; who dies, and what is run again, is said."""
+    """Let an engine do the work of the block, whose warnings are printed."""
     from discreet.parallel import running_on
 
-    with running_on(engine.value, workers, address, err.say):
+    with warnings.catch_warnings(), running_on(engine.value, workers, address):
+        warnings.showwarning = lambda message, *_: err.say(f"Warning: {message}")
         yield
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 
 from discreet.lab.experiments.engine import Row, Seed, frame_of, grid, run_trials
 from discreet.lab.experiments.means import mean_traces, means
-from discreet.parallel import sharing
 from discreet.validation import InvalidInput
 
 SETTINGS = grid(scale=(1.0, 10.0), people=(3, 4))
@@ -46,7 +45,7 @@ def test_frames_are_tidy_and_the_same_however_the_work_was_shared() -> None:
     assert len(alone) == 4 * 3 * 2
     pd.testing.assert_frame_equal(alone, frame(jobs=2))
     pd.testing.assert_frame_equal(alone, frame(order="setting by setting"))
-    with ThreadPoolExecutor(2) as threads, sharing(threads.submit):
+    with joblib.parallel_config("threading"):
         pd.testing.assert_frame_equal(alone, frame(jobs=2))
 
 

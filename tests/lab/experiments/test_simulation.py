@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
+import joblib
 import numpy as np
 import pytest
 
@@ -16,12 +16,14 @@ from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import (
     BEST_FIXED,
     ORACLE,
+    Seed,
     Setting,
     people_of,
+    run_trials,
     simulate,
     simulate_all,
+    simulation,
 )
-from discreet.parallel import sharing
 from discreet.people.domain import Box
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.validation import InvalidInput
@@ -49,11 +51,23 @@ def test_processes_do_not_change_the_result() -> None:
     settings = [PARTITION, UNIFORM, Setting(BEST_FIXED, BEST_FIXED)]
     values = []
     for jobs in (1, 2):
-        with ThreadPoolExecutor(2) as threads, sharing(threads.submit):
+        with joblib.parallel_config("threading"):
             outcomes = list(simulate_all(exponential(), settings, 800, 2, 3, jobs))
         values.append({(o.record.label, o.record.replicate): o.record.value for o in outcomes})
     assert values[0] == values[1]
     assert len(values[0]) == 6
+
+
+def _fails(seed: Seed) -> None:
+    simulation._replicate(seed, problem=None, setting=PARTITION, rounds=5)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_errors_name_the_line_and_the_seed(jobs: int) -> None:
+    with pytest.raises(AttributeError) as raised:
+        list(run_trials(_fails, [{}], 2, 3, jobs))
+    assert "Raised by replicate" in raised.value.__notes__[0]
+    assert raised.value.__notes__[0].endswith("of 'partition' with seed 3.")
 
 
 def test_all_learners_of_a_replicate_meet_the_same_people() -> None:

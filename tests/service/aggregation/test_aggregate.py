@@ -338,7 +338,7 @@ class Deadly(LocalKernel):
 @pytest.mark.parametrize("engine", ["processes", "dask", "ray", "spark"])
 def test_killed_workers_change_nothing(engine: Engine, tmp_path: Path) -> None:
     pytest.importorskip({"processes": "joblib", "spark": "pyspark"}.get(engine, engine))
-    one, killed = begun(), begun(Deadly)
+    one, killed = begun(LocalKernel), begun(Deadly)
     killed.marks, killed.home = tmp_path, os.getpid()
     paths = written(tmp_path / "a", split(made(one, PEOPLE, 1), 5, 1))
     aggregate(one, paths)

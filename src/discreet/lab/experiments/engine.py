@@ -7,7 +7,7 @@ Trial number r draws everything from the experiment's seed and r alone. So all s
 meet the same people, and results depend neither on how many processes share the work nor on which
 other settings run.
 
-Processes of this machine do the work, or Dask, Ray or Spark (workers.py).
+Processes of this machine do the work, or Dask, Ray or Spark (`discreet.parallel`).
 
 | column of a frame | meaning                                                  |
 |-------------------|----------------------------------------------------------|

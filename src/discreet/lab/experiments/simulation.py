@@ -209,7 +209,12 @@ def simulate_all(
 
 
 def _replicate(seed: Seed, **setting: Any) -> Outcome:
-    return simulate(seed=seed.base, replicate=seed.trial, **setting)
+    try:
+        return simulate(seed=seed.base, replicate=seed.trial, **setting)
+    except Exception as error:
+        label = setting["setting"].label
+        error.add_note(f"Raised by replicate {seed.trial} of {label!r} with seed {seed.base}.")
+        raise
 
 
 def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str, ...]:
