@@ -121,7 +121,7 @@ def value_trial(seed: Any, setting: str, logs: dict, truth: dict) -> list[dict[s
     log = drawn(facts["people"], "smooth", facts["logging"], rng, facts.get("visits", 1))
     if facts.get("estimated"):
         log = Log(log.contexts, log.actions, log.rewards, DOMAIN, NAMES, ids=log.ids)
-    estimates = estimate(log, facts.get("kinds", ("ridge", "boosting"))).estimates
+    estimates = estimate(log).estimates
     choices = {name: np.full(len(log), arm) for arm, name in enumerate(NAMES)}
     choices["rule"] = rule(log.contexts)
     choices["random"] = np.full((len(log), 3), 1.0 / 3.0)
@@ -261,13 +261,6 @@ VALUES = {
     "steep, 2,000 rows": {"people": 2000, "logging": "steep"},
     "uneven, estimated propensities": {"people": 2000, "logging": "uneven", "estimated": True},
     "steep, estimated propensities": {"people": 2000, "logging": "steep", "estimated": True},
-    "steep, rewards modelled by a mean": {"people": 2000, "logging": "steep", "kinds": ()},
-    "steep, estimated, and by a mean": {
-        "people": 2000,
-        "logging": "steep",
-        "estimated": True,
-        "kinds": (),
-    },
     "uneven, everybody five times": {"people": 2000, "logging": "uneven", "visits": 5},
 }
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import t
 from tests.lab.environments.log_worlds import DOMAIN, chosen_with, means, world
 
-from discreet.lab.environments.log_models import KINDS, reward_models
+from discreet.lab.environments.log_estimates import reward_models
 from discreet.lab.environments.log_values import (
     ESTIMATORS,
     FEWEST_BEHIND,
@@ -277,9 +277,7 @@ def test_intervals_cover_the_truth() -> None:
     for seed in range(50):
         log = world(600, 2.0, np.random.default_rng(seed))
         assert log.propensities is not None
-        models = reward_models(
-            log.contexts, log.actions, log.rewards, np.arange(600), DOMAIN, 3, KINDS[: seed % 2]
-        )
+        models = reward_models(log.contexts, log.actions, log.rewards, np.arange(600), DOMAIN, 3)
         estimates = estimates_of(log, models.expected, log.propensities)
         logged = chosen_with(log.contexts, 2.0)
         for choice, value in ((0, truth[0]), (1, truth[1]), (2, truth[2])):

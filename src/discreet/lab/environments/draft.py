@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from discreet.lab.environments.classification import ClassLabels, RewardColumns
-from discreet.lab.environments.log_columns import LoggedReward
+from discreet.lab.environments.logs import LoggedReward
 from discreet.lab.environments.sketch import (
     LogColumns,
     Sketch,

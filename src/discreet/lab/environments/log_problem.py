@@ -40,7 +40,6 @@ from pydantic import Field
 
 from discreet.lab.environments.base import Choices, Chosen, Crowd, Metric, Problem, exposure_of
 from discreet.lab.environments.frames import Files
-from discreet.lab.environments.log_columns import LoggedAction, LoggedReward, Propensity
 from discreet.lab.environments.log_estimates import estimate
 from discreet.lab.environments.log_values import (
     ESTIMATORS,
@@ -51,7 +50,7 @@ from discreet.lab.environments.log_values import (
     normalised_terms,
     value_of_terms,
 )
-from discreet.lab.environments.logs import Log
+from discreet.lab.environments.logs import Log, LoggedAction, LoggedReward, Propensity
 from discreet.people.columns import Column
 from discreet.toml_words import Positive
 from discreet.validation import FloatArray, IntArray, InvalidInput, one_of
@@ -59,10 +58,8 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, one_of
 Replay = Literal["rejection", "model"]
 
 # Logs of fewer rows are replayed by rejection if it serves so many people.
-_SMALL_LOG, _FEWEST_SERVED = (
-    10_000,
-    200,
-)  # A share of people that is worth a remark, and the resamples behind a run's interval.
+_SMALL_LOG, _FEWEST_SERVED = 10_000, 200
+# A share of people that is worth a remark, and the resamples behind a run's interval.
 _LEAST_SHARE, _RESAMPLES = 0.01, 500
 
 _NO_ORACLE = (

@@ -11,35 +11,56 @@
 | position       | (n,)   | where on a page it was shown; None where there is one place          |
 | action_context | (K, m) | numbers about the arms, which learners here do not use; None: nothing|
 
-A log is read from a table, from the dictionary of Open Bandit Pipeline, or from the text of Vowpal
-Wabbit, and written to each; what is written and read again is the same to the last bit. A log is
-private data: what is computed from it is covered by no epsilon.
+A log is read from a table or from the feedback dictionary of Open Bandit Pipeline (obp), and
+written to each; what is written and read again is the same to the last bit. A log is private data:
+no epsilon covers what is computed from it.
+
+| declared   | in a study file                                                                   |
+|------------|-----------------------------------------------------------------------------------|
+| action     | `{ column = "offer", names = ["none", "call"] }`, which are the arms              |
+| reward     | `{ column = "paid", lower = 0, upper = 5 }`, with public bounds                   |
+| propensity | `{ column = "p" }`, `{ value = 0.25 }` or `{ estimated = true }`                  |
+
+| key of obp     | value                                                                         |
+|----------------|-------------------------------------------------------------------------------|
+| n_rounds       | n, the number of decisions                                                    |
+| n_actions      | K, the number of actions                                                      |
+| context        | (n, d) numbers                                                                |
+| action         | (n,) whole numbers 0 .. K - 1                                                 |
+| reward         | (n,)                                                                          |
+| pscore         | (n,) the probability of the action taken, or None                             |
+| position       | (n,) the place on a page at which it was shown, or None                       |
+| action_context | (K, m) numbers about each action; one-hot where nobody gives others           |
+
+Other keys, such as `expected_reward` of synthetic data, are left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 from discreet.lab.environments.classification import encoded_rows
 from discreet.lab.environments.frames import checked_frame
-from discreet.lab.environments.log_columns import (
-    LoggedAction,
-    LoggedReward,
-    Propensity,
-    check_propensities,
+from discreet.people.columns import (
+    Column,
+    Declared,
+    Labels,
+    MissingRule,
+    Number,
+    OutsideRule,
+    declared_columns,
+    label_texts,
 )
-from discreet.lab.environments.log_obp import feedback_of, read_feedback
-from discreet.lab.environments.log_vw import VW_ACTION, VW_PROPENSITY, VW_REWARD, read_vw, write_vw
-from discreet.people.columns import Declared, declared_columns, label_texts
 from discreet.people.domain import Box, RewardBounds
-from discreet.people.tables import RowCounts
+from discreet.people.tables import RowCounts, column_of, missing_rows, sheet_row
+from discreet.toml_words import toml_value
 from discreet.validation import (
     FloatArray,
     IntArray,
@@ -50,11 +71,119 @@ from discreet.validation import (
     finite_vector,
     freeze_arrays,
     instance_of,
-    path_of,
+    number_from,
+    whole_number,
     whole_vector,
 )
 
 _ARRAYS = ("contexts", "actions", "rewards", "propensities", "ids", "position", "action_context")
+# Keys of Open Bandit Pipeline: those that must be there, and the arrays with a row for each round.
+_NEEDED = ("n_rounds", "n_actions", "context", "action", "reward")
+_OBP = {
+    "context": "contexts",
+    "action": "actions",
+    "reward": "rewards",
+    "pscore": "propensities",
+    "position": "position",
+}
+
+
+@dataclass(frozen=True)
+class LoggedAction:
+    """The column that says which action was taken.
+
+    Attributes:
+        column: its name in the table.
+        names: the labels, which in their order are the arms.
+        outside: what happens to a label that is not one of them.
+        missing: what happens where there is no value.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    column: str
+    names: Labels
+    outside: Literal["error", "drop"] = "error"
+    missing: MissingRule = "error"
+
+    def __post_init__(self) -> None:
+        names = label_texts(self.names, f"the names of the action {self.column!r}")
+        object.__setattr__(self, "names", names)
+        self.declared()
+
+    def declared(self) -> Column:
+        """The column, whose codes are the arms."""
+        return Column.category(self.column, self.names, self.outside, self.missing)
+
+
+@dataclass(frozen=True)
+class LoggedReward:
+    """The column that says what followed.
+
+    Attributes:
+        column: its name in the table.
+        lower, upper: the public bounds of a reward.
+        outside, missing: as in `Column`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    column: str
+    lower: Number
+    upper: Number
+    outside: OutsideRule = "error"
+    missing: MissingRule = "error"
+
+    def __post_init__(self) -> None:
+        RewardBounds(self.lower, self.upper)
+        self.declared()
+
+    def declared(self) -> Column:
+        """The column with its bounds."""
+        return Column(
+            self.column, self.lower, self.upper, outside=self.outside, missing=self.missing
+        )
+
+
+@dataclass(frozen=True)
+class Propensity:
+    """Where propensities are known from; exactly one attribute is given.
+
+    Attributes:
+        column: the column that holds them.
+        value: the same for every decision, 1 / K where each of K actions was equally likely.
+        estimated: whether they are estimated from contexts and actions.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    form: ClassVar[str] = '{ column = "..." }, { value = 0.25 } or { estimated = true }'
+
+    column: str | None = None
+    value: Number | None = None
+    estimated: bool = False
+
+    def __post_init__(self) -> None:
+        given = {"column": self.column, "value": self.value, "estimated": self.estimated or None}
+        given = {key: value for key, value in given.items() if value is not None}
+        if len(given) != 1:
+            shown = toml_value(given) if given else "empty"
+            raise InvalidInput(f"propensity was {shown}; give exactly one of {self.form}.")
+        if self.value is not None:
+            number_from(self.value, "the value of propensity", 1e-9, 1.0, "above 0 and at most 1")
+
+    def declared(self) -> tuple[Column, ...]:
+        """The column of probabilities, if there is one."""
+        return () if self.column is None else (Column(self.column, 0.0, 1.0),)
+
+    def check(self, frame: pd.DataFrame) -> None:
+        """Refuse a table whose column is not there, or lacks a probability in some row."""
+        if self.column is None:
+            return
+        series = column_of(frame, self.column)
+        absent = missing_rows(series)
+        numbers = pd.to_numeric(series, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        given = ["(empty)" if gone else each for each, gone in zip(series, absent, strict=True)]
+        check_propensities(numbers, f"column {self.column!r} was", given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +281,7 @@ class Log:
         Args:
             frame: the table, one row a decision.
             columns: of a context, with their public bounds or labels (`columns.declared_columns`).
-            action, reward, propensity: see `log_columns`.
+            action, reward, propensity: see the module.
             person: the column that says whose row it is, where people come more than once.
             radius: the largest Euclidean length of a context, as in `Box.of`.
             source: one sentence for reports.
@@ -233,7 +362,7 @@ class Log:
         position: int | None = None,
         source: str = "Feedback of Open Bandit Pipeline.",
     ) -> Log:
-        """The feedback dictionary of Open Bandit Pipeline (`log_obp`).
+        """The feedback dictionary of Open Bandit Pipeline (see the module).
 
         Args:
             feedback: the dictionary.
@@ -244,86 +373,65 @@ class Log:
             source: one sentence for reports.
 
         Raises:
-            InvalidInput: as `read_feedback` and the class.
+            InvalidInput: for keys that are missing, arrays that do not fit together, and several
+                positions where none is chosen; and as the class.
         """
+        instance_of(feedback, "feedback", Mapping, "the dictionary of Open Bandit Pipeline")
         instance_of(domain, "domain", Box, "a Box")
-        fields, rounds = read_feedback(feedback, domain.dimension, position)
-        arms, kept = int(feedback["n_actions"]), len(fields["actions"])
+        missing = [key for key in _NEEDED if feedback.get(key) is None]
+        if missing:
+            raise InvalidInput(
+                f"feedback lacked {', '.join(missing)}; it has {', '.join(map(str, feedback))}. "
+                "Give the whole dictionary that Open Bandit Pipeline makes."
+            )
+        refusals, rounds, arms = Refusals(), 0, 0
+        with refusals.collected():
+            rounds = whole_number(feedback["n_rounds"], "n_rounds", minimum=1)
+        with refusals.collected():
+            arms = whole_number(feedback["n_actions"], "n_actions", minimum=2)
+        refusals.raise_if_any()
+        fields: dict[str, Any] = {}
+        for key, name in _OBP.items():
+            given = feedback.get(key)
+            fields[name] = None if given is None else _copied(given, key)
+            if given is not None and np.shape(fields[name])[:1] != (rounds,):
+                refusals.add(
+                    f"{key} had shape {np.shape(fields[name])} and n_rounds was {rounds}; give one "
+                    "row for each round."
+                )
+        refusals.raise_if_any()
+        kept = _at_position(fields["position"], position, rounds)
+        for name, array in fields.items():
+            fields[name] = None if array is None else array[kept]
         names = tuple(map(str, range(arms))) if arm_names is None else tuple(arm_names)
         if len(names) != arms:
             raise InvalidInput(
                 f"arm_names were {list(names)!r:.200}; give one for each of the {arms} actions."
             )
-        elsewhere = (("position", rounds - kept),) if kept < rounds else ()
-        rows = RowCounts(rounds, kept, outside=elsewhere)
-        bounds = RewardBounds() if reward_bounds is None else reward_bounds
+        elsewhere = (("position", rounds - len(kept)),) if len(kept) < rounds else ()
         return cls(
-            **fields, domain=domain, arm_names=names, reward_bounds=bounds, source=source, rows=rows
+            **fields,
+            domain=domain,
+            arm_names=names,
+            reward_bounds=RewardBounds() if reward_bounds is None else reward_bounds,
+            action_context=feedback.get("action_context"),
+            source=source,
+            rows=RowCounts(rounds, len(kept), outside=elsewhere),
         )
 
     def to_obp(self) -> dict[str, Any]:
         """The dictionary of Open Bandit Pipeline; `action_context` is one-hot where it is None."""
-        about = np.eye(self.arms) if self.action_context is None else self.action_context
-        return feedback_of(
-            self.contexts, self.actions, self.rewards, self.propensities, self.position, about
-        )
-
-    @classmethod
-    def from_vw(
-        cls,
-        path: str | Path,
-        columns: Declared,
-        arm_names: Sequence[str] | None = None,
-        reward_bounds: RewardBounds | None = None,
-        costs: Literal["negated", "one minus"] = "negated",
-        source: str | None = None,
-    ) -> Log:
-        """Text in Vowpal Wabbit's format of `--cb_explore_adf` (`log_vw`).
-
-        Args:
-            path: the file.
-            columns: which shared features make a context, with public bounds or labels.
-            arm_names: what the actions are called, in the order that they shall have; by default
-                in the order and with the features of the first decision.
-            reward_bounds: from 0 to 1 if left out.
-            costs: whether a cost is -reward or 1 - reward.
-            source: one sentence for reports.
-
-        Raises:
-            InvalidInput: naming every line that is malformed; as `from_frame`.
-        """
-        given = declared_columns(columns)
-        frame, names = read_vw(path_of(path, "path", "the path of a file"), given, arm_names, costs)
-        bounds = RewardBounds() if reward_bounds is None else reward_bounds
-        return cls.from_frame(
-            frame,
-            given,
-            LoggedAction(VW_ACTION, names),
-            LoggedReward(VW_REWARD, bounds.lower, bounds.upper),
-            Propensity(VW_PROPENSITY),
-            source=f"The decisions in {path}." if source is None else source,
-        )
-
-    def to_vw(self, path: str | Path) -> None:
-        """Write text for Vowpal Wabbit's `--cb_explore_adf`, with cost = -reward.
-
-        Raises:
-            InvalidInput: where propensities are not known, which the format needs.
-        """
-        if self.propensities is None:
-            raise InvalidInput(
-                "this log has no propensities, and every label of Vowpal Wabbit has one; give them "
-                "before writing."
-            )
-        write_vw(
-            Path(path),
-            self.domain.columns,
-            self.contexts,
-            self.arm_names,
-            self.actions,
-            self.rewards,
-            self.propensities,
-        )
+        about = np.eye(self.arms) if self.action_context is None else self.action_context.copy()
+        arrays = {name: getattr(self, name) for name in _OBP.values()}
+        return {
+            "n_rounds": len(self),
+            "n_actions": self.arms,
+            **{
+                key: None if arrays[name] is None else arrays[name].copy()
+                for key, name in _OBP.items()
+            },
+            "action_context": about,
+        }
 
 
 def _shown(values: FloatArray, labels: tuple[str, ...]) -> Any:
@@ -351,3 +459,45 @@ def _about_actions(values: FloatArray, arms: int) -> FloatArray:
             f"action_context had {len(array)} rows; give one for each of the {arms} arms."
         )
     return array
+
+
+def check_propensities(values: FloatArray, subject: str, given: Sequence[Any]) -> None:
+    """Refuse numbers (n,) that are no propensities.
+
+    Args:
+        values: the numbers, NaN for what is none.
+        subject: how messages begin.
+        given: the n values as they were given.
+    """
+    wrong = ~((values > 0.0) & (values <= 1.0))
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        shown = given[first] if np.isnan(values[first]) else f"{values[first]:g}"
+        raise InvalidInput(
+            f"{subject} not above 0 and at most 1 in {int(wrong.sum())} of {len(values)} rows, "
+            f"first {shown!s:.80} in {sheet_row(first)}; give the probability with "
+            "which the action that was taken had been going to be taken. If it is not known, set "
+            "estimated = true in place of a column."
+        )
+
+
+def _at_position(places: NDArray[Any] | None, position: int | None, rounds: int) -> IntArray:
+    """The rounds at the position asked for."""
+    if places is None:
+        if position is not None:
+            raise InvalidInput(
+                f"position {position} was asked for, but feedback has no positions; leave it out."
+            )
+        return np.arange(rounds)
+    there = np.unique(places).tolist()
+    if position is None:
+        if len(there) > 1:
+            raise InvalidInput(
+                f"feedback had actions at the positions {there}, each of which is a choice of its "
+                f"own; choose one, for example position={there[0]}."
+            )
+        return np.arange(rounds)
+    kept = np.flatnonzero(places == position)
+    if not len(kept):
+        raise InvalidInput(f"position was {position}; feedback has {there}. Name one of these.")
+    return kept

@@ -27,7 +27,7 @@ import numpy as np
 from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import Entry, find_entry
 from discreet.lab.environments.classification import ClassLabels, RewardColumns
-from discreet.lab.environments.log_columns import LoggedAction, LoggedReward
+from discreet.lab.environments.logs import LoggedAction, LoggedReward
 from discreet.lab.environments.synthetic import ExponentialMeans
 from discreet.people.columns import Column
 from discreet.people.domain import Box, RewardBounds
