@@ -1,16 +1,12 @@
-"""`discreet init`: the file it writes, what it asks, and what it leaves alone."""
+"""`discreet init`: the file it writes, and what it leaves alone."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from discreet.cli import app
 from discreet.lab.studies import load_study
 from tests.cli.cases import invoke, write_study
 
@@ -21,13 +17,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write_study(tmp_path)
     return tmp_path
-
-
-def answered(*answers: str) -> tuple[int, str, str]:
-    """`discreet init people.csv --ask` with these answers."""
-    text = "".join(f"{answer}\n" for answer in answers)
-    result = CliRunner().invoke(app, ["init", "people.csv", "--ask"], input=text)
-    return result.exit_code, result.stdout, result.stderr
 
 
 def test_a_draft_is_written_beside_and_cannot_run_yet(folder: Path) -> None:
@@ -46,57 +35,6 @@ def test_what_was_stated_by_hand_runs(folder: Path) -> None:
     text = path.read_text().replace('lower = "?", upper = "?"', "lower = 0, upper = 9")
     path.write_text(text.replace('levels = "?"', "levels = 10"))
     assert load_study(path).rounds == 300
-
-
-def test_a_dialogue_states_everything(folder: Path) -> None:
-    code, out, _ = answered("z", "y", "b, a", "nine", "9 0", "0 9", "1, 1", "0.5, 8")
-    assert code == 0
-    for text in (
-        "Columns of labels: x, y",
-        "column 'z' is not in the table",
-        "'nine' is not a number",
-        "lower must be below",
-        "Now: discreet check people.toml",
-    ):
-        assert text in out
-    study = load_study(folder / "people.toml")
-    assert study.problem.arm_names == ("b", "a")
-    assert study.problem.domain.levels == (10,)
-    assert [each.budget.epsilon for each in study.settings if each.private] == [0.5, 8.0]
-
-
-def test_questions_can_be_left_for_later(folder: Path) -> None:
-    code, out, _ = answered("", "", "", "")
-    assert code == 0
-    assert 'In 2 lines something is still "?"' in out
-    assert tomllib.loads((folder / "people.toml").read_text())["problem"]["label"] == "?"
-
-
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [
-        (("y", ""), "the answers ended before the question 'x: whole numbers"),
-        (("y", "", "-", ""), "every column was left out"),
-    ],
-)
-def test_a_dialogue_that_comes_to_nothing_writes_nothing(
-    folder: Path, answers: tuple[str, ...], message: str
-) -> None:
-    code, _, err = answered(*answers)
-    assert code == 2
-    assert message in err
-    assert not (folder / "people.toml").exists()
-
-
-def test_nothing_is_asked_without_being_told_to() -> None:
-    """Not even where somebody could answer: a script would wait for ever."""
-    code = "import sys; from discreet.cli import main; sys.argv[1:] = ['init', 'none.csv']; main()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.wait(60) == 2
-        assert process.stderr is not None
-        assert "not a file that exists" in process.stderr.read()
 
 
 def test_only_drafts_that_nobody_changed_are_replaced(folder: Path) -> None:
@@ -159,5 +97,5 @@ def test_a_log_is_drafted_as_one(folder: Path) -> None:
     (folder / "log.csv").write_text("x,action,reward,propensity\n" + "\n".join(rows) + "\n")
     code, out, _ = invoke("init", "log.csv")
     assert code == 0
-    assert "A log of decisions: action was done, reward followed, propensity is" in out
+    assert "A log of decisions: action action, reward reward, propensity propensity." in out
     assert tomllib.loads((folder / "log.toml").read_text())["problem"]["name"] == "log"

@@ -1,18 +1,18 @@
-"""What the columns of a table seem to hold, for the first draft of a study (draft.py).
+"""Profiles of the columns of a table, from which a study is scaffolded.
 
-A sketch decides by the values which kind of column each is. It gives no lowest or highest value:
-bounds are public, and whoever read them off the table would publish two people's values. Labels and
-counts are of the table, though, and whoever sees a sketch learns them.
+The values decide the kind of each column. A profile holds neither minimum nor maximum: bounds are
+public, and bounds read off the table would publish two people's values. Labels and counts do come
+from the table, so a profile is as confidential as they are.
 
-| kind     | what is there                           | what a study needs to hear            |
-|----------|-----------------------------------------|---------------------------------------|
-| numbers  | numbers                                 | lower and upper                       |
-| levels   | whole numbers, few of them              | lower, upper and how many levels      |
-| labels   | texts, 0 and 1, or truth values         | which labels there are, in what order |
-| left out | dates, ids, free text, nothing, one value | nothing: nobody learns from these   |
+| kind     | content                                   | stated by the user          |
+|----------|-------------------------------------------|-----------------------------|
+| numbers  | numbers                                   | lower and upper             |
+| levels   | few distinct integers                     | lower, upper, number of levels |
+| labels   | texts, 0 and 1, or booleans               | the labels and their order  |
+| left out | dates, ids, free text, nothing, one value | nothing                     |
 
-What can be read in two ways is a question, not a guess: dates in several formats, numbers with
-commas, labels that differ in capitals alone.
+Ambiguous values raise a question instead of a guess: dates in several formats, numbers with commas,
+labels that differ in capitals alone.
 """
 
 from __future__ import annotations
@@ -54,11 +54,6 @@ _SPARSEST = (
 _REPEATED = 2  # a text that is a label occurs at least so often on average
 _ENOUGH_ROWS = 20  # in which numbers that only rise hardly do so by chance
 _MARKS = (9.0, 99.0, 999.0, 9999.0, 99999.0)  # with either sign they often mark a missing value
-# Labels whose order is known, as they are or cut short: Mon, Thurs, sept.
-_WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_YEAR = ("january", "february", "march", "april", "may", "june", "july", "august", "september",
-         "october", "november", "december")  # fmt: skip
-_SHORTEST = 3
 _EXAMPLES = 3
 _TRUE = {"true": True, "false": False}
 # Names of the columns of a log, in small letters.
@@ -74,20 +69,20 @@ _ID = re.compile(r"(?:.*[\W_])?(?:id|ID|uuid|UUID|guid|GUID)|.*[a-z]I[dD]|rownam
 
 
 @dataclass(frozen=True)
-class Sketch:
-    """What one column seems to hold.
+class ColumnProfile:
+    """The profile of one column.
 
     Attributes:
-        name: the column's name in the table.
+        name: of the column.
         kind: see the module.
-        holds: what is there, in a few words.
-        missing: how many rows have no value.
-        labels: of a column of labels, sorted; of few whole numbers those that occur.
-        rare: how many of the labels occur in fewer than `RARE` rows.
-        mark: a number that seems to stand for a missing value, and `marked` how many rows have it.
-        advice: what to do to use a column that is left out, or what to check; "" for nothing.
-        names_people: whether it could say whose row it is, as some of its values come again.
-        question: what has to be decided before the column can be declared; "" for nothing.
+        holds: a short description of its content.
+        missing: the number of rows without a value.
+        labels: its labels, sorted; of few integers those that occur.
+        rare: the number of labels with fewer than `RARE` rows.
+        mark: a number that probably codes a missing value, in `marked` rows.
+        advice: how to use a column that is left out, or what to check; "" for nothing.
+        names_people: whether it may identify people with several rows.
+        question: to answer before the column can be declared; "" for none.
     """
 
     name: str
@@ -104,34 +99,34 @@ class Sketch:
 
 
 @dataclass(frozen=True)
-class TableSketch:
-    """What a table seems to hold.
+class TableProfile:
+    """The profile of a table.
 
     Attributes:
-        path: the table.
-        rows: how many rows it has.
-        columns: of each column a sketch, in the order of the table.
-        written: the fields as texts; None for a sketch without its table.
+        path: of the table.
+        rows: their number.
+        columns: their profiles, in the order of the table.
+        written: the fields as texts; None for a profile without its table.
     """
 
     path: Path
     rows: int
-    columns: tuple[Sketch, ...]
+    columns: tuple[ColumnProfile, ...]
     written: pd.DataFrame | None = field(default=None, repr=False, compare=False)
 
-    def mostly_lacks(self, column: Sketch) -> bool:
+    def mostly_lacks(self, column: ColumnProfile) -> bool:
         """Whether more than half of the rows have no value in a column that could be used."""
         return column.kind != "left out" and 2 * column.missing > self.rows
 
     @property
-    def named(self) -> tuple[Sketch, ...]:
+    def named(self) -> tuple[ColumnProfile, ...]:
         """The columns that a study can name: those with a name that no other has."""
         counts = Counter(each.name for each in self.columns)
         return tuple(each for each in self.columns if each.name and counts[each.name] == 1)
 
 
-def sketch_table(path: Path) -> TableSketch:
-    """Look at every column of a CSV or Parquet file.
+def profile_table(path: Path) -> TableProfile:
+    """The profile of a CSV or Parquet file.
 
     Raises:
         InvalidInput: where the file cannot be read (`read_table`).
@@ -141,23 +136,23 @@ def sketch_table(path: Path) -> TableSketch:
     # As they are written, codes such as 01 differ from numbers.
     texts = read_table(path, names)
     counts = Counter(names)
-    sketches = []
+    profiles = []
     for place, name in enumerate(names):
         if counts[name] > 1:
             holds = f"{counts[name]} columns have this name"
-            sketches.append(_left_out(name, holds, "give each its own name in the header"))
+            profiles.append(_left_out(name, holds, "give each its own name in the header"))
         elif not name:
-            sketches.append(_left_out(name, "a column without a name", "name it in the header"))
+            profiles.append(_left_out(name, "a column without a name", "name it in the header"))
         else:
-            sketches.append(_sketch(name, frame.iloc[:, place], texts.iloc[:, place]))
-    return TableSketch(path, len(frame), tuple(sketches), texts)
+            profiles.append(_profile(name, frame.iloc[:, place], texts.iloc[:, place]))
+    return TableProfile(path, len(frame), tuple(profiles), texts)
 
 
-def _left_out(name: str, holds: str, advice: str = "", missing: int = 0) -> Sketch:
-    return Sketch(name, "left out", holds, missing, advice=advice)
+def _left_out(name: str, holds: str, advice: str = "", missing: int = 0) -> ColumnProfile:
+    return ColumnProfile(name, "left out", holds, missing, advice=advice)
 
 
-def _sketch(name: str, series: pd.Series[Any], written: pd.Series[Any]) -> Sketch:
+def _profile(name: str, series: pd.Series[Any], written: pd.Series[Any]) -> ColumnProfile:
     absent = missing_rows(series)
     missing, present = int(absent.sum()), series[~absent]
     if present.empty:
@@ -180,19 +175,19 @@ def _sketch(name: str, series: pd.Series[Any], written: pd.Series[Any]) -> Sketc
     return _of_numbers(name, numbers, missing)
 
 
-def _with_marks(sketch: Sketch, marks: list[str]) -> Sketch:
-    """Labels among which there are texts that could be labels as well: None, say."""
-    if not marks or sketch.kind != "labels":
-        return sketch
+def _with_marks(profile: ColumnProfile, marks: list[str]) -> ColumnProfile:
+    """A profile that points out missing-value markers that may be labels, such as None."""
+    if not marks or profile.kind != "labels":
+        return profile
     advice = f"rows with {' or '.join(map(repr, marks))} count as such, unless that is declared too"
-    return replace(sketch, advice=advice)
+    return replace(profile, advice=advice)
 
 
 # Numbers.
 
 
-def _of_numbers(name: str, numbers: FloatArray, missing: int) -> Sketch:
-    """A column of numbers, given those that are there (m,)."""
+def _of_numbers(name: str, numbers: FloatArray, missing: int) -> ColumnProfile:
+    """The profile of a column with these numbers (m,)."""
     distinct, counts = np.unique(numbers, return_counts=True)
     if not np.isfinite(distinct).any():
         return _left_out(name, "infinity in every row", missing=missing)
@@ -222,7 +217,7 @@ def _of_numbers(name: str, numbers: FloatArray, missing: int) -> Sketch:
             advice = f"if its {len(real)} different numbers are codes, list them as values"
     rare = int((counts[distinct != mark] < RARE).sum()) if kind == "labels" else 0
     marked = 0 if mark is None else int(counts[distinct == mark][0])
-    return Sketch(name, kind, holds, missing, labels, rare, mark, marked, advice)
+    return ColumnProfile(name, kind, holds, missing, labels, rare, mark, marked, advice)
 
 
 def _are_dates(distinct: FloatArray) -> bool:
@@ -245,8 +240,8 @@ def _mark(distinct: FloatArray) -> float | None:
 # Texts.
 
 
-def _of_texts(name: str, present: pd.Series[Any], missing: int) -> Sketch:
-    """A column of texts, given those that are there."""
+def _of_texts(name: str, present: pd.Series[Any], missing: int) -> ColumnProfile:
+    """The profile of a column with these texts."""
     counts = Counter(dict[str, int]())
     for value, rows in Counter(present.tolist()).items():
         counts[label_text(value)] += rows
@@ -257,20 +252,22 @@ def _of_texts(name: str, present: pd.Series[Any], missing: int) -> Sketch:
     if forms == {DATES}:
         question = _about_dates(counts)
         if question:
-            return Sketch(name, "numbers", "dates in several formats", missing, question=question)
+            return ColumnProfile(
+                name, "numbers", "dates in several formats", missing, question=question
+            )
         return _left_out(name, DATES, looks_like("2000-01-01")[1], missing)
     if forms and forms <= set(WITH_COMMAS):
         example = next(text for text in counts if _form(text) is not None)
         holds = " or ".join(kind for kind in WITH_COMMAS if kind in forms)
-        return Sketch(name, "numbers", holds, missing, question=_about_commas(example))
+        return ColumnProfile(name, "numbers", holds, missing, question=_about_commas(example))
     few = len(counts) <= _MOST_LABELS and len(counts) * _REPEATED <= rows
     if few and not _ID.fullmatch(name):
-        labels = _sorted(list(counts))
+        labels = sorted(counts, key=_order)
         rare = sum(count < RARE for count in counts.values())
         values: tuple[Label, ...] = tuple(_TRUE[text] for text in labels if text in _TRUE)
         values = values if len(values) == len(labels) else tuple(labels)
         holds = f"{len(labels)} labels"
-        return Sketch(
+        return ColumnProfile(
             name, "labels", holds, missing, values, rare, question=_about_capitals(labels)
         )
     numbers = sum(count for text, count in counts.items() if _form(text) is None)
@@ -282,9 +279,9 @@ def _of_texts(name: str, present: pd.Series[Any], missing: int) -> Sketch:
     if len(counts) == rows or _ID.fullmatch(name):
         return _ids(name, len(counts), rows, missing)
     holds = f"free text, or labels of which there are {len(counts):,}"
-    sketch = _left_out(name, holds, "bring it to fewer labels by a public rule to use it", missing)
+    profile = _left_out(name, holds, "bring it to fewer labels by a public rule to use it", missing)
     blank = any(" " in text for text in counts)
-    return replace(sketch, names_people=not blank)
+    return replace(profile, names_people=not blank)
 
 
 def _about_dates(texts: Iterable[str]) -> str:
@@ -322,7 +319,7 @@ def _about_capitals(labels: Sequence[str]) -> str:
     )
 
 
-def _partly_numbers(name: str, counts: Counter[str], missing: int) -> Sketch:
+def _partly_numbers(name: str, counts: Counter[str], missing: int) -> ColumnProfile:
     """Numbers among which some rows hold a word."""
     words = [text for text in counts if _form(text) == TEXT]
     rows = sum(counts[text] for text in words)
@@ -335,12 +332,12 @@ def _partly_numbers(name: str, counts: Counter[str], missing: int) -> Sketch:
     )
 
 
-def _ids(name: str, distinct: int, rows: int, missing: int) -> Sketch:
+def _ids(name: str, distinct: int, rows: int, missing: int) -> ColumnProfile:
     if distinct == rows:
         return _left_out(name, "ids or free text: no value comes twice", missing=missing)
     advice = "if it says whose row it is, name it as id under [people]"
-    sketch = _left_out(name, f"ids: {distinct:,} different ones", advice, missing)
-    return replace(sketch, names_people=True)
+    profile = _left_out(name, f"ids: {distinct:,} different ones", advice, missing)
+    return replace(profile, names_people=True)
 
 
 def _form(text: str) -> str | None:
@@ -355,23 +352,6 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _sorted(labels: list[str]) -> list[str]:
-    """Labels in the order of the week or the year if they are days or months, else by `_order`."""
-    for names in (_WEEK, _YEAR):
-        places = {label: _place(label, names) for label in labels}
-        if -1 not in places.values():
-            return sorted(labels, key=lambda label: (places[label], label))
-    return sorted(labels, key=_order)
-
-
-def _place(label: str, names: tuple[str, ...]) -> int:
-    """Which of the names a label is short for; -1 for none."""
-    short = label.casefold().removesuffix(".")
-    if len(short) < _SHORTEST:
-        return -1
-    return next((at for at, name in enumerate(names) if name.startswith(short)), -1)
-
-
 def _order(text: str) -> tuple[bool, float, str]:
     """Numbers by size, before texts by the alphabet."""
     number = _is_number(text)
@@ -383,7 +363,7 @@ def _order(text: str) -> tuple[bool, float, str]:
 
 @dataclass(frozen=True)
 class LogColumns:
-    """The columns of a table that seem to hold logged decisions.
+    """The columns of a log of decisions.
 
     Attributes:
         action, reward, propensity: the columns.
@@ -391,15 +371,15 @@ class LogColumns:
         binary: whether all rewards are 0 or 1.
     """
 
-    action: Sketch
-    reward: Sketch
-    propensity: Sketch
+    action: ColumnProfile
+    reward: ColumnProfile
+    propensity: ColumnProfile
     names: tuple[str, ...]
     binary: bool
 
 
-def log_columns(table: TableSketch) -> LogColumns | None:
-    """The action, reward and propensity of a table that has all three, by names and values."""
+def log_columns(table: TableProfile) -> LogColumns | None:
+    """Action, reward and propensity, recognised by name and values; None without all three."""
     if table.written is None:
         return None
     propensity = _first(table, _PROPENSITY, lambda each: _all(each, lambda p: (p > 0) & (p <= 1)))
@@ -409,17 +389,17 @@ def log_columns(table: TableSketch) -> LogColumns | None:
         return None
     labels = {label_text(value) for value in table.written[action.name]}
     binary = set(_numbers_in(table.written[reward.name])) <= {0.0, 1.0}
-    return LogColumns(action, reward, propensity, tuple(_sorted(list(labels))), binary)
+    return LogColumns(action, reward, propensity, tuple(sorted(labels, key=_order)), binary)
 
 
 def _first(
-    table: TableSketch, names: re.Pattern[str], fits: Callable[[pd.Series[Any]], bool]
-) -> Sketch | None:
+    table: TableProfile, names: re.Pattern[str], fits: Callable[[pd.Series[Any]], bool]
+) -> ColumnProfile | None:
     """The first column with such a name and such values; None where there is none."""
     assert table.written is not None
-    for sketch in table.named:
-        if names.fullmatch(sketch.name.casefold()) and fits(table.written[sketch.name]):
-            return sketch
+    for profile in table.named:
+        if names.fullmatch(profile.name.casefold()) and fits(table.written[profile.name]):
+            return profile
     return None
 
 
@@ -442,7 +422,7 @@ def _holds_actions(series: pd.Series[Any]) -> bool:
     return not missing_rows(series).any() and distinct >= 2 and distinct * _TAKEN <= len(series)
 
 
-def follows_from(table: TableSketch, column: Sketch, outcome: Sketch) -> str:
+def follows_from(table: TableProfile, column: ColumnProfile, outcome: ColumnProfile) -> str:
     """Why a column seems to follow from the outcome; "" where it does not.
 
     By its name, which has all words of the outcome's; or by values: for labels that tell the
@@ -469,7 +449,7 @@ def follows_from(table: TableSketch, column: Sketch, outcome: Sketch) -> str:
 
 
 def _told_share(
-    column: Sketch, texts: pd.Series[Any], numbers: FloatArray, labels: IntArray
+    column: ColumnProfile, texts: pd.Series[Any], numbers: FloatArray, labels: IntArray
 ) -> float:
     """The share of rows whose label a column tells; 0 where that is too little."""
     from sklearn.tree import DecisionTreeClassifier

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from discreet.lab.environments.sketch import Sketch, sketch_table
+from discreet.lab.environments.profile import ColumnProfile, profile_table
 from discreet.validation import InvalidInput
 
 ROWS = 120
@@ -24,11 +24,11 @@ def written(folder: Path, columns: dict[str, Sequence[object]], name: str = "peo
     return path
 
 
-def sketched(folder: Path, values: Sequence[object], name: str = "x") -> Sketch:
-    """The sketch of one column with these values, again and again."""
+def profiled(folder: Path, values: Sequence[object], name: str = "x") -> ColumnProfile:
+    """The profile of one column with these values, again and again."""
     whole = [values[row % len(values)] for row in range(max(ROWS, len(values)))]
-    (sketch,) = sketch_table(written(folder, {name: whole})).columns
-    return sketch
+    (profile,) = profile_table(written(folder, {name: whole})).columns
+    return profile
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def sketched(folder: Path, values: Sequence[object], name: str = "x") -> Sketch:
     ],
 )
 def test_kinds_of_columns(tmp_path: Path, values: Sequence[object], kind: str, holds: str) -> None:
-    sketch = sketched(tmp_path, values)
-    assert sketch.kind == kind
-    assert sketch.holds.startswith(holds)
-    assert bool(sketch.labels) or kind not in ("labels", "levels")
+    profile = profiled(tmp_path, values)
+    assert profile.kind == kind
+    assert profile.holds.startswith(holds)
+    assert bool(profile.labels) or kind not in ("labels", "levels")
 
 
 @pytest.mark.parametrize(
@@ -88,52 +88,44 @@ def test_kinds_of_columns(tmp_path: Path, values: Sequence[object], kind: str, h
 def test_what_can_be_read_in_two_ways_is_a_question(
     tmp_path: Path, values: Sequence[object], kind: str, question: str
 ) -> None:
-    sketch = sketched(tmp_path, values)
-    assert sketch.kind == kind
-    assert question in sketch.question
-    assert bool(sketch.question) == bool(question)
+    profile = profiled(tmp_path, values)
+    assert profile.kind == kind
+    assert question in profile.question
+    assert bool(profile.question) == bool(question)
 
 
 @pytest.mark.parametrize("name", ["id", "person_id", "Patient ID", "customerId", "UUID", "uuid"])
 def test_ids_are_known_by_their_names(tmp_path: Path, name: str) -> None:
-    numbers = sketched(tmp_path, list(range(0, 90, 3)), name)
+    numbers = profiled(tmp_path, list(range(0, 90, 3)), name)
     assert (numbers.kind, numbers.names_people) == ("left out", True)
-    texts = sketched(tmp_path, ["x7", "x9", "x11"], name)
+    texts = profiled(tmp_path, ["x7", "x9", "x11"], name)
     assert (texts.kind, texts.names_people) == ("left out", True)
 
 
 def test_other_names_are_no_ids(tmp_path: Path) -> None:
     for name in ("humid", "paid", "valid", "IDEA"):
-        assert sketched(tmp_path, ["x7", "x9"], name).kind == "labels"
+        assert profiled(tmp_path, ["x7", "x9"], name).kind == "labels"
 
 
 def test_missing_values_and_rare_labels_are_counted(tmp_path: Path) -> None:
     values = ["b"] * 100 + ["a"] * 20 + ["", "NA", " null "] + ["c"] * 9
-    sketch = sketched(tmp_path, values)
-    assert (sketch.labels, sketch.missing, sketch.rare) == (("a", "b", "c"), 3, 1)
-    assert sketch.advice == "rows with 'NA' or 'null' count as such, unless that is declared too"
+    profile = profiled(tmp_path, values)
+    assert (profile.labels, profile.missing, profile.rare) == (("a", "b", "c"), 3, 1)
+    assert profile.advice == "rows with 'NA' or 'null' count as such, unless that is declared too"
 
 
 def test_labels_are_written_as_the_table_has_them(tmp_path: Path) -> None:
-    assert sketched(tmp_path, ["010", "9", "1e1"]).labels == ("9", "010", "1e1")
-    assert sketched(tmp_path, ["b", "a", "10", "9"]).labels == ("9", "10", "a", "b")
-    assert sketched(tmp_path, ["TRUE", "false"]).labels == (False, True)
-    assert sketched(tmp_path, [3, 1, 2]).labels == (1, 2, 3)
-
-
-def test_days_and_months_are_in_their_order(tmp_path: Path) -> None:
-    days = ["Fri", "Mon", "Thurs.", "SUN"]
-    assert sketched(tmp_path, days).labels == ("Mon", "Thurs.", "Fri", "SUN")
-    assert sketched(tmp_path, ["May", "Sept.", "January"]).labels == ("January", "May", "Sept.")
-    assert sketched(tmp_path, ["Mon", "May", "Apr"]).labels == ("Apr", "May", "Mon")
-    assert sketched(tmp_path, ["Sun", "Mo", "Fri"]).labels == ("Fri", "Mo", "Sun")
+    assert profiled(tmp_path, ["010", "9", "1e1"]).labels == ("9", "010", "1e1")
+    assert profiled(tmp_path, ["b", "a", "10", "9"]).labels == ("9", "10", "a", "b")
+    assert profiled(tmp_path, ["TRUE", "false"]).labels == (False, True)
+    assert profiled(tmp_path, [3, 1, 2]).labels == (1, 2, 3)
 
 
 @pytest.mark.parametrize("mark", [-9, 99, -999, 9999])
 def test_numbers_that_mark_a_missing_value_are_pointed_out(tmp_path: Path, mark: int) -> None:
-    sketch = sketched(tmp_path, [1, 2, 3, 4, mark])
-    assert (sketch.kind, sketch.labels) == ("levels", (1, 2, 3, 4))
-    assert (sketch.mark, sketch.marked) == (mark, ROWS // 5)
+    profile = profiled(tmp_path, [1, 2, 3, 4, mark])
+    assert (profile.kind, profile.labels) == ("levels", (1, 2, 3, 4))
+    assert (profile.mark, profile.marked) == (mark, ROWS // 5)
 
 
 def test_numbers_that_could_be_values_are_no_marks(tmp_path: Path) -> None:
@@ -144,13 +136,13 @@ def test_numbers_that_could_be_values_are_no_marks(tmp_path: Path) -> None:
         [-9, 0, 9],
         [98, 99, 999, 1800],
     ):
-        assert sketched(tmp_path, values).mark is None
+        assert profiled(tmp_path, values).mark is None
 
 
 def test_a_table_knows_its_columns_by_name(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(",x,x,y\n" + "\n".join(f"{n},1,2,{n % 3}" for n in range(30)) + "\n")
-    table = sketch_table(path)
+    table = profile_table(path)
     assert table.rows == 30
     assert [each.holds for each in table.columns[:3]] == [
         "a column without a name",
@@ -163,7 +155,7 @@ def test_a_table_knows_its_columns_by_name(tmp_path: Path) -> None:
 def test_decimal_commas_are_read_where_semicolons_separate(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("x;y\n" + "\n".join(f"{n},5;a" for n in range(80)) + "\n")
-    assert sketch_table(path).columns[0].kind == "numbers"
+    assert profile_table(path).columns[0].kind == "numbers"
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -176,7 +168,7 @@ def test_parquet(tmp_path: Path) -> None:
         "code": ["01", "02"] * (ROWS // 2),
         "x": [row * 0.5 for row in range(ROWS)],
     }
-    table = sketch_table(written(tmp_path, columns, "people.parquet"))
+    table = profile_table(written(tmp_path, columns, "people.parquet"))
     kinds = {each.name: (each.kind, each.labels, each.missing) for each in table.columns}
     assert kinds == {
         "day": ("left out", (), 0),
@@ -187,20 +179,20 @@ def test_parquet(tmp_path: Path) -> None:
     }
 
 
-def test_a_sketch_names_no_lowest_or_highest_value(tmp_path: Path) -> None:
+def test_a_profile_names_no_lowest_or_highest_value(tmp_path: Path) -> None:
     for values in ([1234.5, 777.25, 42.125], [n * 37 + 4321 for n in range(90)]):
-        text = str(sketched(tmp_path, values))
+        text = str(profiled(tmp_path, values))
         assert str(min(values)) not in text
         assert str(max(values)) not in text
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="not a file that exists"):
-        sketch_table(tmp_path / "none.csv")
+        profile_table(tmp_path / "none.csv")
 
 
 def test_fields_that_hold_several_values_are_left_out(tmp_path: Path) -> None:
     columns = {"several": [[1, 2]] * 30, "parts": [{"a": 1}] * 30, "one": [1.5, 2.5, 4.0] * 10}
-    table = sketch_table(written(tmp_path, columns, "people.parquet"))
+    table = profile_table(written(tmp_path, columns, "people.parquet"))
     assert [each.kind for each in table.columns] == ["left out", "left out", "numbers"]
     assert [each.holds for each in table.columns[:2]] == ["several values in a field"] * 2

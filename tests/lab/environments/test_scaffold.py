@@ -1,4 +1,4 @@
-"""Drafts of study files: what they declare, what they leave to a person, and that they then run."""
+"""Scaffolds of study files: what they declare, what they leave open, and that they then run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from discreet.lab.environments.draft import (
-    Draft,
-    DraftColumn,
-    DraftLabel,
-    DraftLog,
-    DraftRewards,
-    first_draft,
-)
-from discreet.lab.environments.draft_text import draft_text, is_untouched
 from discreet.lab.environments.log_problem import LogProblem
-from discreet.lab.environments.sketch import Sketch, TableSketch, sketch_table
+from discreet.lab.environments.profile import ColumnProfile, TableProfile, profile_table
+from discreet.lab.environments.scaffold import Scaffold, declared, is_untouched, scaffold
 from discreet.lab.studies import load_study
 from discreet.validation import InvalidInput
 
@@ -28,7 +20,7 @@ NAMES = ("age", 'the "region"\x7f', "steps", "signed", "who", "day", "won", "a",
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableSketch:
+def table(tmp_path: Path) -> TableProfile:
     """200 people."""
     path = tmp_path / "data" / "people.csv"
     path.parent.mkdir()
@@ -51,27 +43,23 @@ def table(tmp_path: Path) -> TableSketch:
     header = ['"' + name.replace('"', '""') + '"' for name in NAMES]
     text = "\n".join(",".join(row) for row in [header, *quoted])
     path.write_text(text + "\n", encoding="utf-8")
-    return sketch_table(path)
+    return profile_table(path)
 
 
-def stated(draft: Draft, unknown: Sequence[str] = ()) -> Draft:
-    """The draft with bounds for every column but some."""
-    columns = tuple(
-        DraftColumn(each.sketch, None if each.sketch.name in unknown else (0, 100), each.labels)
-        if each.sketch.kind == "numbers"
-        else DraftColumn(each.sketch, (1, 4), each.labels)
-        for each in draft.columns
+def stated(text: str) -> str:
+    """The text of a scaffold with bounds for every column."""
+    text = text.replace(
+        'lower = "?", upper = "?", levels = "?"', "lower = 1, upper = 4, levels = 4"
     )
-    return Draft(draft.table, columns, draft.outcome, draft.person, draft.epsilons)
+    return text.replace('lower = "?", upper = "?"', "lower = 0, upper = 100")
 
 
-def test_the_commented_serve_table_can_be_served(table: TableSketch, tmp_path: Path) -> None:
+def test_the_commented_serve_table_can_be_served(table: TableProfile, tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     from discreet.service.server.served import deployment_of
 
-    draft = stated(first_draft(table, "won"))
     file = tmp_path / "study.toml"
-    text = draft_text(draft, file)
+    text = stated(scaffold(table, "won").text(file))
     assert "serve" not in tomllib.loads(text)
     before, _, commented = text.partition("# [serve]\n")
     file.write_text(before + "[serve]\n" + re.sub("^# ", "", commented, flags=re.M))
@@ -84,10 +72,10 @@ def test_the_commented_serve_table_can_be_served(table: TableSketch, tmp_path: P
     assert deployment.sources == (("clinic", 2.0),)
 
 
-def test_a_draft_asks_for_what_only_a_person_can_say(table: TableSketch, tmp_path: Path) -> None:
+def test_a_draft_asks_for_what_only_a_person_can_say(table: TableProfile, tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
-    draft = first_draft(table, "won")
-    text = draft_text(draft, file)
+    draft = scaffold(table, "won")
+    text = draft.text(file)
     content = tomllib.loads(text)
     assert content["problem"] == {
         "name": "table",
@@ -113,24 +101,23 @@ def test_a_draft_asks_for_what_only_a_person_can_say(table: TableSketch, tmp_pat
         assert '"?"' in lines[number - 1]
 
 
-def test_a_draft_without_an_outcome_asks_for_one(table: TableSketch, tmp_path: Path) -> None:
-    draft = stated(first_draft(table))
+def test_a_draft_without_an_outcome_asks_for_one(table: TableProfile, tmp_path: Path) -> None:
+    draft = scaffold(table)
     file = tmp_path / "study.toml"
-    file.write_text(draft_text(draft, file), encoding="utf-8")
-    assert draft.unstated == 1
+    file.write_text(stated(draft.text(file)), encoding="utf-8")
+    assert draft.unstated == 5
     with pytest.raises(InvalidInput, match=r'line \d+: label is still "\?" in \[problem\]; state'):
         load_study(file)
 
 
-def test_a_draft_with_everything_stated_is_a_study(table: TableSketch, tmp_path: Path) -> None:
+def test_a_draft_with_everything_stated_is_a_study(table: TableProfile, tmp_path: Path) -> None:
     file = tmp_path / "deep" / "study.toml"
     file.parent.mkdir()
-    draft = stated(first_draft(table, "won"))
-    draft = Draft(table, draft.columns, draft.outcome, "who", (0.5, 3.0))
-    file.write_text(draft_text(draft, file), encoding="utf-8")
-    assert draft.unstated == 0
+    text = stated(scaffold(table, "won").text(file))
+    assert '"?"' not in text.partition("\n\n")[2]
+    file.write_text(text.replace("# [people]\n# id", "[people]\nid"), encoding="utf-8")
     study = load_study(file)
-    assert [each.budget.epsilon for each in study.settings if each.private] == [0.5, 3.0]
+    assert [each.budget.epsilon for each in study.settings if each.private] == [1, 2, 4]
     assert study.problem.domain.levels == (None, 2, 2, 4, 2, None, None)
     assert study.problem.domain.names[:2] == ("age", "age unknown")
     assert study.problem.rows is not None
@@ -140,28 +127,25 @@ def test_a_draft_with_everything_stated_is_a_study(table: TableSketch, tmp_path:
     assert dict(study.problem.rows.lacking) == {}
 
 
-def test_rewards_and_thresholds(table: TableSketch, tmp_path: Path) -> None:
+def test_rewards_and_thresholds(table: TableProfile, tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
-    rewards = first_draft(table, rewards=["a", "b"])
-    assert isinstance(rewards.outcome, DraftRewards)
+    rewards = scaffold(table, rewards=["a", "b"])
     assert rewards.unstated == 3
-    rewards = Draft(table, stated(rewards).columns, DraftRewards(rewards.outcome.sketches, (0, 2)))
-    file.write_text(draft_text(rewards, file), encoding="utf-8")
+    file.write_text(stated(rewards.text(file)), encoding="utf-8")
     assert load_study(file).problem.arm_names == ("a", "b")
 
-    label = first_draft(table, "a")
-    assert isinstance(label.outcome, DraftLabel)
-    assert '"?"' in str(label.outcome.declared).replace("'", '"')
-    label = Draft(table, stated(label).columns, DraftLabel(label.outcome.sketch, (), (0.25, 0.5)))
-    file.write_text(draft_text(label, file), encoding="utf-8")
+    label = scaffold(table, "a")
+    assert label.outcome == {"label": {"column": "a", "thresholds": "?"}}
+    text = stated(label.text(file)).replace('thresholds = "?"', "thresholds = [0.25, 0.5]")
+    file.write_text(text, encoding="utf-8")
     assert load_study(file).problem.arm_names == ("under 0.25", "0.25 to 0.5", "0.5 or more")
 
 
-def test_labels_that_are_left_out_leave_people_out(table: TableSketch) -> None:
-    sketch = Sketch("x", "labels", "3 labels", labels=("a", "b", "c"))
-    assert "outside" not in DraftColumn(sketch, labels=("c", "b", "a", "d")).declared
-    assert DraftColumn(sketch, labels=("a", "b")).declared["outside"] == "drop"
-    assert DraftLabel(sketch, ("a", "b")).declared["outside"] == "drop"
+def test_a_code_of_missing_values_leaves_people_out() -> None:
+    codes = ColumnProfile("x", "labels", "1 and 2", labels=(1, 2), mark=99.0, marked=5)
+    assert declared(codes)["outside"] == "drop"
+    plain = ColumnProfile("x", "labels", "1 and 2", labels=(1, 2))
+    assert "outside" not in declared(plain)
 
 
 @pytest.mark.parametrize(
@@ -176,43 +160,34 @@ def test_labels_that_are_left_out_leave_people_out(table: TableSketch) -> None:
     ],
 )
 def test_columns_that_cannot_be_the_outcome_are_refused(
-    table: TableSketch, label: str | None, rewards: Sequence[str], message: str
+    table: TableProfile, label: str | None, rewards: Sequence[str], message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
-        first_draft(table, label, rewards)
-
-
-def test_bounds_and_labels_that_no_study_takes_are_refused() -> None:
-    numbers = Sketch("x", "numbers", "numbers")
-    labels = Sketch("x", "labels", "2 labels", labels=("a", "b"))
-    for make, message in (
-        (lambda: DraftColumn(numbers, (3.0, 3.0)), "lower must be below"),
-        (lambda: DraftColumn(labels, labels=("a", "a")), "each once"),
-        (lambda: DraftLabel(labels, ("a",)), "at least two"),
-        (lambda: DraftLabel(numbers, (), (2.0, 1.0)), "in increasing order"),
-        (lambda: Draft(TableSketch(Path(), 1, ()), (), epsilons=(1.0, 0.0)), "epsilon was 0.0"),
-    ):
-        with pytest.raises(InvalidInput, match=message):
-            make()
+        scaffold(table, label, rewards)
 
 
 def test_columns_that_most_rows_lack_are_left_out(tmp_path: Path) -> None:
-    half = Sketch("half", "numbers", "numbers", missing=50)
-    sketches = (half, Sketch("few", "numbers", "numbers", missing=51))
-    draft = first_draft(TableSketch(tmp_path / "people.csv", 100, sketches))
-    assert [column.sketch for column in draft.columns] == [half]
-    text = draft_text(draft, tmp_path / "study.toml")
+    half = ColumnProfile("half", "numbers", "numbers", missing=50)
+    profiles = (half, ColumnProfile("few", "numbers", "numbers", missing=51))
+    draft = scaffold(TableProfile(tmp_path / "people.csv", 100, profiles))
+    assert list(draft.columns) == [half]
+    text = draft.text(tmp_path / "study.toml")
     assert '#   "few": numbers (51 rows have none)' in text
 
 
 def test_a_table_without_anything_to_know_of_people_is_refused(tmp_path: Path) -> None:
-    sketches = (Sketch("day", "left out", "dates"), Sketch("won", "labels", "", labels=("a", "b")))
+    profiles = (
+        ColumnProfile("day", "left out", "dates"),
+        ColumnProfile("won", "labels", "", labels=("a", "b")),
+    )
     with pytest.raises(InvalidInput, match=r"no column of 'people\.csv' is left"):
-        first_draft(TableSketch(Path("people.csv"), 10, sketches), "won")
+        scaffold(TableProfile(Path("people.csv"), 10, profiles), "won")
 
 
-def test_a_draft_is_untouched_until_somebody_changes_it(table: TableSketch, tmp_path: Path) -> None:
-    text = draft_text(first_draft(table, "won"), tmp_path / "study.toml")
+def test_a_draft_is_untouched_until_somebody_changes_it(
+    table: TableProfile, tmp_path: Path
+) -> None:
+    text = scaffold(table, "won").text(tmp_path / "study.toml")
     assert is_untouched(text)
     for changed in ("", text + "\n", text.replace("?", "18", 1), "# " + text, text[2:]):
         assert not is_untouched(changed)
@@ -223,14 +198,14 @@ def test_where_no_column_is_left_each_says_why(tmp_path: Path) -> None:
     lines = [f"{row % 50},{row % 9},,{'ab'[row % 2]}" for row in range(60)]
     path.write_text("\n".join(["age,age,gone,won", *lines]))
     with pytest.raises(InvalidInput) as refusal:
-        first_draft(sketch_table(path), "won")
+        scaffold(profile_table(path), "won")
     assert "age: 2 columns have this name" in str(refusal.value)
     assert "gone: nothing" in str(refusal.value)
 
 
 class TestColumnsThatFollowFromTheOutcome:
     @staticmethod
-    def drafted(folder: Path, *rewards: str) -> Draft:
+    def drafted(folder: Path, *rewards: str) -> Scaffold:
         """The draft of 400 people whose class is known by name, by code, by a cut, by nothing."""
         rng = random.Random(2)
         lines = ["age,state,state_code,grade,hours,cost,price,pence"]
@@ -243,17 +218,17 @@ class TestColumnsThatFollowFromTheOutcome:
             lines.append(",".join(map(str, (*cells, rng.random(), price, 100 * price + 1))))
         path = folder / "people.csv"
         path.write_text("\n".join(lines))
-        table = sketch_table(path)
-        return first_draft(table, rewards=rewards) if rewards else first_draft(table, "state")
+        table = profile_table(path)
+        return scaffold(table, rewards=rewards) if rewards else scaffold(table, "state")
 
     def test_names_and_values_tell(self, tmp_path: Path) -> None:
         draft = self.drafted(tmp_path)
-        assert [each.sketch.name for each in draft.columns] == ["age", "cost", "price", "pence"]
+        assert [each.name for each in draft.columns] == ["age", "cost", "price", "pence"]
         why = dict(draft.follows)
         assert why["state_code"] == "its name has that of 'state' in it"
         assert why["grade"].startswith("it tells 'state' in 99")
         assert why["hours"] == "it tells 'state' in 100.0% of rows"
-        text = draft_text(draft, tmp_path / "study.toml")
+        text = draft.text(tmp_path / "study.toml")
         words = " ".join(text.replace("#", " ").split())
         assert "\"hours\": numbers (it tells 'state' in 100.0% of rows; put it back if" in words
 
@@ -265,7 +240,7 @@ class TestColumnsThatFollowFromTheOutcome:
         rng = random.Random(3)
         lines = [f"{rng.choice('pqr')},{'yes' if row % 200 else 'no'}" for row in range(1000)]
         (tmp_path / "people.csv").write_text("\n".join(["region,ill", *lines]))
-        draft = first_draft(sketch_table(tmp_path / "people.csv"), "ill")
+        draft = scaffold(profile_table(tmp_path / "people.csv"), "ill")
         assert draft.follows == ()
 
 
@@ -282,16 +257,16 @@ class TestLogs:
         return path
 
     def test_an_action_a_reward_and_a_propensity_are_a_log(self, tmp_path: Path) -> None:
-        draft = first_draft(sketch_table(self.log(tmp_path)))
-        assert isinstance(draft.outcome, DraftLog)
+        draft = scaffold(profile_table(self.log(tmp_path)))
+        assert draft.log is not None
         file = tmp_path / "study.toml"
-        text = draft_text(draft, file)
+        text = draft.text(file)
         problem = tomllib.loads(text)["problem"]
         assert problem["name"] == "log"
         assert problem["action"] == {"column": "offer", "names": ["a", "b", "c", "d"]}
         assert problem["reward"] == {"column": "click", "lower": 0, "upper": 1}
         assert problem["propensity"] == {"column": "pscore"}
-        file.write_text(draft_text(stated(draft), file))
+        file.write_text(stated(text))
         assert isinstance(load_study(file).problem, LogProblem)
 
     @pytest.mark.parametrize(
@@ -306,12 +281,12 @@ class TestLogs:
     def test_without_one_of_the_three_it_is_a_table(
         self, tmp_path: Path, header: str, likely: str
     ) -> None:
-        table = sketch_table(self.log(tmp_path, header, likely))
-        assert first_draft(table).outcome is None
+        table = profile_table(self.log(tmp_path, header, likely))
+        assert scaffold(table).learnt == ()
 
     def test_a_label_that_is_named_is_guessed(self, tmp_path: Path) -> None:
-        draft = first_draft(sketch_table(self.log(tmp_path)), "click")
-        assert isinstance(draft.outcome, DraftLabel)
+        draft = scaffold(profile_table(self.log(tmp_path)), "click")
+        assert (draft.log, list(draft.outcome)) == (None, ["label"])
 
 
 def test_a_question_stops_a_study_until_it_is_answered(tmp_path: Path) -> None:
@@ -319,10 +294,10 @@ def test_a_question_stops_a_study_until_it_is_answered(tmp_path: Path) -> None:
     rng = random.Random(5)
     lines = [f"{rng.choice(['ja', 'Ja', 'nein'])},{rng.choice('ab')}" for _ in range(100)]
     (tmp_path / "people.csv").write_text("\n".join(["smokes,won", *lines]))
-    draft = first_draft(sketch_table(tmp_path / "people.csv"), "won")
+    draft = scaffold(profile_table(tmp_path / "people.csv"), "won")
     assert draft.unstated == 1
     file = tmp_path / "study.toml"
-    text = draft_text(draft, file)
+    text = draft.text(file)
     assert "# QUESTION: 'Ja' and 'ja' differ" in text
     file.write_text(text)
     with pytest.raises(InvalidInput, match=r'values is still "\?"'):
