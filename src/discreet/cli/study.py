@@ -49,6 +49,10 @@ def run(
         Path | None, typer.Option(help="File for the report (one HTML file).")
     ] = None,
     data: DataOption = None,
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Add method notes and the learners' own estimates."),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where an earlier run of the study stopped.")
     ] = False,
@@ -74,7 +78,7 @@ def run(
                 err.print(f"{stop.word} before any replicate was finished; nothing was written.")
                 raise typer.Exit(stop.code)
             result = StudyResult(loaded, tuple(outcomes))
-            show(loaded, result.numbers, result.answer, result.remarks, out)
+            show(loaded, result.numbers, result.answer, result.remarks, out, details)
             if stop is not None:
                 total = len(loaded.settings) * loaded.replicates
                 done = f"{stop.word}: this is what was finished ({len(outcomes)} of {total} runs)."

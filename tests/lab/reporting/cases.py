@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from html import unescape
 from itertools import combinations
@@ -13,12 +14,18 @@ from matplotlib.text import Text
 
 from discreet.lab.environments.base import Metric
 from discreet.lab.experiments import Outcome, Setting, simulate_all
+from discreet.lab.reporting.provenance import Provenance
 from discreet.lab.studies import Study, load_study
 from discreet.learners.base import LOCAL_RECORD
 from discreet.privacy import Budget, Guarantee, Local, NonPrivate
 from discreet.records import RunRecord
 
 ROUNDS = 100
+GOLDEN = Path(__file__).parent / "golden"
+ORIGIN = Provenance(
+    "2026-01-02 03:04:05 UTC", "study", "ab12", (("people.csv", "cd34"),), True, ("partition",), 1,
+    "discreet 0.1.0",
+)  # fmt: skip
 SIMULATED = "SimulatedNoise (NumPy, for simulation only)"
 
 
@@ -164,3 +171,28 @@ def words_of(page: str) -> str:
     """What a reader of a page sees, in one line."""
     text = unescape(re.sub(r"<[^>]+>", " ", page)).replace("\u00a0", " ")
     return " ".join(text.split())
+
+
+def golden(name: str, text: str) -> None:
+    """Compare a transcript or the words of a page with its file; UPDATE_GOLDEN=1 writes it."""
+    path = GOLDEN / name
+    text = "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{name}: UPDATE_GOLDEN=1 pytest {path.parent}"
+
+
+def lines_of(page: str) -> str:
+    """The words of a page, a line for each of its blocks."""
+    page = re.sub(
+        r"(?s)<(style|script|footer)\b.*?</\1>|<details class=.raw.*?</details>", "", page
+    )
+    page = re.sub(r"</t[dh]><t[dh][^>]*>", " | ", page)
+    page = re.sub(r'<img[^>]*?alt="([^"]*)"[^>]*>', r"[\1]", page)
+    page = re.sub(
+        r"<(?!/?(?:p|li|h\d|tr|dt|pre|summary|figcaption|br|title|div|footer)\b)[^>]+>", "", page
+    )
+    page = re.sub(r"(?<=</dt>)|\s*\n\s*(?=[^<])", " ", page)
+    text = unescape(re.sub(r"<[^>]+>", "\n", page)).replace("\u00a0", " ")
+    return "\n".join(line for part in text.splitlines() if (line := " ".join(part.split())))

@@ -35,7 +35,6 @@ def test_everything_that_a_decision_needs_is_there() -> None:
     page = render_audit_report("studies/study.toml", [HONEST, BROKEN, FAILED], 0.999, ORIGIN)
     for words in (
         "Audit of study.toml",
-        "discreet audit studies/study.toml --report audit.html",
         "1 of 2 promises withstood their attack, 1 BROKEN; 1 FAILED to be audited.",
         "Do not rely on these promises before the reason is known: mine &amp; yours, odd.",
         "epsilon = 8, delta = 1e\u221205",

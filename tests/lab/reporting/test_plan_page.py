@@ -34,7 +34,6 @@ def test_the_page_needs_nothing_else_and_answers_in_order(made: Plan, tmp_path: 
             made.recommendation.sentences[0],
             made.recommendation.sentences[2],
             "Asked: At epsilon = 2 with 4,000 people",
-            "What to do next",
             "Whose data this plan used.",
             "What each epsilon costs people",
             "How many people it takes",

@@ -25,7 +25,6 @@ from discreet.lab.reporting.layout import (
     legend_above,
     sheet,
 )
-from discreet.lab.reporting.next_steps import after_audit
 from discreet.lab.reporting.numbers import ABSENT
 from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.provenance import Provenance
@@ -260,7 +259,6 @@ def render_audit_report(
         promises=sum(finding.kind != "specimen" for finding in audited),
         specimens=sum(finding.kind == "specimen" for finding in audited),
         answer=audit_verdict(findings),
-        steps=after_audit(name, findings),
         failed=[finding.name for finding in findings if finding.failed],
         infinity=math.inf,
         figure=image(lambda width: audit_figure(findings, width), _WIDTH),

@@ -24,7 +24,6 @@ from discreet.lab.planning.planner import REPLICATES, Progress, Wish, make_forec
 from discreet.lab.planning.source import study_for
 from discreet.lab.planning.stage import EPSILONS
 from discreet.lab.reporting.layout import WIDE
-from discreet.lab.reporting.next_steps import after_plan
 from discreet.lab.reporting.numbers import ABSENT
 from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.plan_figures import (
@@ -217,7 +216,6 @@ def render_plan(plan: Plan) -> str:
         origin=plan.provenance,
         recommended=recommended,
         answer=plan.answer,
-        steps=after_plan(plan, recommended),
         rival=rival(plan),
         drawn=plan.line(epsilon),
         loss=image(plan.plot.loss),

@@ -27,16 +27,18 @@ from discreet.lab.reporting.layout import (
     tints,
 )
 from discreet.lab.reporting.map_choices import map_choices
-from discreet.lab.reporting.next_steps import after_run
-from discreet.lab.reporting.numbers import ABSENT, listed
+from discreet.lab.reporting.numbers import listed
 from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.provenance import Provenance, provenance
 from discreet.lab.reporting.summary import Line, Summary, summarise, with_best_fixed
 from discreet.lab.reporting.words import (
-    has_best_fixed,
+    APPRAISAL_NOTE,
+    appraisals,
+    columns,
     promise,
+    promises,
     remarks,
-    table_note,
+    table_notes,
     table_rows,
     verdict,
 )
@@ -90,14 +92,16 @@ def render_report(
         origin=origin or provenance(study),
         summary=summary,
         verdict=verdict(summary, study.problem),
-        steps=after_run(study, summary, finished),
         rows_used=rows.sentence if rows is not None and rows.used < rows.read else "",
         finished=finished,
         overridden=_overridden(study),
         rows=table_rows(summary),
-        compared=has_best_fixed(summary),
-        absent=ABSENT,
-        note=table_note(summary),
+        columns=columns(summary),
+        minor=("total", "half_width", "over_half_width", "seconds"),
+        table_notes=table_notes(summary),
+        appraisals=appraisals(summary),
+        appraisal_note=APPRAISAL_NOTE,
+        brief=promises((line.guarantee for line in summary.private if line.guarantee), brief=True),
         promise=promise(summary),
         remarks=[*study.problem.warnings, *remarks(outcomes)],
         outside=outside(summary),

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from discreet.lab.reporting.next_steps import after_search
 from discreet.lab.reporting.numbers import (
     ABSENT,
     aligned_texts,
@@ -73,7 +72,6 @@ def render_search_report(
     return render(
         "search.html.j2",
         view=view,
-        steps=after_search(view),
         certificate=certificate,
         prior=search.modeler.prior,
         settings=search.settings,

@@ -160,6 +160,14 @@ class Summary:
         return families
 
     @property
+    def rival(self) -> Rival | None:
+        """What the table compares each line with; None where nothing comparable ran."""
+        ran = {rival for line in self.lines for rival in line.over}
+        ruled = any("rule" in line.over for line in self.private)
+        order: tuple[Rival, ...] = ("rule", "fixed", "uniform") if ruled else ("fixed", "uniform")
+        return next((rival for rival in order if rival in ran), None)
+
+    @property
     def comparisons(self) -> int:
         """How many differences of private learners there are, for which p-values are adjusted."""
         return sum(len(line.over) for line in self.private)

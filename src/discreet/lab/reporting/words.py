@@ -1,14 +1,12 @@
-"""A study in words and as a table: the verdict, for a reader who reads one paragraph only, what
-every setting reached, and the promise.
+"""A study as a headline, a table and a promise, for the terminal, the notebook and the page.
 
-`table_rows` makes the texts that the terminal and the page both show; `terminal_table` is how all
-tables look on a terminal of 80 columns.
+`terminal_table` is the look of all tables on a terminal of 80 columns.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,117 +14,86 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from discreet.lab.environments.base import Metric, Problem
+from discreet.lab.environments.base import Problem
 from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Outcome
 from discreet.lab.reporting.numbers import ABSENT, decimals, listed
-from discreet.lab.reporting.summary import Difference, Line, Rival, Summary
+from discreet.lab.reporting.summary import Line, Rival, Summary
 from discreet.people.actions import DecisionSets, arm_count
 from discreet.privacy import Guarantee
 
 _RIVALS: dict[Rival, str] = {
-    "fixed": "giving everyone the best single choice",
-    "rule": "the best rule that learns nothing",
+    "fixed": "the best single choice",
+    "rule": "the best rule without learning",
     "uniform": "choosing at random",
-    "free": "itself without privacy",
 }
-# What better and worse are called.
-_DIRECTIONS: dict[Metric, tuple[str, str]] = {
-    "reward": ("more", "less"),
-    "regret": ("less regret", "more regret"),
-}
-# What a guarantee's sentence says at another epsilon (there numbers are rounded up).
+_SHORT: dict[Rival, str] = {"fixed": "best fixed", "rule": "best rule", "uniform": "uniform"}
+# The parts of a guarantee's sentence that change with epsilon (numbers are rounded up).
 _NUMBERS = re.compile(
     r"more than (?P<factor>\S+) times .*?\(epsilon = (?P<epsilon>[^,;)]+)"
     r"(?:.*?at most (?P<sure>\S+) sure)?"
 )
-
-
+_CERTAINTY = re.compile(r" Someone who thought .*? sure of either afterwards\.")
 # Characters of a learner's name that are never broken, and up to which all columns have room.
 _NAME, _BESIDE_SECONDS = 24, 15
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a decision needs.
+    """Whether the private learners are worth having.
 
     Attributes:
-        headline: whether the private learners beat what needs no learner.
-        findings: by how much, and what privacy cost, a sentence for each learner.
-        basis: what the numbers rest on.
+        headline: the comparison with what needs no learner.
+        notes: how it was made and for whom it holds, a line each.
     """
 
     headline: str
-    findings: tuple[str, ...]
-    basis: str
+    notes: tuple[str, ...]
 
 
 def verdict(summary: Summary, problem: Problem) -> Verdict:
-    """Whether the private learners are worth having, and what privacy cost them."""
+    """The comparison of private learners with the best that needs no data about people."""
     if not summary.private:
-        return Verdict(
-            "This study has no private learner: it says how well the people could be served "
-            "without privacy.",
-            (),
-            "",
-        )
-    rival: Rival = "uniform" if arm_count(problem.space) is None else "fixed"
-    if any("rule" in line.over for line in summary.private):
-        rival = "rule"
-    findings = [
-        _compared(family, lines, each, summary)
-        for family, lines in summary.families.items()
-        for each in (rival, "free")
-    ]
-    if rival == "fixed":
-        findings.append(_no_better_than_chance(summary))
-    findings += [_appraised(family, lines) for family, lines in summary.families.items()]
-    return Verdict(
-        _headline(summary, rival),
-        tuple(text for text in findings if text),
-        " ".join(text for text in _basis(summary, problem, rival) if text),
-    )
+        return Verdict("No learner of this study is private.", ())
+    rival = summary.rival
+    if rival == "fixed" and arm_count(problem.space) is None:
+        rival = "uniform"
+    return Verdict(_headline(summary, rival or "uniform"), tuple(_notes(summary, problem, rival)))
 
 
 def _headline(summary: Summary, rival: Rival) -> str:
-    """Which private learners did more than chance better, worse, or neither."""
+    """Which private learners did significantly better or worse than a rival."""
     named = _RIVALS[rival]
     compared = [line for line in summary.private if rival in line.over]
     if not compared:
-        return f"Nothing was run that says whether the private learners beat {named}."
+        return f"No learner was run that compares the private learners with {named}."
     signs = {line.label: line.over[rival].sign for line in compared}
-    everyone = "The private learner" if len(compared) == 1 else "Every private learner"
-    nobody = "The private learner" if len(compared) == 1 else "No private learner"
     kinds = set(signs.values())
     if kinds == {None}:
         return (
-            f"One repetition cannot tell whether the private learners beat {named}: what follows "
-            "may be chance."
+            f"One replicate cannot tell whether the private learners beat {named}: run more with "
+            "--replicates."
         )
+    one = len(compared) == 1
+    everyone = "The private learner" if one else "Every private learner"
     if kinds == {1}:
-        return f"{everyone} did better than {named}, by more than chance."
+        return f"{everyone} did significantly better than {named}."
     if kinds == {-1}:
-        return f"{everyone} did worse than {named}, by more than chance."
-    if 1 not in kinds and len(compared) > 1:
-        start = f"{nobody} did better than {named} by more than chance"
-        worse = _settings([line for line in compared if signs[line.label] == -1])
-        return f"{start}, and worse did {worse}." if worse else f"{start}."
+        return f"{everyone} did significantly worse than {named}."
     if kinds == {0}:
-        return f"{everyone} and {named} are too close to call."
-    parts = [
-        (1, f"Better than {named}, by more than chance: "),
-        (-1, "Worse, by more than chance: "),
-        (0, "Too close to call: "),
-        (None, "Run only once, so it cannot be told: "),
+        start = "The private learner does not differ" if one else "No private learner differs"
+        return f"{start} significantly from {named}."
+    groups = ((1, "Significantly better than"), (-1, "Significantly worse than"))
+    texts = [
+        f"{start} {named}: {_settings([line for line in compared if signs[line.label] == sign])}."
+        for sign, start in groups
+        if sign in kinds
     ]
-    named_settings = [
-        (text, _settings([line for line in compared if signs[line.label] == sign]))
-        for sign, text in parts
-    ]
-    return " ".join(f"{text}{which}." for text, which in named_settings if which)
+    rest = _settings([line for line in compared if not signs[line.label]])
+    return " ".join([*texts, f"No significant difference: {rest}."] if rest else texts)
 
 
 def _settings(lines: Sequence[Line]) -> str:
-    """Learners with their budgets: partition at epsilon = 1 and 2, and mine at epsilon = 1."""
+    """Learners with their budgets: partition at epsilon = 1 and 2; mine at epsilon = 1."""
     families = list(dict.fromkeys(line.family for line in lines))
     texts = []
     for family in families:
@@ -135,138 +102,57 @@ def _settings(lines: Sequence[Line]) -> str:
     return "; ".join(texts)
 
 
-def _compared(family: str, lines: Sequence[Line], rival: Rival, summary: Summary) -> str:
-    """By how much one learner beat a rival, smallest epsilon first."""
-    lines = [line for line in lines if rival in line.over]
-    if not lines:
-        return ""
-    verb = "earned" if summary.metric == "reward" else "had"
-    items = [_item(line, line.over[rival], summary, first=line is lines[0]) for line in lines]
-    cost = "The cost of privacy: compared" if rival == "free" else "Compared"
-    return f"{cost} with {_RIVALS[rival]}, {family} {verb}, per person, {listed(items)}."
-
-
-def _item(line: Line, difference: Difference, summary: Summary, first: bool) -> str:
-    """0.124 more at epsilon = 1 (95% interval 0.118 to 0.130)."""
-    better, worse = _DIRECTIONS[summary.metric]
-    half = difference.half_width
-    value, significant = (difference.mean, 3) if half is None else (half, 2)
-    digits = decimals(value, significant) if value else 3
-
-    def amount(value: float) -> str:
-        return f"{abs(value):,.{digits}f}"
-
-    text = f"{amount(difference.mean)} {better if difference.mean >= 0.0 else worse}"
-    text += f" at epsilon = {line.epsilon:g}"
-    if half is None:
-        return text
-    low, high = difference.mean - half, difference.mean + half
-    near, far = sorted((low, high), key=abs)
-    interval = f"{amount(near)} to {amount(far)}"
-    if low < 0.0 < high:
-        interval = f"{amount(low)} {worse} to {amount(high)} {better}"
-    chance = "; may be chance" if difference.sign == 0 else ""
-    return f"{text} ({'95% interval ' if first else ''}{interval}{chance})"
-
-
-def _appraised(family: str, lines: Sequence[Line]) -> str:
-    """What a learner says itself of what its recommendation earns, beside the truth."""
-    said = [(line, line.appraisal) for line in lines if line.appraisal is not None]
-    if not said:
-        return ""
-    digits = max(decimals(each.value.half_width, 2) for _, each in said)
-    items = []
-    for line, each in said:
-        mean, lower, upper, truth = (
-            f"{x:,.{digits}f}"
-            for x in (each.value.mean, each.value.lower, each.value.upper, each.truth)
-        )
-        start, knows = ("95% interval ", "the simulation knows that it is ")
-        if line is not said[0][0]:
-            start, knows = "", "it is "
-        items.append(
-            f"{mean} at epsilon = {line.epsilon:g} ({start}{lower} to {upper}; {knows}{truth})"
-        )
-    local = said[0][0].setting.budget.protects_reports
-    source = "From its private reports alone" if local else "From what it released alone"
-    where = said[0][1].value.about.partition(", averaged ")[2]
-    return (
-        f"{source}, {family} estimates that what it recommends at the end of the first repetition "
-        f"earns, per person, {listed(items)}: averages {where}."
-    )
-
-
-def _no_better_than_chance(summary: Summary) -> str:
-    """Names the private learners that are not clearly better than choosing at random."""
-    compared = [line for line in summary.private if "uniform" in line.over]
-    worse = _settings([line for line in compared if line.over["uniform"].sign == -1])
-    equal = _settings([line for line in compared if line.over["uniform"].sign == 0])
-    text = f"Worse than choosing at random: {worse}." if worse else ""
-    if equal:
-        text += f" Too close to choosing at random to call: {equal}."
-    return text.strip()
-
-
-def _basis(summary: Summary, problem: Problem, rival: Rival) -> list[str]:
-    """What the best single choice is, how chance was judged, and for whom it holds."""
+def _notes(summary: Summary, problem: Problem, rival: Rival | None) -> Iterator[str]:
+    """The rival, how chance was judged, and for whom the result holds."""
     if rival == "fixed":
-        choice = (
-            "The best single choice is the one that proved best for these very people, which "
-            "nobody knew beforehand."
-        )
+        yield "Best single choice: the one that was best for these people in hindsight."
     elif rival == "rule":
         rules = [line for line in summary.references if line.learner == HIGHEST]
         better = max if summary.metric == "reward" else min
-        best = better(rules, key=lambda line: line.mean)
-        choice = f"The best rule that learns nothing is {best.label} here."
+        yield f"Best rule without learning: {better(rules, key=lambda line: line.mean).label}."
     elif isinstance(problem.space, DecisionSets):
-        choice = "Everyone brings other points here, so there is no single choice for everyone."
+        yield "Each person brings different points, so there is no single choice for everyone."
     else:
-        choice = (
-            "Everyone can be given the same point here, so the best single choice is what learners "
-            "search for and cannot be beaten."
-        )
+        yield "The best single point is what learners search for, so it is no comparison."
     replicates = max(line.replicates for line in summary.private)
-    if replicates == 1:
-        return [choice, "There is one repetition, so there are no intervals."]
-    count = summary.comparisons
-    compared = "both comparisons" if count == 2 else f"all {count} comparisons"
-    chance = (
-        f"Settings are compared within each of {replicates} repetitions, in which they meet the "
-        "same people in the same order; intervals are those of Student's t, each by itself. What "
-        f"is called chance allows for {compared} of private learners "
-        "together (Holm's method at 5%), so an interval without 0 may not be enough."
-    )
-    people = (
-        "Each repetition draws new people."
+    if replicates > 1:
+        yield (
+            f"Settings are compared within each of {replicates} replicates, on the same people in "
+            "the same order; intervals are 95% (Student's t)."
+        )
+        yield (
+            f"Significance is corrected for all {summary.comparisons} comparisons of private "
+            "learners (Holm, 5%); an interval that excludes 0 may still not be significant."
+        )
+    yield (
+        "Each replicate draws new people."
         if problem.size is None
-        else "Repetitions take people of one table, so the intervals do not say how people who "
-        "are not in it would fare."
+        else "All replicates resample one table; intervals do not generalise to other people."
     )
-    close = any(
-        difference.sign == 0 for line in summary.private for difference in line.over.values()
-    )
-    more = "More replicates narrow the intervals." if close else ""
-    return [choice, chance, more, people]
 
 
 def promise(summary: Summary) -> str:
-    """What the private learners promise."""
+    """The promises of the private learners in full."""
     return promises(line.guarantee for line in summary.private if line.guarantee is not None)
 
 
-def promises(guarantees: Iterable[Guarantee]) -> str:
-    """Guarantees in words, said once for those that differ only in epsilon."""
+def promises(guarantees: Iterable[Guarantee], brief: bool = False) -> str:
+    """Guarantees in words, one line for all that differ only in epsilon.
+
+    Args:
+        guarantees: in any order.
+        brief: whether to leave out how certain an observer can become.
+    """
     groups: dict[Guarantee, set[float]] = {}
     for guarantee in guarantees:
         kind = replace(guarantee, epsilon=0.0, data=(), releases=1)
         groups.setdefault(kind, set()).add(guarantee.epsilon)
     if not groups:
         return "No learner shown here is private: each person's data is used as it is."
-    return "\n".join(_promise(kind, sorted(values)) for kind, values in groups.items())
+    return "\n".join(_promise(kind, sorted(values), brief) for kind, values in groups.items())
 
 
-def _promise(kind: Guarantee, epsilons: Sequence[float]) -> str:
+def _promise(kind: Guarantee, epsilons: Sequence[float], brief: bool) -> str:
     """The sentence of the smallest epsilon, and the numbers of the others as theirs has them."""
     first, *rest = [replace(kind, epsilon=epsilon) for epsilon in epsilons]
     text = replace(first, noise=()).sentence
@@ -274,13 +160,15 @@ def _promise(kind: Guarantee, epsilons: Sequence[float]) -> str:
     numbers = [_NUMBERS.search(promised.sentence) for promised in (first, *rest)]
     if not all(numbers):
         return "\n".join(dict.fromkeys(promised.sentence for promised in (first, *rest)))
+    if brief:
+        text = _CERTAINTY.sub("", text)
     # Epsilons that differ in digits that are not shown are one.
     shown = (match.group("epsilon", "factor", "sure") for match in numbers if match)
     _, *others = dict.fromkeys(shown)
     if others:
         values, factors, certainties = map(list, zip(*others, strict=True))
         text += f" At epsilon = {listed(values)} the factor is {listed(factors)}"
-        sure = [each for each in certainties if each]
+        sure = [each for each in certainties if each and not brief]
         text += f", and the certainty at most {listed(sure)}." if sure else "."
     return text + warning
 
@@ -294,11 +182,146 @@ class Row:
     total: str
     half_width: str
     per_person: str
-    over_fixed: str
+    over: str
     over_half_width: str
     share: str
     seconds: str
     private: bool
+
+
+def table_rows(summary: Summary) -> list[Row]:
+    """Private learners first, then everything without privacy, each in the study's order."""
+    lines = [*summary.private, *summary.references]
+    largest = max(abs(line.mean) for line in lines)
+    digits, person_digits = decimals(largest, 4), decimals(largest / summary.rounds, 4)
+
+    def row(line: Line) -> Row:
+        over = line.over.get(summary.rival) if summary.rival else None
+        half = None if over is None else over.half_width
+        star = "*" if line.private and over is not None and over.sign else ""
+        return Row(
+            label=line.family,
+            epsilon=_epsilon(line),
+            total=f"{line.mean:,.{digits}f}",
+            half_width=_half_width(line.half_width),
+            per_person=f"{line.mean / summary.rounds:.{person_digits}f}",
+            over=ABSENT if over is None else f"{over.mean:+.{person_digits}f}{star}",
+            over_half_width=ABSENT if half is None else f"{half:.{person_digits}f}",
+            share=ABSENT if line.share_kept is None else f"{100.0 * line.share_kept:.0f}%",
+            seconds=_seconds(line.seconds),
+            private=line.private,
+        )
+
+    return [row(line) for line in lines]
+
+
+def columns(summary: Summary) -> dict[str, str]:
+    """The heads of the table, and the attribute of a `Row` under each.
+
+    A comparison that no line has is left out.
+    """
+    heads = {
+        "learner": "label",
+        "epsilon": "epsilon",
+        f"total {summary.metric}": "total",
+        "±": "half_width",
+        "per person": "per_person",
+    }
+    if summary.rival:
+        heads |= {f"over {_SHORT[summary.rival]}": "over", "± ": "over_half_width"}
+    if any(line.share_kept is not None for line in summary.lines):
+        heads["gain kept"] = "share"
+    return heads | {"seconds": "seconds"}
+
+
+def result_table(summary: Summary) -> Table:
+    """The table for a terminal of 80 columns."""
+    rows, heads = table_rows(summary), columns(summary)
+    longest = min(max(len(row.label) for row in rows), _NAME)
+    starred = any("*" in row.over for row in rows)
+    if longest > _BESIDE_SECONDS:
+        del heads["seconds"]
+    table = terminal_table(
+        [head.replace(" ", "\n") if head != "± " else head for head in heads],
+        widths=[longest, *[0] * (len(heads) - 1)],
+        padding=(0, 1, 0, 0),
+        caption=Text("\n".join(table_notes(summary))),
+        caption_justify="left",
+    )
+    for position, row in enumerate(rows):
+        last_private = row.private and position + 1 < len(rows) and not rows[position + 1].private
+        cells = [getattr(row, name) for name in heads.values()]
+        if starred and "*" not in row.over:
+            cells[list(heads.values()).index("over")] += " "  # digits below digits
+        style = "" if row.private else "dim"
+        table.add_row(Text(cells[0]), *cells[1:], style=style, end_section=last_private)
+    return table
+
+
+def table_notes(summary: Summary) -> list[str]:
+    """The footnotes of the table, a line each."""
+    better = "higher" if summary.metric == "reward" else "lower"
+    counts = sorted({line.replicates for line in summary.lines})
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    mean = "one replicate" if counts == [1] else f"mean of {runs} replicates, ±: 95% interval"
+    notes = [f"{summary.rounds:,} people, {mean}; {better} is better."]
+    if summary.rival:
+        more = "more reward" if summary.metric == "reward" else "less regret"
+        notes.append(f"over {_SHORT[summary.rival]}: {more} per person; * significant (5%).")
+    if any(line.share_kept is not None for line in summary.lines):
+        notes.append(
+            "gain kept: gain over uniform, as a share of the same learner's without privacy."
+        )
+    elif summary.private:
+        notes.append(
+            '"gain kept" needs the learner "uniform", and non_private = true with a clear gain.'
+        )
+    return notes
+
+
+@dataclass(frozen=True)
+class Appraised:
+    """What a learner estimates of its own recommendation, as it is shown."""
+
+    label: str
+    estimate: str
+    interval: str
+    truth: str
+
+
+def appraisals(summary: Summary) -> list[Appraised]:
+    """Estimates of the last recommendation of replicate 0, beside the simulation's truth."""
+    given = [(line, line.appraisal) for line in summary.lines if line.appraisal is not None]
+    digits = max((decimals(each.value.half_width, 2) for _, each in given), default=0)
+    return [
+        Appraised(
+            line.label,
+            f"{each.value.mean:,.{digits}f}",
+            f"{each.value.lower:,.{digits}f} to {each.value.upper:,.{digits}f}",
+            f"{each.truth:,.{digits}f}",
+        )
+        for line, each in given
+    ]
+
+
+def appraisal_table(rows: Sequence[Appraised]) -> Table:
+    """`appraisals` for a terminal."""
+    heads = ("learner", "own estimate\nper person", "95% interval", "truth")
+    table = terminal_table(heads, caption=APPRAISAL_NOTE, caption_justify="left")
+    for row in rows:
+        table.add_row(Text(row.label), row.estimate, row.interval, row.truth)
+    return table
+
+
+APPRAISAL_NOTE = (
+    "The learner's estimate, from its private data alone, of what its last recommendation of the "
+    "first replicate earns; the truth is known in simulation only."
+)
+
+
+def remarks(outcomes: Sequence[Outcome]) -> list[str]:
+    """The problem's remarks on the runs of each setting, one sentence each."""
+    return [f"{each.setting.label}: {text}" for each in outcomes for text in each.remarks]
 
 
 def terminal_table(
@@ -330,31 +353,6 @@ def terminal_table(
     return table
 
 
-def table_rows(summary: Summary) -> list[Row]:
-    """Private learners first, then everything without privacy, each in the study's order."""
-    lines = [*summary.private, *summary.references]
-    largest = max(abs(line.mean) for line in lines)
-    digits, person_digits = decimals(largest, 4), decimals(largest / summary.rounds, 4)
-
-    def row(line: Line) -> Row:
-        over = line.over.get("fixed")
-        half = None if over is None else over.half_width
-        return Row(
-            label=line.family,
-            epsilon=_epsilon(line),
-            total=f"{line.mean:,.{digits}f}",
-            half_width=_half_width(line.half_width),
-            per_person=f"{line.mean / summary.rounds:.{person_digits}f}",
-            over_fixed=ABSENT if over is None else f"{over.mean:+.{person_digits}f}",
-            over_half_width=ABSENT if half is None else f"{half:.{person_digits}f}",
-            share=ABSENT if line.share_kept is None else f"{100.0 * line.share_kept:.0f}%",
-            seconds=_seconds(line.seconds),
-            private=line.private,
-        )
-
-    return [row(line) for line in lines]
-
-
 def _epsilon(line: Line) -> str:
     if line.epsilon is not None:
         return f"{line.epsilon:g}"
@@ -370,88 +368,3 @@ def _seconds(value: float) -> str:
     if value < 0.01:
         return "<0.01"
     return f"{value:.2g}" if value < 10.0 else f"{value:,.0f}"
-
-
-def result_table(summary: Summary) -> Table:
-    """The table for a terminal of 80 columns."""
-    rows = table_rows(summary)
-    columns = {
-        "epsilon": "epsilon",
-        f"total\n{summary.metric}": "total",
-        "±": "half_width",
-        "per\nperson": "per_person",
-        "over\nbest\nfixed": "over_fixed",
-        "± ": "over_half_width",
-        "gain\nkept": "share",
-        "seconds": "seconds",
-    }
-    if not has_best_fixed(summary):
-        del columns["over\nbest\nfixed"], columns["± "]
-    longest = min(max(len(row.label) for row in rows), _NAME)
-    if longest > _BESIDE_SECONDS:
-        del columns["seconds"]
-    table = terminal_table(
-        ("learner", *columns),
-        widths=[longest, *[0] * len(columns)],
-        padding=(0, 1, 0, 0),
-        caption=Text(table_note(summary)),
-        caption_justify="left",
-    )
-    for position, row in enumerate(rows):
-        last_private = row.private and position + 1 < len(rows) and not rows[position + 1].private
-        cells = [getattr(row, name) for name in columns.values()]
-        style = "" if row.private else "dim"
-        table.add_row(Text(row.label), *cells, style=style, end_section=last_private)
-    return table
-
-
-def table_note(summary: Summary) -> str:
-    """What the columns of the table mean."""
-    better = "higher" if summary.metric == "reward" else "lower"
-    counts = sorted({line.replicates for line in summary.lines})
-    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    plural = "replicate" if counts == [1] else "replicates"
-    note = (
-        f"Total {summary.metric} of {summary.rounds:,} people: {better} is better. "
-        f"Mean of {runs} {plural}"
-    )
-    note += (
-        ", which cannot tell gain from chance."
-        if counts == [1]
-        else "; ±: 95% interval of the mean (Student's t)."
-    )
-    if has_best_fixed(summary):
-        more = "more reward" if summary.metric == "reward" else "less regret"
-        note += (
-            f" Over best fixed: how much {more} each person had than if everyone had been given "
-            "the single choice that was best in hindsight; below 0 that choice did better."
-        )
-    if any(line.share_kept is not None for line in summary.lines):
-        note += (
-            " Gain kept compares a learner with itself only: of what it gains over uniform choice "
-            "without privacy, the share that is left."
-        )
-    elif not summary.private:
-        pass
-    elif not any("uniform" in line.over for line in summary.private):
-        note += (
-            ' Gain kept is missing: the study has no learner "uniform" from which it is measured.'
-        )
-    elif not any("free" in line.over for line in summary.private):
-        note += (
-            " Gain kept is missing: no private learner was run without privacy as well "
-            "(non_private = true)."
-        )
-    else:
-        note += " Gain kept is missing: no learner clearly beat uniform choice without privacy."
-    return note
-
-
-def remarks(outcomes: Sequence[Outcome]) -> list[str]:
-    """What the problem says of the runs of each setting, one sentence each."""
-    return [f"{each.setting.label}: {text}" for each in outcomes for text in each.remarks]
-
-
-def has_best_fixed(summary: Summary) -> bool:
-    """Whether anything is compared with the best single choice for everyone."""
-    return any("fixed" in line.over for line in summary.lines)

@@ -4,7 +4,8 @@
 |---------------|--------------------------------------------------------------------------------|
 | `frame`       | pandas, a row for each replicate of each setting: the records (records.py)     |
 | `summary()`   | pandas, a row for each setting                                                 |
-| `verdict`     | text: did the private learners beat what needs none, what did privacy cost     |
+| `verdict`     | text: did the private learners beat what needs none                            |
+| `notes`       | method notes: intervals, corrections, for whom the result holds                |
 | `certificate` | what is promised, in sentences and as guarantees                               |
 | `plot`        | the figures of the report, as Matplotlib has them                              |
 
@@ -38,14 +39,15 @@ from discreet.lab.reporting.summary import (
 )
 from discreet.lab.reporting.words import (
     Verdict,
-    has_best_fixed,
+    appraisals,
+    columns,
     promise,
     remarks,
-    table_note,
+    table_notes,
     table_rows,
     verdict,
 )
-from discreet.lab.results.text import meta_line, show, study_facts, verdict_text
+from discreet.lab.results.text import meta_line, show, study_facts
 from discreet.lab.studies import Study
 from discreet.privacy import Guarantee
 from discreet.records import RunRecord
@@ -196,13 +198,18 @@ class StudyResult:
 
     @cached_property
     def answer(self) -> Verdict:
-        """The verdict in its parts: headline, findings and what they rest on."""
+        """The headline and the method notes."""
         return verdict(self.numbers, self.study.problem)
 
     @property
     def verdict(self) -> str:
-        """Whether the private learners are worth having, and what privacy cost, in sentences."""
-        return verdict_text(self.answer)
+        """Whether the private learners did better than what needs no learner."""
+        return self.answer.headline
+
+    @property
+    def notes(self) -> list[str]:
+        """How settings were compared, and for whom the result holds, a line each."""
+        return list(self.answer.notes)
 
     @property
     def remarks(self) -> list[str]:
@@ -276,9 +283,9 @@ class StudyResult:
     def _repr_html_(self) -> str:
         from discreet.lab.reporting.page import render
 
-        columns = _columns(self.numbers)
+        heads = columns(self.numbers)
         rows = [
-            {"private": row.private, "cells": [getattr(row, name) for name in columns.values()]}
+            {"private": row.private, "cells": [getattr(row, name) for name in heads.values()]}
             for row in table_rows(self.numbers)
         ]
         return render(
@@ -289,11 +296,12 @@ class StudyResult:
             warnings=self.study.warnings,
             exposure=self.study.problem.exposure,
             verdict=self.answer,
-            heads=list(columns),
+            heads=list(heads),
             rows=rows,
             promise=promise(self.numbers).splitlines(),
-            note=table_note(self.numbers),
-            basis=[text for text in (*study_facts(self.study)[1:], self.answer.basis) if text],
+            table_notes=table_notes(self.numbers),
+            appraisals=appraisals(self.numbers),
+            notes=[*study_facts(self.study)[1:], *self.notes],
         )
 
 
@@ -306,19 +314,3 @@ def _difference(name: str, difference: Difference | None) -> dict[str, object]:
         f"{name}_half_width": difference.half_width,
         f"{name}_p_value": difference.p_value,
     }
-
-
-def _columns(summary: Summary) -> dict[str, str]:
-    """The heads of the table in a notebook, and which text of a row stands under each."""
-    columns = {
-        "learner": "label",
-        "epsilon": "epsilon",
-        f"{summary.metric} per person": "per_person",
-        "over best fixed": "over_fixed",
-        "±": "over_half_width",
-        "gain kept": "share",
-        "seconds": "seconds",
-    }
-    if not has_best_fixed(summary):
-        del columns["over best fixed"], columns["±"]
-    return columns

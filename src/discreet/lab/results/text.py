@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from discreet.lab.reporting.summary import Summary
-from discreet.lab.reporting.words import Verdict, promise, result_table
+from discreet.lab.reporting.words import (
+    Verdict,
+    appraisal_table,
+    appraisals,
+    promise,
+    promises,
+    result_table,
+)
 from discreet.lab.results.screen import plain
 from discreet.lab.studies import Study
 
@@ -29,15 +36,15 @@ def study_facts(study: Study) -> list[str]:
     return [fact for fact in (*facts, study.problem.exposure) if fact]
 
 
-def verdict_text(answer: Verdict) -> str:
-    """The verdict as lines: the headline, a finding each, what it rests on."""
-    return "\n".join(text for text in (answer.headline, *answer.findings, answer.basis) if text)
-
-
 def show(
-    study: Study, summary: Summary, answer: Verdict, said: Sequence[str], screen: Console
+    study: Study,
+    summary: Summary,
+    answer: Verdict,
+    said: Sequence[str],
+    screen: Console,
+    details: bool = False,
 ) -> None:
-    """The verdict, the result as a table, what is remarked, and what is promised."""
+    """Headline, table, remarks and promise; with `details` also method notes and own estimates."""
     title, headline = plain(study.title), plain(answer.headline)
     screen.print()
     screen.print(f"[bold]{title}[/]")
@@ -45,8 +52,6 @@ def show(
         screen.print(plain(text))
     screen.print()
     screen.print(f"[bold]{headline}[/]")
-    for text in (*answer.findings, answer.basis):
-        screen.print(plain(text))
     screen.print()
     screen.print(result_table(summary))
     screen.print()
@@ -54,5 +59,16 @@ def show(
         screen.print(plain(text))
     if said:
         screen.print()
-    screen.print(plain(promise(summary)))
+    if details:
+        own = appraisals(summary)
+        if own:
+            screen.print(appraisal_table(own))
+            screen.print()
+        for text in answer.notes:
+            screen.print(plain(text))
+        screen.print()
+        screen.print(plain(promise(summary)))
+    else:
+        held = (line.guarantee for line in summary.private if line.guarantee is not None)
+        screen.print(plain(promises(held, brief=True)))
     screen.print()
