@@ -21,7 +21,7 @@ from discreet.cli.console import (
     refusing,
 )
 from discreet.durable import write_bytes
-from discreet.lab.results.pulse import Pulse
+from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
 from discreet.validation import InvalidInput
 
@@ -68,7 +68,8 @@ def _outlook(path: Path, data: Path | None, jobs: int) -> tuple[Outlook, tuple[P
         )
         return Outlook(path.name, tuple(troubles)), (path,)
     measuring = "Measuring how long the learners take"
-    with Pulse(err, measuring), err.status(measuring):
+    with ShownProgress(screen=err, task=measuring) as bar:
+        bar.add_task(measuring, total=None)
         seconds = expected_seconds(study.problem, study.settings, study.rounds, study.seed, jobs)
         return study_outlook(path.name, study, seconds, jobs), study.files
 

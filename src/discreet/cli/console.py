@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from discreet.cli import STOPPED, Stop, stop_of
-from discreet.lab.results.pulse import PulsingProgress
+from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import Screen, plain
 from discreet.records import Record, check_path, holds_records, write_records
 from discreet.validation import InvalidInput, Refusals
@@ -103,23 +102,12 @@ def shared(engine: EngineName, workers: int, address: str | None) -> Iterator[No
         yield
 
 
-def progress() -> PulsingProgress:
-    """A bar for a command's one task, or lines where none can be shown."""
-    return PulsingProgress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        screen=err,
-    )
-
-
 def collected(
     stream: Iterator[Result], total: int, name: Callable[[Result], str], task: str = "Reproducing"
 ) -> tuple[list[Result], Stop | None]:
     """What a stream gave until it ended or was stopped, and how it was stopped."""
     done: list[Result] = []
-    with progress() as bar:
+    with ShownProgress(screen=err) as bar:
         shown = bar.add_task(task, total=total)
         try:
             for result in stream:

@@ -14,10 +14,10 @@ from discreet.cli.console import (
     check_outputs,
     err,
     out,
-    progress,
     refusing,
     table_of,
 )
+from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
 from discreet.outsourcing.answers import AnswerRules, Unmeasured
 from discreet.outsourcing.bounds import read_bounds
@@ -133,7 +133,7 @@ def release(
                 )
             _show(certificate)
             return
-        with progress() as bar:
+        with ShownProgress(screen=err) as bar:
             task = bar.add_task("Drawing noise", total=certificate.rows)
             certificate = curator.draw(proposal, lambda rows: bar.update(task, completed=rows))
         written = curator.publish(certificate.release, release_folder)

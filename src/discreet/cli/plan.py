@@ -11,7 +11,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from discreet.cli.console import (
     PAGE,
@@ -30,7 +29,7 @@ from discreet.cli.console import (
     shared,
     write_results,
 )
-from discreet.lab.results.pulse import PulsingProgress
+from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
 from discreet.validation import InvalidInput, Refusals
 
@@ -192,14 +191,7 @@ def names_in(text: str) -> tuple[str, ...]:
 @contextmanager
 def _shown() -> Iterator[Told]:
     """A bar on a terminal, and elsewhere a line for each step and every ten seconds."""
-    bar = PulsingProgress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
-        screen=err,
-        task="Reading the study",
-        even=True,
-    )
+    bar = ShownProgress(screen=err, task="Reading the study")
     steps: list[str] = []
     with bar, warnings.catch_warnings():
         warnings.simplefilter("always")

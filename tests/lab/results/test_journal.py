@@ -201,12 +201,7 @@ def test_a_changed_study_is_not_resumed(study: Path, monkeypatch: pytest.MonkeyP
     table.write_text(table.read_text().replace("0,a", "0,b", 1))
     code, _, err = invoke("run", study, "--jobs", 1, "--resume")
     assert code == 2
-    for change in (
-        "the data files hold something else",
-        "learners: partition, epsilon 2 is gone",
-        "rounds was 300 and is 200",
-    ):
-        assert change in err
+    assert f"{journal} had other settings, data or library versions" in err
     assert journal.read_bytes() == before
 
 
@@ -216,7 +211,7 @@ def test_other_libraries_do_not_resume(study: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(discreet.lab.results.journal, "version", lambda name: "9.9.9")
     code, _, err = invoke("run", study, "--jobs", 1, "--resume")
     assert code == 2
-    assert "and is '9.9.9'" in err
+    assert "library versions" in err
     assert journal.read_bytes() == before
 
 
@@ -273,9 +268,6 @@ def test_two_runs_at_once(study: Path) -> None:
 def test_a_folder_that_cannot_be_written_to(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
     unwritable = [study.parent]
     original = os.open
 
@@ -288,13 +280,8 @@ def test_a_folder_that_cannot_be_written_to(
     loaded, outcomes = of(study)
     with open_journal(loaded, resume=False) as journal:
         journal.add(outcomes[0])
-        (path,) = journals(here)
-    path.unlink()
-    unwritable.append(Path())
-    with open_journal(loaded, resume=False) as journal:
-        journal.add(outcomes[0])
         assert "Nothing could be kept" in journal.stopped("command")
-    assert journals(here) == []
+    assert journals(study.parent) == []
 
 
 def test_a_result_that_cannot_be_written_can_be_written_later(

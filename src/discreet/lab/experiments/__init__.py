@@ -1,6 +1,6 @@
 """One engine for every experiment, and the studies that stand on it."""
 
-from discreet.lab.experiments.durations import expected_seconds, grown, policies_until
+from discreet.lab.experiments.durations import expected_seconds, grown
 from discreet.lab.experiments.engine import Done, Seed, frame_of, grid, run_trials
 from discreet.lab.experiments.serving import (
     Arrival,
@@ -46,7 +46,6 @@ __all__ = [
     "grown",
     "learner_of",
     "people_of",
-    "policies_until",
     "run_learner",
     "run_trials",
     "run_with_sources",

@@ -19,7 +19,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -33,7 +32,6 @@ from discreet.lab.experiments import (
     Setting,
     grown,
     people_of,
-    policies_until,
     simulate,
 )
 from discreet.lab.experiments.serving import run_learner
@@ -169,7 +167,6 @@ class Results:
     _worth: dict[tuple[str, int, int], dict[int, float]] = field(default_factory=dict)
     _seconds: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     _guarantees: dict[str, Guarantee] = field(default_factory=dict)
-    _policies: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def along(self, label: str) -> bool:
         """Whether a setting is read along its longest run."""
@@ -265,14 +262,7 @@ class Results:
         if not others or others[0] > nearest or times == 1.0:
             return seconds * float(times**_GROWTH)
         two = {people: fmean(self._seconds[label, people]) for people in (others[0], nearest)}
-        policies = partial(self._policies_until, run.setting)
-        return min(grown(two, run.people, policies, 1.0), seconds * times)
-
-    def _policies_until(self, setting: Setting, people: int) -> int:
-        key = (setting.label, people)
-        if key not in self._policies:
-            self._policies[key] = policies_until(self.problem, setting, people)
-        return self._policies[key]
+        return min(grown(two, run.people), seconds * times)
 
     def total(self, runs: Sequence[Run]) -> float:
         """About how many seconds all processes together take for runs; those of which nothing is

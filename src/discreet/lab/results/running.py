@@ -1,62 +1,54 @@
-"""The run of a study: cheap learners first, every replicate kept and shown.
-
-Each line of the result is said as soon as it is there, and how long the rest will take. In a
-terminal or a notebook a bar stands below the lines; elsewhere a line says now and then how much is
-done (pulse.py). Finished
-replicates are kept in a journal (journal.py).
-"""
+"""The run of a study: cheap learners first; every replicate is kept in the journal and shown."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from statistics import fmean
 from time import monotonic
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
 
 from discreet.lab.experiments import Outcome, expected_seconds, simulate_all
 from discreet.lab.reporting.numbers import about_time
 from discreet.lab.reporting.summary import summarise
 from discreet.lab.reporting.words import table_rows
 from discreet.lab.results.journal import Journal
-from discreet.lab.results.pulse import Pulse
+from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import Screen
 from discreet.lab.studies import Study
 
 # How a run ends that is stopped from outside: Ctrl-C, or an exit that another signal asks for.
 STOPPED = (KeyboardInterrupt, SystemExit)
-_MEASURING = "Measuring how long the learners take"
+MEASURING = "Measuring how long the learners take"
 
 
 def simulate_study(
     study: Study, jobs: int, journal: Journal, screen: Screen
 ) -> tuple[list[Outcome], BaseException | None]:
-    """Outcomes in the study's order, and what stopped the run, one of `STOPPED`, if anything did.
+    """Outcomes in the study's order, and the exception of `STOPPED` that ended the run, if any.
 
     Args:
         study: what to run.
         jobs: processes.
-        journal: what an earlier run finished; it takes what this one finishes.
-        screen: shows how far the run is.
+        journal: holds finished replicates and takes new ones.
+        screen: shows the progress.
     """
     outcomes = list(journal.outcomes)
-    total = len(study.settings) * study.replicates
     if outcomes:
+        total = len(study.settings) * study.replicates
         screen.print(f"Going on after {len(outcomes)} of {total} replicates.")
     done = [(outcome.record.label, outcome.record.replicate) for outcome in outcomes]
     counts = Counter(label for label, _ in done)
     missing = [each for each in study.settings if counts[each.label] < study.replicates]
     stop: BaseException | None = None
     try:
-        with _measuring(screen), Pulse(screen, _MEASURING):
+        with ShownProgress(screen=screen, task=MEASURING) as bar:
+            bar.add_task(MEASURING, total=None)
             seconds = expected_seconds(study.problem, missing, study.rounds, study.seed, jobs)
         missing.sort(key=lambda setting: seconds[setting.label])
-        with StudyProgress(study, jobs, seconds, screen) as shown, Pulse(screen, words=shown.words):
-            for outcome in journal.outcomes:
-                shown.add(outcome)
+        with StudyProgress(study, jobs, seconds, screen, journal.outcomes) as shown:
             for outcome in simulate_all(
                 study.problem,
                 missing,
@@ -78,49 +70,52 @@ def simulate_study(
     return outcomes, stop
 
 
-def _measuring(screen: Screen) -> AbstractContextManager[object]:
-    """What is shown while the learners' pace is measured."""
-    return screen.status(_MEASURING) if screen.shows_bars else nullcontext()
-
-
-class StudyProgress(Progress):
-    """Shows outcomes as they come.
+class StudyProgress(ShownProgress):
+    """The progress of a study, in seconds of work; prints each line of the result when complete.
 
     Args:
         study: what runs.
         jobs: processes that share the work.
-        expected: by label, about how many seconds a replicate takes; infinity where it is not known
-            (then as long as the others).
-        screen: where they are shown.
+        expected: by label, about how many seconds a replicate takes; infinity if unknown.
+        screen: where it is shown.
+        resumed: replicates of an interrupted run.
     """
 
     def __init__(
-        self, study: Study, jobs: int, expected: Mapping[str, float], screen: Screen
+        self,
+        study: Study,
+        jobs: int,
+        expected: Mapping[str, float],
+        screen: Screen,
+        resumed: Sequence[Outcome] = (),
     ) -> None:
-        super().__init__(
-            TextColumn("Simulating"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=screen,
-            transient=True,
-            disable=not screen.shows_bars,
-        )
-        self._screen = screen
-        self._replicates, self._jobs, self._expected = study.replicates, jobs, expected
-        self._outcomes: dict[str, list[Outcome]] = {setting.label: [] for setting in study.settings}
-        self._width = max(len(setting.label) for setting in study.settings)
-        self._since, self._share = monotonic(), 0.0
-        self._bar = self.add_task("", total=len(study.settings) * study.replicates)
+        text = TextColumn("{task.description}", markup=False)
+        super().__init__(TextColumn("Simulating"), BarColumn(), text, screen=screen)
+        known = [each for each in expected.values() if 0.0 < each < math.inf]
+        usual = fmean(known) if known else 1.0
+        seconds = {each.label: expected.get(each.label, 0.0) for each in study.settings}
+        self._work = {name: each if each < math.inf else usual for name, each in seconds.items()}
+        self._timed = bool(known)
+        self._jobs, self._replicates = jobs, study.replicates
+        self._outcomes: dict[str, list[Outcome]] = {name: [] for name in self._work}
+        self._width = max(map(len, self._work))
+        self._total = study.replicates * sum(self._work.values())
+        self._done = self._fresh = 0.0
+        self._began = monotonic()
+        self._bar = self.add_task("", total=self._total)
+        for outcome in resumed:
+            self.add(outcome, fresh=False)
 
-    def add(self, outcome: Outcome) -> None:
-        """One more replicate; with the last of its setting comes the setting's line."""
+    def add(self, outcome: Outcome, fresh: bool = True) -> None:
+        """Count one more replicate; print the line of a setting with its last."""
         same = self._outcomes[outcome.setting.label]
         same.append(outcome)
-        self._since = monotonic()
+        work = self._work[outcome.setting.label]
+        self._done += work
+        self._fresh += work if fresh else 0.0
         if len(same) == self._replicates:
             self._screen.say(self._line(same))
-        self.update(self._bar, advance=1, description=self.left())
+        self.update(self._bar, completed=self._done, description=self.words())
 
     def _line(self, outcomes: Sequence[Outcome]) -> str:
         row = table_rows(summarise(outcomes))[0]
@@ -131,45 +126,20 @@ class StudyProgress(Progress):
             f"{outcomes[0].setting.label:<{self._width}}  {metric} {row.total:>9} "
             f"({row.per_person} a person)  line {done} of {lines}"
         )
-        return text if done == lines else f"{text}, {self.left()}"
+        return text if done == lines else ", ".join(filter(None, (text, self.left())))
 
     def words(self) -> str:
-        """How much is done, as a share of the work, and how long the rest will take."""
+        """The replicates and the share of the work that are done, and the time left."""
         runs = sum(len(each) for each in self._outcomes.values())
         total = len(self._outcomes) * self._replicates
         text = f"{runs} of {total} replicates done"
-        work = self._work()
-        if work is None:
-            return text
-        # Since the last outcome came, something was done on those that are still to come.
-        done, left = work
-        going_on = min(self._jobs * (monotonic() - self._since), left)
-        share = (done + going_on) / (done + left) if done + left > 0.0 else 0.0
-        # A learner that turns out slower makes more work, and undoes none.
-        share = self._share = max(self._share, share)
-        late = (
-            "more than was expected"
-            if going_on == left
-            else about_time((left - going_on) / self._jobs)
-        )
-        return f"{text} (about {min(99.0, 100.0 * share):.0f}% of the work), {late} left"
+        if self._timed and self._total:
+            text += f" (about {100.0 * self._done / self._total:.0f}% of the work)"
+        return ", ".join(filter(None, (text, self.left())))
 
     def left(self) -> str:
-        """How long the rest will take, in words: what is missing, at the pace of what is there."""
-        work = self._work()
-        return "" if work is None else f"{about_time(work[1] / self._jobs)} left"
-
-    def _work(self) -> tuple[float, float] | None:
-        """Seconds of one process for what is there and for what is missing; None if unknown."""
-        pace = {label: each for label, each in self._expected.items() if math.isfinite(each)}
-        for label, outcomes in self._outcomes.items():
-            if outcomes:
-                pace[label] = fmean(outcome.record.seconds for outcome in outcomes)
-        if not pace:
-            return None
-        usual = fmean(pace.values())
-        done, left = 0.0, 0.0
-        for label, outcomes in self._outcomes.items():
-            done += len(outcomes) * pace.get(label, usual)
-            left += (self._replicates - len(outcomes)) * pace.get(label, usual)
-        return done, left
+        """The time left at the pace so far; "" if unknown."""
+        work = self._total - self._done
+        if self._fresh > 0.0:
+            return f"{about_time((monotonic() - self._began) * work / self._fresh)} left"
+        return f"{about_time(work / self._jobs)} left" if self._timed else ""
