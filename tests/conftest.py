@@ -20,12 +20,24 @@ from threadpoolctl import threadpool_limits
 
 from discreet.privacy import SecureNoise
 from tests.chance import MOST
+from tests.refusals import CheckRefusals, check_refusals
 
 # The same examples in every run, however busy the machine is.
 hypothesis.settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
 _SPENT = pytest.StashKey[dict[str, float]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files anew")
+
+
+@pytest.fixture
+def refusals(request: pytest.FixtureRequest) -> CheckRefusals:
+    """Check a table of refused calls against its golden file (refusals.py)."""
+    update = request.config.getoption("--update-golden")
+    return lambda file, cases: check_refusals(file, cases, update)
 
 
 @pytest.fixture(scope="session", autouse=True)
