@@ -5,8 +5,9 @@
     python benchmarks/golden.py old.json golden.json                what differs
 
 A change that is to leave the numbers alone leaves every line equal to the last bit; where one must
-differ, both results are printed. Only the command line is used, so that the inside may change
-freely. Half a processor minute.
+differ, both results are printed. Studies run from the command line: trust models, sources, visits,
+decision sets, logs and discounting. `ROUNDS` drives each learner through the interface: parts of
+reports merged, saved and loaded halfway, values and guarantees. Two processor minutes.
 
 OpenBLAS, NumPy and the C library choose their routines by the processor, and a last bit that
 differs can change whom a learner asks next. Runs here therefore take the routines of the oldest
@@ -90,6 +91,48 @@ STUDIES = {
             for model in ("joint", "local")
         ],
     ),
+    "discounted": (
+        "name = 'exponential'",
+        3000,
+        [(name, "local", (2.0,), {"drift": 1000}) for name in ("local_kernel", "partition")],
+    ),
+    "discounted points": (
+        "name = 'camelback'",
+        1000,
+        [
+            (
+                "gp_ucb",
+                "joint",
+                (8.0,),
+                {"kernel": "'RBF(length_scale=[1.4, 0.7])'", "drift": 500},
+            )
+        ],
+    ),
+    "visits": (
+        """name = "table"
+path = "people.csv"
+columns = [{ name = "age", lower = 0, upper = 1 }]
+label = { column = "arm", classes = [0, 1] }
+[people]
+id = "person\"""",
+        1500,
+        [
+            ("local_kernel", "local", (4.0,), {}),
+            ("released_thompson", "joint", (4.0,), KERNEL),
+        ],
+    ),
+    "log": (
+        """name = "log"
+path = "people.csv"
+columns = [{ name = "age", lower = 0, upper = 1 }]
+action = { column = "arm", names = [0, 1] }
+reward = { column = "reward", lower = 0, upper = 1 }
+propensity = { value = 0.5 }
+replay = "rejection\"""",
+        1500,
+        [("local_kernel", "local", (4.0,), {})],
+    ),
+    "linear sets": ("name = 'random_sets'", 1500, [("private_glm", "local", (4.0,), {})]),
     "table": (
         "name = 'earnings'",
         6000,
@@ -97,6 +140,90 @@ STUDIES = {
     ),
 }
 REFERENCES = ("uniform", "best_fixed", "oracle")
+# Learners through the interface: late reports, parts merged, saved and loaded halfway.
+ROUNDS = """
+import json, tempfile, traceback
+from pathlib import Path
+import numpy as np
+from discreet import (Box, DecisionSets, Joint, Local, NonPrivate, PublicBox, PublicSet,
+                      SimulatedNoise, Unprotected, load, make_learner, save)
+
+BOX = Box((0.0, -1.0), (2.0, 1.0))
+POINTS = PublicSet(np.stack(np.meshgrid(np.linspace(0, 2, 9), np.linspace(-1, 1, 9)), -1)
+                   .reshape(-1, 2))
+KERNEL = {"kernel": "RBF(length_scale=[0.6, 0.6])"}
+CASES = [
+    ("local_kernel", 3, Local(2.0), {}), ("local_kernel", 3, NonPrivate(), {}),
+    ("partition", 3, Local(2.0), {}), ("partition", 3, NonPrivate(), {}),
+    ("published_partition", 3, Local(4.0), {}), ("private_linear", 3, Local(2.0), {}),
+    ("private_neural", 3, Local(2.0), {}), ("abse", 3, NonPrivate(), {}),
+    ("released_thompson", 3, Joint(2.0, 1e-6), KERNEL), ("capri", 3, Joint(2.0, 1e-6), KERNEL),
+    ("capri", 3, Local(4.0), KERNEL), ("usca", 3, Joint(4.0, 1e-6), KERNEL),
+    ("gp_ucb", POINTS, Joint(2.0, 1e-6), KERNEL), ("gp_ucb", PublicBox(), Local(2.0), KERNEL),
+    ("gp_ucb", POINTS, NonPrivate(), KERNEL),
+    ("gp_ucb", DecisionSets(4), Joint(2.0, 1e-6), KERNEL),
+    ("gp_ucb", DecisionSets(4), Local(8.0, 1e-6), KERNEL),
+    ("private_glm", DecisionSets(4), Local(4.0), {}),
+    ("exact_gp_ucb", POINTS, NonPrivate(), KERNEL),
+    ("uniform", 3, NonPrivate(), {}),
+]
+
+
+def rounds(name, space, budget, options):
+    rng, noise = np.random.default_rng(5), SimulatedNoise(7)
+    own = SimulatedNoise(8) if budget.trust_model == "joint" else None
+    learner = make_learner(name, BOX, space, budget, horizon=900, noise=own,
+                           identity="golden", options=options)
+    device = Unprotected() if budget.trust_model in ("none", "joint") else noise
+    total, late = 0.0, None
+    for number in range(6):
+        policy = learner.policy()
+        sets = isinstance(space, DecisionSets)
+        shape = (150, 4, 2) if sets else (150, 2)
+        contexts = np.array(BOX.lower) + 2.0 * rng.random(shape)
+        given = contexts if sets or isinstance(space, int) else 150
+        actions, propensities = policy.act(given, np.random.default_rng(number))
+        at = contexts if isinstance(space, int) else actions.points
+        mean = 0.5 + 0.4 * np.sin(2 * at[:, 0] + np.asarray(actions) % 3) * at[:, 1]
+        rewards = (rng.random(150) < mean).astype(float)
+        total += float(mean.sum() + propensities.sum())
+        halves = [slice(0, 90), slice(90, 150)]
+        parts = [
+            policy.report(given[half] if hasattr(given, "shape") else half.stop - half.start,
+                          actions[half], rewards[half], device)
+            for half in halves
+        ]
+        if late is not None:
+            learner.update(late)
+        learner.merge(learner.statistics(parts[0]))
+        late = parts[1]
+        if number == 3:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "learner.json"
+                save(learner, path)
+                learner = load(path, noise=own) if own else load(path)
+    out = {"total": total, "people": learner.people}
+    guarantee = learner.guarantee()
+    out["guarantee"] = [guarantee.epsilon, guarantee.delta, len(learner.releases)]
+    try:
+        worth = learner.value()
+        out["value"] = [worth.mean, worth.lower, worth.upper]
+    except Exception as error:
+        out["value"] = type(error).__name__
+    return out
+
+
+found = {}
+for number, (name, space, budget, options) in enumerate(CASES):
+    try:
+        out = rounds(name, space, budget, options)
+    except Exception as error:
+        traceback.print_exc()
+        out = {"failed": type(error).__name__}
+    where = f"{number} {name} {type(space).__name__} {budget.trust_model}"
+    found |= {f"rounds {where} {key}": value for key, value in out.items()}
+print(json.dumps(found))
+"""
 
 
 def study_file(name: str) -> str:
@@ -112,6 +239,7 @@ def study_file(name: str) -> str:
         if epsilons:
             text += [f'trust_model = "{model}"', f"epsilon = {list(epsilons)}"]
             text += ["delta = 1e-6"] if model == "joint" or name == "sets" else []
+            text += ["visits = 2"] if name == "visits" else []
         text += ["non_private = true"] if model != "local" or learner == "partition" else []
         if options:
             text.append("[learners.options]")
@@ -119,11 +247,12 @@ def study_file(name: str) -> str:
     return "\n".join(text) + "\n"
 
 
-def results(source: Path) -> dict[str, float]:
-    """What every line of every study earned or lost in each replicate."""
-    found: dict[str, float] = {}
+def results(source: Path) -> dict[str, object]:
+    """What every line of every study earned or lost in each replicate, and what `ROUNDS` prints."""
+    found: dict[str, object] = {}
     environment = {**os.environ, "PYTHONPATH": str(source), **REFERENCE}
     with tempfile.TemporaryDirectory() as folder:
+        people(Path(folder) / "people.csv")
         for name in STUDIES:
             study, out = Path(folder) / f"{name}.toml", Path(folder) / f"{name}.jsonl"
             study.write_text(study_file(name))
@@ -143,7 +272,22 @@ def results(source: Path) -> dict[str, float]:
                 row = json.loads(line)
                 keys = (row[key] for key in ("learner", "trust_model", "epsilon", "replicate"))
                 found[" ".join(map(str, (name, *keys)))] = row["value"]
+        done = subprocess.run(
+            [sys.executable, "-c", ROUNDS], env=environment, capture_output=True, text=True
+        )
+        print(done.stderr[-2000:], end="", file=sys.stderr)
+        found |= json.loads(done.stdout or "{}")
     return found
+
+
+def people(path: Path) -> None:
+    """Write a table of 3,000 visits of 1,800 people."""
+    rng = np.random.default_rng(3)
+    rows = [
+        f"{rng.integers(1800)},{x:.6f},{arm},{int(rng.random() < (x if arm else 0.5))}"
+        for x, arm in zip(rng.random(3000), rng.integers(2, size=3000), strict=True)
+    ]
+    path.write_text("\n".join(["person,age,arm,reward", *rows]) + "\n")
 
 
 def main() -> None:
