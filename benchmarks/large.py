@@ -76,8 +76,7 @@ def measure(
     from discreet.lab.environments.synthetic import exponential
     from discreet.lab.experiments import run_learner
     from discreet.learners.registry import make_learner
-    from discreet.people.actions import ArmPoints
-    from discreet.people.domain import unit_cube
+    from discreet.people.domain import ArmPoints, unit_cube
     from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 
     noise, rng = SimulatedNoise(1), np.random.default_rng(2)

@@ -36,8 +36,7 @@ from discreet.lab.experiments.engine import Row, Seed, frame_of, run_trials
 from discreet.lab.experiments.serving import play
 from discreet.learners.registry import make_learner
 from discreet.learners.values import Value
-from discreet.people.actions import DecisionSets, arm_count
-from discreet.people.domain import RewardBounds, unit_cube
+from discreet.people.domain import DecisionSets, RewardBounds, arm_count, unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.validation import FloatArray
 

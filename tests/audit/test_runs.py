@@ -19,7 +19,7 @@ from discreet.learners.saving import save
 from discreet.learners.schema import encode
 from discreet.learners.stream import Stream
 from discreet.learners.terms import Terms
-from discreet.people.actions import DecisionSets
+from discreet.people.domain import DecisionSets
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.privacy.calibration import AdditiveNoise
 from discreet.validation import InvalidInput

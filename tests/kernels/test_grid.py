@@ -7,8 +7,7 @@ import pytest
 
 from discreet.kernels import feature_map, kernel_from_text
 from discreet.kernels.grid import LENGTH_SCALES, domain_grid, stretched
-from discreet.people.actions import PublicBox, PublicSet
-from discreet.people.domain import Box, unit_cube
+from discreet.people.domain import Box, PublicBox, PublicSet, unit_cube
 
 
 @pytest.mark.parametrize(

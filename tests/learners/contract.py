@@ -32,15 +32,16 @@ from discreet.learners.references.uniform import Uniform
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
-from discreet.people.actions import (
+from discreet.people.domain import (
     ActionSpace,
     ArmPoints,
+    Box,
     Candidates,
     DecisionSets,
     PublicBox,
     PublicSet,
+    RewardBounds,
 )
-from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Local, SecureNoise, SimulatedNoise, derive_guarantee
 from discreet.privacy.accounting import composed_epsilon
 from discreet.validation import InvalidInput

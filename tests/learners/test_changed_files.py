@@ -22,8 +22,7 @@ from discreet.learners.references.uniform import UniformPolicy
 from discreet.learners.registry import learner_class
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.terms import Offer
-from discreet.people.actions import PublicBox
-from discreet.people.domain import Box, unit_cube
+from discreet.people.domain import Box, PublicBox, unit_cube
 from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 

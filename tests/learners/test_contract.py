@@ -11,7 +11,7 @@ import pytest
 from discreet.learners.base import Learner
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.registry import LEARNERS, make_learner
-from discreet.people.actions import PublicBox
+from discreet.people.domain import PublicBox
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 
 from .contract import (

@@ -14,8 +14,7 @@ from discreet.learners.base import Learner
 from discreet.learners.forgetting import half_life, kept, longest, sharpness
 from discreet.learners.registry import LEARNERS, learner_class, make_learner
 from discreet.learners.saving import load, save
-from discreet.people.actions import PublicBox
-from discreet.people.domain import unit_cube
+from discreet.people.domain import PublicBox, unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
 

@@ -18,8 +18,7 @@ from discreet.learners.partition.posterior import SHARED_VARIANCE, NodeInformati
 from discreet.learners.partition.values import LeafPosterior
 from discreet.learners.registry import make_learner
 from discreet.learners.values import WIDER, LinearBeliefs, Value, fineness, some_of
-from discreet.people.actions import DecisionSets, PublicBox
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import Box, DecisionSets, PublicBox, RewardBounds
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 

@@ -34,8 +34,7 @@ from discreet.learners.terms import Terms
 from discreet.learners.visits import VisitCounter, Visitors, read_ids, visit_numbers
 from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.papers.pavlovic2025.calibration import PublishedElimination
-from discreet.people.actions import DecisionSets, PublicBox
-from discreet.people.domain import RewardBounds, unit_cube
+from discreet.people.domain import DecisionSets, PublicBox, RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import composed_epsilon
 from discreet.privacy.calibration import in_unit_ball

@@ -18,7 +18,7 @@ from discreet.outsourcing.exchange import (
     write_questions,
     write_table,
 )
-from discreet.people.table_files import read_table
+from discreet.people.tables import read_table
 from discreet.validation import InvalidInput
 from tests.outsourcing.cases import publish, release, table
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.durable import write_bytes
+from discreet.atomic_files import write_bytes
 from discreet.outsourcing import answers as answering
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.certificate import Certificate

@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from discreet.codec import from_json, to_json
-from discreet.people.actions import (
+from discreet.people.domain import (
     ActionSpace,
     ArmPoints,
+    Box,
     Candidates,
     DecisionSets,
     PublicBox,
@@ -21,7 +22,6 @@ from discreet.people.actions import (
     arm_count,
     people_count,
 )
-from discreet.people.domain import Box
 from discreet.validation import InvalidInput
 
 DOMAIN = Box((20.0, -1.0), (60.0, 1.0), ("age", "score"))

@@ -20,8 +20,8 @@ from discreet import (
     SimulatedNoise,
     Unprotected,
 )
-from discreet.people.actions import Candidates
 from discreet.people.columns import Column, declared_columns
+from discreet.people.domain import Candidates
 
 BOX = Box.of(
     {

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from discreet.people.columns import Column
-from discreet.people.table_files import read_table
-from discreet.people.tables import column_of
+from discreet.people.tables import column_of, read_table
 from discreet.validation import InvalidInput
 from tests.lab.environments.cases import read_contexts
 

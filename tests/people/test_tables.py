@@ -10,8 +10,7 @@ import pytest
 
 from discreet.people.columns import Column
 from discreet.people.domain import Box
-from discreet.people.table_files import read_table
-from discreet.people.tables import RowCounts, encode_columns, kept_rows, person_numbers
+from discreet.people.tables import RowCounts, encode_columns, kept_rows, person_numbers, read_table
 from discreet.validation import InvalidInput
 from tests.lab.environments.cases import read_contexts
 

@@ -11,8 +11,7 @@ from discreet.audit.laws import vector_ratio
 from discreet.codec import from_json, to_json
 from discreet.privacy import Local, SimulatedNoise
 from discreet.privacy.calibration import AdditiveNoise
-from discreet.privacy.rewards import RandomizedSign, reward_noise
-from discreet.privacy.vectors import PrivUnit
+from discreet.privacy.vectors import PrivUnit, RandomizedSign, reward_noise
 from discreet.validation import InvalidInput
 
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from discreet import Column, InvalidInput
-from discreet.people.actions import PublicBox, PublicSet
 from discreet.people.columns import declared_columns
+from discreet.people.domain import PublicBox, PublicSet
 from discreet.search.space import MOST_POINTS, SearchSpace
 
 RATE = {"lower": 1e-4, "upper": 1.0, "log": True}

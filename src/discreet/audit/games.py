@@ -49,7 +49,7 @@ from discreet.audit.exact import (
 from discreet.audit.ledger import Ledger
 from discreet.audit.lower_bound import Bound
 from discreet.privacy import NoiseSource, SimulatedNoise
-from discreet.privacy.budget import TrustModel
+from discreet.privacy.accounting import TrustModel
 from discreet.validation import FloatArray, IntArray
 
 Kind = Literal["mechanism", "learner", "surface", "specimen"]

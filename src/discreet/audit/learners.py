@@ -55,15 +55,17 @@ from discreet.learners.messages import Policy
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.saving import load, save
 from discreet.learners.sources import SourceLearner
-from discreet.people.actions import (
+from discreet.people.domain import (
     ActionSpace,
     ArmPoints,
+    Box,
     DecisionSets,
     PublicBox,
     PublicSet,
+    RewardBounds,
     arm_count,
+    unit_cube,
 )
-from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Budget, Joint, Local, SecureNoise, SimulatedNoise
 from discreet.validation import FloatArray, InvalidInput
 

@@ -33,8 +33,7 @@ from discreet.audit.laws import DRAWS, AsSecure, exact_epsilon, fault_of, fault_
 from discreet.audit.randomness import library_randomness
 from discreet.audit.releases import composition_checks, stream_designs
 from discreet.privacy import NoiseSource, SimulatedNoise
-from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
-from discreet.privacy.budget import TrustModel
+from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.frequency import (
     LaplaceOnCells,

@@ -47,8 +47,7 @@ from discreet.audit.exact import (
 from discreet.audit.games import Check
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.gp_ucb.learner import GPUCB
-from discreet.people.actions import DecisionSets
-from discreet.people.domain import Box
+from discreet.people.domain import Box, DecisionSets
 from discreet.privacy import Joint, SecureNoise
 from discreet.service.client.decisions import AsyncDecisions
 from discreet.service.server.app import create_app

@@ -24,8 +24,7 @@ from discreet.learners.base import Learner
 from discreet.learners.messages import Actions
 from discreet.learners.registry import make_learner
 from discreet.learners.terms import Terms
-from discreet.people.actions import ActionSpace, DecisionSets, arm_count
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import ActionSpace, Box, DecisionSets, RewardBounds, arm_count
 from discreet.privacy import Budget, NoiseSource, SimulatedNoise
 from discreet.validation import FloatArray
 

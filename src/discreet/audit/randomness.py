@@ -98,7 +98,9 @@ SOURCES = frozenset(
     }
 )
 # What these draw besides SecureNoise is no noise: names, keys, and coins on a person's side.
-SERVING = tuple(f"discreet.{room}" for room in ("durable ", "estimator.", "search.", "service."))
+SERVING = tuple(
+    f"discreet.{room}" for room in ("atomic_files ", "estimator.", "search.", "service.")
+)
 
 # Code of the library that sees data and writes no file.
 _PRIVATE = ("kernels.", "learners.", "papers.", "privacy.")

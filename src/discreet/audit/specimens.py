@@ -17,7 +17,7 @@ import numpy as np
 from discreet.audit.exact import Claim, Promise
 from discreet.audit.games import Check, Design, Release
 from discreet.privacy import NoiseSource, SimulatedNoise
-from discreet.privacy.budget import TrustModel
+from discreet.privacy.accounting import TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.prefix_sums import Independent, PrivateStream
 from discreet.validation import FloatArray, IntArray

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.atomic_files import write_bytes
 from discreet.cli.console import (
     AddressOption,
     DataOption,
@@ -18,7 +19,6 @@ from discreet.cli.console import (
     refusing,
     shared,
 )
-from discreet.durable import write_bytes
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:

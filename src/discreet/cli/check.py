@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.atomic_files import write_bytes
 from discreet.cli.console import (
     DataOption,
     JobsOption,
@@ -20,7 +21,6 @@ from discreet.cli.console import (
     out,
     refusing,
 )
-from discreet.durable import write_bytes
 from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
 from discreet.validation import InvalidInput

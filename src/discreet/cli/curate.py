@@ -31,7 +31,7 @@ from discreet.outsourcing.exchange import (
     write_table,
 )
 from discreet.outsourcing.key import key_of, simulated_key
-from discreet.people.table_files import read_table
+from discreet.people.tables import read_table
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput, one_of
 

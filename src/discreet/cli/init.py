@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.atomic_files import write_bytes
 from discreet.cli.console import Kind, check_outputs, out, refusing
-from discreet.durable import write_bytes
 from discreet.lab.results.screen import plain
 from discreet.validation import Refusals
 

@@ -33,7 +33,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, public_points
 from discreet.kernels.text import kernel_from_text
-from discreet.people.actions import PublicBox, PublicSet
+from discreet.people.domain import PublicBox, PublicSet
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # Length scales that are thought possible, in units of those of the usual kernel. A map that cannot

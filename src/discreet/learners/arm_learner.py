@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Unpack
 
 from discreet.learners.base import Common, Learner, P, R, S
-from discreet.people.actions import ArmPoints, Arms, with_names
-from discreet.people.domain import Box
+from discreet.people.domain import ArmPoints, Arms, Box, with_names
 from discreet.privacy import Budget, Local
 from discreet.validation import InvalidInput, whole_number
 

@@ -51,8 +51,7 @@ from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields, published_kind
 from discreet.learners.terms import Identity, Terms
 from discreet.learners.values import Valued
-from discreet.people.actions import ActionSpace, Arms, with_names
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import ActionSpace, Arms, Box, RewardBounds, with_names
 from discreet.privacy import (
     Adjacency,
     Budget,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from discreet.people.actions import ActionSpace, ArmPoints, DecisionSets, arm_count
+from discreet.people.domain import ActionSpace, ArmPoints, DecisionSets, arm_count
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.people.actions import arm_count
+from discreet.people.domain import arm_count
 from discreet.showing import described
 
 

@@ -27,7 +27,7 @@ from discreet.learners.public_randomness import TICKETS, public_uniforms
 from discreet.learners.schema import Message
 from discreet.learners.statistics import Statistics, Totals
 from discreet.learners.terms import NoiseName, Offer, Terms, check_reporting
-from discreet.people.actions import ActionSpace, arm_count, whole_names
+from discreet.people.domain import ActionSpace, arm_count, whole_names
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from discreet.learners.messages import Actions, Policy
-from discreet.people.actions import (
+from discreet.people.domain import (
     ActionSpace,
     Candidates,
     DecisionSets,

@@ -22,8 +22,7 @@ from typing import Any, Unpack
 
 from discreet.learners.base import Common, Learner
 from discreet.learners.stream import published_kind
-from discreet.people.actions import ActionSpace, Arms
-from discreet.people.domain import Box
+from discreet.people.domain import ActionSpace, Arms, Box
 from discreet.privacy import Budget
 from discreet.validation import InvalidInput, instance_of, nearest
 

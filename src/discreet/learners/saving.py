@@ -20,12 +20,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from discreet.atomic_files import write_bytes
 from discreet.codec import SCHEMA, from_json, to_json
-from discreet.durable import write_bytes
 from discreet.learners.base import Learner
 from discreet.learners.registry import class_in_file, registered_name
-from discreet.people.actions import ActionSpace, arm_count, check_arm_names
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import ActionSpace, Box, RewardBounds, arm_count, check_arm_names
 from discreet.privacy import NoiseSource
 from discreet.privacy.budget import budget_from_fields
 from discreet.validation import InvalidInput

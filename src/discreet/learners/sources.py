@@ -51,8 +51,7 @@ from discreet.learners.messages import ArmPolicy, Reports, Statistics
 from discreet.learners.signs import SignedOffer, SignedReports
 from discreet.learners.stream import TARGET_NAME, Stream
 from discreet.learners.terms import Offer, Terms, check_reporting
-from discreet.people.actions import ActionSpace, Arms, arm_numbers
-from discreet.people.domain import Box
+from discreet.people.domain import ActionSpace, Arms, Box, arm_numbers
 from discreet.privacy import Adjacency, Budget, Guarantee, Local, NoiseSource, OnceEach
 from discreet.validation import (
     FloatArray,

@@ -12,18 +12,18 @@ from typing import Annotated, Any, ClassVar
 from discreet.codec import ADDED, CheckedBy, Range, canonical, from_json, to_json
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.schema import Message
-from discreet.people.actions import (
+from discreet.people.domain import (
     ActionSpace,
     ArmNames,
     Arms,
+    Box,
+    RewardBounds,
     arm_count,
     check_arm_names,
     with_names,
 )
-from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import NoiseSource, OnceEach, Release, SecureNoise
-from discreet.privacy.accounting import GaussianEvent, composed_epsilon
-from discreet.privacy.budget import Visits
+from discreet.privacy.accounting import GaussianEvent, Visits, composed_epsilon
 from discreet.privacy.noise import check_noise_name
 from discreet.validation import InvalidInput, positive_number, probability, whole_number
 

@@ -33,12 +33,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from discreet.durable import draft_name, sweep_drafts, sync_folder, write_bytes
+from discreet.atomic_files import draft_name, sweep_drafts, sync_folder, write_bytes
 from discreet.outsourcing.answers import Question
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.certificate import Certificate
-from discreet.people.table_files import read_table
-from discreet.people.tables import column_of, numbers_of
+from discreet.people.tables import column_of, numbers_of, read_table
 from discreet.records import check_path
 from discreet.validation import FloatArray, InvalidInput
 

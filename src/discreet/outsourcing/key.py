@@ -38,7 +38,7 @@ from sqlite3 import Connection
 import numpy as np
 import pandas as pd
 
-from discreet.durable import PRIVATE_FILE, StateFile, sweep_drafts, sync_folder, write_bytes
+from discreet.atomic_files import PRIVATE_FILE, StateFile, sweep_drafts, sync_folder, write_bytes
 from discreet.outsourcing.answers import GivenAnswer
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import DAMAGE, Certificate

@@ -37,8 +37,7 @@ from typing import Annotated
 
 import numpy as np
 
-from discreet.codec import Coded, Range, Shape
-from discreet.codec.values import CheckedBy
+from discreet.codec import CheckedBy, Coded, Range, Shape
 from discreet.outsourcing.bounds import ROUNDING
 from discreet.privacy import NoiseSource, Outsourced, Release, Rounds
 from discreet.privacy.accounting import GaussianEvent

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Annotated
 
 from discreet import codec
+from discreet.atomic_files import StateFile
 from discreet.codec import Coded, Range
-from discreet.durable import StateFile
 from discreet.outsourcing.answers import Question
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.exchange import (

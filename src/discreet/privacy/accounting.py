@@ -1,4 +1,4 @@
-"""What mechanisms cost together, through dp-accounting.
+"""Records of releases, and their joint cost, through dp-accounting.
 
 An `Event` is one mechanism applied once to a person's data, reduced to the number that decides
 its privacy. Events with adaptively chosen inputs compose as follows:
@@ -13,6 +13,16 @@ its privacy. Events with adaptively chosen inputs compose as follows:
 
 Sensitivities are in the multiplier already (scale / sensitivity for replaced records), so the
 relation that dp-accounting would assume plays no part.
+
+A `Release` records one mechanism that was applied to people's data: its sensitivity and how that
+was computed, its scale, whose data it touched and where its noise came from. Whose data it touched
+decides how releases compose for one person:
+
+    Rounds(start, stop)   everyone who arrived in rounds start .. stop - 1; a person pays for all
+                          releases whose rounds contain theirs
+    OnceEach(group)       the data of a visit enters at most one release of the group, so a person
+                          who comes once pays for the worst of them, not for their sum. A group
+                          belongs to one learner: anyone who reports to two learners pays for both.
 """
 
 from __future__ import annotations
@@ -21,9 +31,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated, Literal
 
 import numpy as np
 
+from discreet.codec import Range
 from discreet.validation import InvalidInput, positive_number, probability
 
 # What the optimal composition is rounded up by, as a part of it: sums of binomial terms are wrong
@@ -57,6 +69,91 @@ class GaussianEvent:
 
 
 Event = PureEvent | GaussianEvent
+
+TrustModel = Literal["local", "joint", "outsourced", "none"]
+# More visits than these leave next to nothing for each.
+Visits = Annotated[int, Range(1, 10_000)]
+Protects = Literal["person", "visit"]
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """Which two data sets count as neighbours.
+
+    Attributes:
+        relation: always `replace-one` here: one person's record becomes any other record.
+        record: what one person's record is.
+        radius: for outsourced tables, how far (l2) a row may move; None for any replacement.
+        unit: whose record that is: everything of a person that the guarantee covers, or one visit.
+    """
+
+    record: str
+    relation: str = "replace-one"
+    radius: float | None = None
+    unit: Protects = "person"
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """People who arrived in rounds start, .., stop - 1, each of them `visits` times at most."""
+
+    start: int
+    stop: int
+    visits: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop:
+            raise InvalidInput(
+                f"rounds were {self.start} to {self.stop}; they must satisfy 0 <= start < stop."
+            )
+
+
+@dataclass(frozen=True)
+class OnceEach:
+    """Each visit enters at most one of the releases that share `group`.
+
+    Attributes:
+        group: its name.
+        visits: how often a person comes at most.
+        apart: whether noise is drawn for each contribution by itself, as in local reports, and not
+            once for a sum that may hold several contributions of a person.
+    """
+
+    group: str
+    visits: int = 1
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class Release:
+    """One mechanism applied to people's data.
+
+    Attributes:
+        mechanism: its name.
+        event: what it costs one person (accounting.py).
+        sensitivity: largest distance between the values of two records, of one visit each, in the
+            mechanism's metric.
+        sensitivity_source: how `sensitivity` was computed.
+        scale: the scale of the noise; for a finite alphabet the log of the largest ratio.
+        people: whose data it touched.
+        data: what of a person's data entered.
+        noise: name of the noise source.
+    """
+
+    mechanism: str
+    event: Event
+    sensitivity: float
+    sensitivity_source: str
+    scale: float
+    people: Rounds | OnceEach
+    data: str
+    noise: str
+
+    @property
+    def reach(self) -> float:
+        """How far all visits of a person move what noise is drawn for once."""
+        apart = isinstance(self.people, OnceEach) and self.people.apart
+        return self.sensitivity * (1 if apart else self.people.visits)
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:

@@ -25,19 +25,15 @@ import math
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from discreet.codec import Range, check_fields
-from discreet.privacy.accounting import gaussian_epsilon
+from discreet.privacy.accounting import Protects, TrustModel, Visits, gaussian_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier, pure_share
 from discreet.validation import InvalidInput, one_of
 
-TrustModel = Literal["local", "joint", "outsourced", "none"]
 Epsilon = Annotated[float, Range(above=0.0)]
 Delta = Annotated[float, Range(0.0, below=1.0)]
-# More visits than these leave next to nothing for each.
-Visits = Annotated[int, Range(1, 10_000)]
-Protects = Literal["person", "visit"]
 # So much more noise, as a part of it, makes up for an epsilon that is solved for and solved back.
 _CLOSE = 1e-8
 

@@ -1,17 +1,7 @@
-"""Releases, and the guarantee derived from them.
+"""The guarantee that releases give one person, derived from their records.
 
-A `Release` records one mechanism that was applied to people's data: what it was, its sensitivity
-and how that was computed, its scale, whose data it touched and where its noise came from. A
-`Guarantee` is a pure function of the releases (`derive_guarantee`): nothing is declared, and
-reading a guarantee changes nothing.
-
-Whose data a release touches decides how releases compose for one person:
-
-    Rounds(start, stop)   everyone who arrived in rounds start .. stop - 1; a person pays for all
-                          releases whose rounds contain theirs
-    OnceEach(group)       the data of a visit enters at most one release of the group, so a person
-                          who comes once pays for the worst of them, not for their sum. A group
-                          belongs to one learner: anyone who reports to two learners pays for both.
+A `Guarantee` is a pure function of the releases (accounting.py): nothing is declared, and reading a
+guarantee changes nothing.
 
 A person with `visits` contributions, wherever they fall, pays at most as follows
 (learners/visits.py has the proof).
@@ -34,8 +24,18 @@ from itertools import product
 from typing import Annotated, ClassVar
 
 from discreet.codec import Coded, Range, decode, encode
-from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
-from discreet.privacy.budget import Budget, Protects, TrustModel
+from discreet.privacy.accounting import (
+    Adjacency,
+    Event,
+    GaussianEvent,
+    OnceEach,
+    PureEvent,
+    Release,
+    Rounds,
+    TrustModel,
+    composed_epsilon,
+)
+from discreet.privacy.budget import Budget
 from discreet.validation import InvalidInput, whole_number
 
 _KINDS = (PureEvent, GaussianEvent)
@@ -43,86 +43,6 @@ _KINDS = (PureEvent, GaussianEvent)
 # that of one of N people is, after evidence of ratio e^epsilon, 1 / (1 + N e^-epsilon) sure whose.
 # With everyone alive as candidates, N < 2^33, that passes 99.9% at log(2^33) + log(999) = 29.8.
 PROTECTS_NOBODY = 30.0
-
-
-@dataclass(frozen=True)
-class Adjacency:
-    """Which two data sets count as neighbours.
-
-    Attributes:
-        relation: always `replace-one` here: one person's record becomes any other record.
-        record: what one person's record is.
-        radius: for outsourced tables, how far (l2) a row may move; None for any replacement.
-        unit: whose record that is: everything of a person that the guarantee covers, or one visit.
-    """
-
-    record: str
-    relation: str = "replace-one"
-    radius: float | None = None
-    unit: Protects = "person"
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """People who arrived in rounds start, .., stop - 1, each of them `visits` times at most."""
-
-    start: int
-    stop: int
-    visits: int = 1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.start < self.stop:
-            raise InvalidInput(
-                f"rounds were {self.start} to {self.stop}; they must satisfy 0 <= start < stop."
-            )
-
-
-@dataclass(frozen=True)
-class OnceEach:
-    """Each visit enters at most one of the releases that share `group`.
-
-    Attributes:
-        group: its name.
-        visits: how often a person comes at most.
-        apart: whether noise is drawn for each contribution by itself, as in local reports, and not
-            once for a sum that may hold several contributions of a person.
-    """
-
-    group: str
-    visits: int = 1
-    apart: bool = False
-
-
-@dataclass(frozen=True)
-class Release:
-    """One mechanism applied to people's data.
-
-    Attributes:
-        mechanism: its name.
-        event: what it costs one person (accounting.py).
-        sensitivity: largest distance between the values of two records, of one visit each, in the
-            mechanism's metric.
-        sensitivity_source: how `sensitivity` was computed.
-        scale: the scale of the noise; for a finite alphabet the log of the largest ratio.
-        people: whose data it touched.
-        data: what of a person's data entered.
-        noise: name of the noise source.
-    """
-
-    mechanism: str
-    event: Event
-    sensitivity: float
-    sensitivity_source: str
-    scale: float
-    people: Rounds | OnceEach
-    data: str
-    noise: str
-
-    @property
-    def reach(self) -> float:
-        """How far all visits of a person move what noise is drawn for once."""
-        apart = isinstance(self.people, OnceEach) and self.people.apart
-        return self.sensitivity * (1 if apart else self.people.visits)
 
 
 @dataclass(frozen=True)

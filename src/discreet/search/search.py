@@ -35,8 +35,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from discreet.atomic_files import write_bytes
 from discreet.codec import SCHEMA
-from discreet.durable import write_bytes
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.learners.gp_ucb.public_points import PublicPoints, PublicPolicy
@@ -57,7 +57,7 @@ from discreet.privacy import (
     Unprotected,
 )
 from discreet.privacy.noise import refuse_copy
-from discreet.privacy.rewards import reward_noise
+from discreet.privacy.vectors import reward_noise
 from discreet.search.space import Params, SearchSpace
 from discreet.validation import (
     FloatArray,

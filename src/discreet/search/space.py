@@ -27,10 +27,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import qmc
 
-from discreet.people.actions import PublicBox, PublicSet
-from discreet.people.columns import UNKNOWN, Column
-from discreet.people.domain import Box
-from discreet.people.frames import has_names, rows_by_name
+from discreet.people.columns import UNKNOWN, Column, has_names, rows_by_name
+from discreet.people.domain import Box, PublicBox, PublicSet
 from discreet.validation import FloatArray, InvalidInput
 
 Params = dict[str, float | int | str]

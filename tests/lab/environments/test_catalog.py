@@ -19,8 +19,7 @@ from discreet.lab.environments.functions import FunctionProblem, Michalewicz
 from discreet.lab.environments.kernel_grid import BetaWeights, KernelGridProblem
 from discreet.lab.experiments import simulate_all
 from discreet.lab.studies import load_study
-from discreet.people.actions import DecisionSets, PublicBox, PublicSet
-from discreet.people.domain import Ball
+from discreet.people.domain import Ball, DecisionSets, PublicBox, PublicSet
 from discreet.validation import InvalidInput
 
 ADULT_LINE = "{age}, Private, 1, HS-grad, {edu}, Divorced, ?, Wife, White, Male, 0, 0, 40, ?, {cls}"

@@ -14,7 +14,7 @@ from discreet.lab.environments.decision_sets import (
     dose_means,
     exposure,
 )
-from discreet.people.actions import Candidates, DecisionSets, PublicSet
+from discreet.people.domain import Candidates, DecisionSets, PublicSet
 from discreet.validation import InvalidInput
 
 

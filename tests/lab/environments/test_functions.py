@@ -19,8 +19,7 @@ from discreet.lab.environments.functions import (
     styblinski_tang,
     styblinski_tang_values,
 )
-from discreet.people.actions import DecisionSets, PublicBox, PublicSet
-from discreet.people.domain import Box, unit_cube
+from discreet.people.domain import Box, DecisionSets, PublicBox, PublicSet, unit_cube
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 NAMED = [camelback, styblinski_tang, michalewicz]

@@ -17,7 +17,7 @@ from discreet.lab.environments.kernel_grid import (
     point_names,
     squared_exponential,
 )
-from discreet.people.actions import ArmPoints
+from discreet.people.domain import ArmPoints
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 

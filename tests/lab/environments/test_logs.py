@@ -13,7 +13,7 @@ from tests.lab.environments.log_worlds import COLUMNS, DOMAIN, NAMES, world
 from discreet.lab.environments.logs import Log, LoggedAction, LoggedReward, Propensity
 from discreet.people.columns import Column
 from discreet.people.domain import RewardBounds
-from discreet.people.table_files import read_table
+from discreet.people.tables import read_table
 from discreet.validation import InvalidInput
 
 ARRAYS = ("contexts", "actions", "rewards", "propensities", "ids", "position", "action_context")

@@ -8,7 +8,7 @@ import pytest
 
 from discreet.lab.environments.catalog import find_entry, load_problem
 from discreet.lab.environments.real_data import loan_quotes
-from discreet.people.actions import ArmPoints
+from discreet.people.domain import ArmPoints
 from discreet.validation import InvalidInput
 
 

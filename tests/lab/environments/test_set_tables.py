@@ -14,8 +14,8 @@ from discreet.lab.experiments import Setting, simulate
 from discreet.lab.results.journal import meaning_of
 from discreet.lab.studies import load_study
 from discreet.learners.messages import Actions
-from discreet.people.actions import Candidates, DecisionSets
 from discreet.people.columns import Column
+from discreet.people.domain import Candidates, DecisionSets
 from discreet.privacy import Joint
 from discreet.validation import InvalidInput
 

@@ -34,8 +34,7 @@ from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.references.uniform import UniformPolicy
-from discreet.people.actions import ArmPoints
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import ArmPoints, Box, RewardBounds
 from discreet.privacy import NonPrivate
 from discreet.validation import FloatArray
 

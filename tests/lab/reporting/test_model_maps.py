@@ -26,8 +26,7 @@ from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.public_points import OfferedGroup, PublicPolicy
 from discreet.learners.references.uniform import Uniform
 from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB
-from discreet.people.actions import PublicSet
-from discreet.people.domain import Box
+from discreet.people.domain import Box, PublicSet
 from discreet.privacy import NonPrivate
 from discreet.validation import FloatArray, InvalidInput
 

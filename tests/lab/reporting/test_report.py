@@ -212,7 +212,7 @@ def test_a_failure_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.Mon
     def broken(source: Path, target: Path) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("discreet.durable.os.replace", broken)
+    monkeypatch.setattr("discreet.atomic_files.os.replace", broken)
     with pytest.raises(OSError, match="disk full"):
         write_report(study, outcomes, path)
     assert path.read_text() == "old"

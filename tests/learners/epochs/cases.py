@@ -14,8 +14,7 @@ from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.releases import EpochStatistics, EpochSum
 from discreet.learners.epochs.rows import whole
 from discreet.learners.epochs.usca import Usca
-from discreet.people.actions import ArmPoints
-from discreet.people.domain import Box
+from discreet.people.domain import ArmPoints, Box
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise, Unprotected
 
 LEVELS = 5

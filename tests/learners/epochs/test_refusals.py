@@ -15,7 +15,7 @@ from discreet.learners.epochs.releases import EpochStatistics
 from discreet.learners.messages import Observations
 from discreet.learners.registry import make_learner
 from discreet.learners.schema import decode, encode
-from discreet.people.actions import ArmPoints
+from discreet.people.domain import ArmPoints
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 

@@ -10,8 +10,7 @@ import pytest
 from discreet.learners.epochs import sums
 from discreet.learners.epochs.capri import Capri, influence
 from discreet.learners.epochs.policy import offers_of
-from discreet.people.actions import ArmPoints
-from discreet.people.domain import unit_cube
+from discreet.people.domain import ArmPoints, unit_cube
 from discreet.privacy import Joint, SimulatedNoise
 
 RNG = np.random.default_rng

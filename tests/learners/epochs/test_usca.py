@@ -15,7 +15,7 @@ from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.rows import RowMap, row_sensitivity
 from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.learners.saving import load, save
-from discreet.people.actions import ArmPoints
+from discreet.people.domain import ArmPoints
 from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import composed_epsilon
 from discreet.validation import InvalidInput

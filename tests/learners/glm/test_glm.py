@@ -19,8 +19,7 @@ from discreet.learners.glm.policy import ScorePolicy, asked, expected, slope
 from discreet.learners.messages import Actions, Policy
 from discreet.learners.schema import decode, encode
 from discreet.learners.terms import Terms
-from discreet.people.actions import DecisionSets
-from discreet.people.domain import Ball
+from discreet.people.domain import Ball, DecisionSets
 from discreet.privacy import Local, NoiseSource, SimulatedNoise
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import FloatArray, InvalidInput

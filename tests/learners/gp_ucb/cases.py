@@ -8,8 +8,7 @@ import numpy as np
 
 from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.learner import GPUCB
-from discreet.people.actions import ActionSpace, DecisionSets, PublicBox, PublicSet
-from discreet.people.domain import unit_cube
+from discreet.people.domain import ActionSpace, DecisionSets, PublicBox, PublicSet, unit_cube
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise, Unprotected
 
 DOMAIN = unit_cube(2)

@@ -27,8 +27,7 @@ from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
-from discreet.people.actions import DecisionSets, PublicBox, PublicSet
-from discreet.people.domain import Box, RewardBounds, unit_cube
+from discreet.people.domain import Box, DecisionSets, PublicBox, PublicSet, RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 

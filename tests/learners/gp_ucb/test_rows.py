@@ -27,8 +27,7 @@ from discreet.learners.gp_ucb.policy import (
     rounded,
 )
 from discreet.learners.gp_ucb.public_points import questions, sent, sent_norm
-from discreet.people.actions import PublicBox, PublicSet
-from discreet.people.domain import unit_cube
+from discreet.people.domain import PublicBox, PublicSet, unit_cube
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import InvalidInput
 

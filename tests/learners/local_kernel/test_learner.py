@@ -29,8 +29,7 @@ from discreet.learners.local_kernel.questions import CELL_COUNTS, most_cells
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
-from discreet.people.actions import ArmPoints
-from discreet.people.domain import Box, RewardBounds, unit_cube
+from discreet.people.domain import ArmPoints, Box, RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import FloatArray, InvalidInput
 

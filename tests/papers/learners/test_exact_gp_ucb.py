@@ -27,8 +27,7 @@ from discreet.papers.dubey2021.learners.exact_gp_ucb import (
     ObservedRows,
     climb,
 )
-from discreet.people.actions import DecisionSets, PublicBox, PublicSet
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import Box, DecisionSets, PublicBox, PublicSet, RewardBounds
 from discreet.privacy import Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
 

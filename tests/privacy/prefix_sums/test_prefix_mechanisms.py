@@ -22,7 +22,7 @@ from discreet.privacy.prefix_sums import (
     PrefixMechanism,
     SeparateEpochs,
 )
-from discreet.privacy.prefix_sums.filters import Filter, fitted_filter, log_spans
+from discreet.privacy.prefix_sums.strategies import Filter, fitted_filter, log_spans
 from discreet.validation import FloatArray, InvalidInput
 
 from .matrices import (

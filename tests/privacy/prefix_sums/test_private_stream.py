@@ -13,8 +13,8 @@ from scipy import stats
 from tests.chance import RARE, check_value
 
 from discreet.privacy import Adjacency, NoiseSource, OnceEach, SimulatedNoise, Unprotected
-from discreet.privacy.accounting import GaussianEvent, gaussian_epsilon
-from discreet.privacy.guarantee import Rounds, derive_guarantee
+from discreet.privacy.accounting import GaussianEvent, Rounds, gaussian_epsilon
+from discreet.privacy.guarantee import derive_guarantee
 from discreet.privacy.noise import SecureNoise
 from discreet.privacy.prefix_sums import (
     BinaryTree,

@@ -640,7 +640,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, place: int) -> Iterator[Callable[
         return connect(*given, factory=Connection, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr("discreet.durable.sqlite3.connect", instead)
+        patch.setattr("discreet.atomic_files.sqlite3.connect", instead)
         yield lambda: count
 
 

@@ -21,8 +21,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
-from discreet.people.actions import ActionSpace, ArmPoints, DecisionSets, PublicSet, arm_count
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import (
+    ActionSpace,
+    ArmPoints,
+    Box,
+    DecisionSets,
+    PublicSet,
+    RewardBounds,
+    arm_count,
+)
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 if TYPE_CHECKING:

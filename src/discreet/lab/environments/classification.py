@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
 from discreet.lab.environments.base import Metric, People, Problem
-from discreet.people.actions import ArmPoints
 from discreet.people.columns import (
     STATED_FROM,
     Column,
@@ -33,7 +32,7 @@ from discreet.people.columns import (
     OutsideRule,
     label_texts,
 )
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import ArmPoints, Box, RewardBounds
 from discreet.people.tables import (
     RowCounts,
     column_of,

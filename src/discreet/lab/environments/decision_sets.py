@@ -16,8 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from discreet.lab.environments.base import People, Problem
-from discreet.people.actions import ActionSpace, DecisionSets, PublicSet
-from discreet.people.domain import Ball, Box, RewardBounds
+from discreet.people.domain import ActionSpace, Ball, Box, DecisionSets, PublicSet, RewardBounds
 from discreet.toml_words import One, Positive, Two
 from discreet.validation import (
     BoolArray,

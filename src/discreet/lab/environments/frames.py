@@ -15,8 +15,7 @@ import pandas as pd
 
 from discreet.lab.environments.base import Problem
 from discreet.people.columns import Column
-from discreet.people.table_files import read_table
-from discreet.people.tables import encode_columns
+from discreet.people.tables import encode_columns, read_table
 from discreet.toml_lines import Location
 from discreet.toml_words import Place, checked
 from discreet.validation import InvalidInput, Refusals, a_kind

@@ -24,8 +24,7 @@ import numpy as np
 from pydantic import PlainValidator
 
 from discreet.lab.environments.base import Chosen, Crowd, Problem
-from discreet.people.actions import PublicBox, PublicSet
-from discreet.people.domain import Box
+from discreet.people.domain import Box, PublicBox, PublicSet
 from discreet.toml_words import One, Two
 from discreet.validation import FloatArray, IntArray, InvalidInput, number_from, whole_number
 

@@ -29,9 +29,8 @@ from pydantic import ConfigDict
 from scipy.special import betainc
 
 from discreet.lab.environments.base import Chosen, Crowd, Problem
-from discreet.people.actions import ArmPoints
 from discreet.people.columns import Number
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import ArmPoints, Box, RewardBounds
 from discreet.toml_words import NotNegative, Positive, Two
 from discreet.validation import (
     FloatArray,

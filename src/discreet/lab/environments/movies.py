@@ -40,9 +40,8 @@ import pandas as pd
 
 from discreet.lab.environments.base import Metric, Problem
 from discreet.lab.environments.set_tables import SetPeople
-from discreet.people.actions import DecisionSets
 from discreet.people.columns import Column
-from discreet.people.domain import Box
+from discreet.people.domain import Box, DecisionSets
 from discreet.people.tables import RowCounts, column_of, numbers_of
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
 

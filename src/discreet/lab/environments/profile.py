@@ -30,7 +30,6 @@ import pandas as pd
 from pandas.api.types import is_hashable
 
 from discreet.people.columns import Label, label_text
-from discreet.people.table_files import read_table
 from discreet.people.tables import (
     DATES,
     TEXT,
@@ -38,6 +37,7 @@ from discreet.people.tables import (
     looks_like,
     missing_rows,
     numbers_of,
+    read_table,
 )
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 

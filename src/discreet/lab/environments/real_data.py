@@ -27,16 +27,15 @@ import numpy as np
 import pandas as pd
 
 from discreet.lab.environments.classification import TableProblem
-from discreet.people.actions import ArmPoints
 from discreet.people.columns import Column
-from discreet.people.domain import Box, RewardBounds
-from discreet.people.table_files import read_csv
+from discreet.people.domain import ArmPoints, Box, RewardBounds
 from discreet.people.tables import (
     RowCounts,
     column_of,
     encode_columns,
     kept_rows,
     numbers_of,
+    read_csv,
 )
 from discreet.validation import InvalidInput, positive_number
 

@@ -32,9 +32,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from discreet.lab.environments.base import Metric, People, Problem
-from discreet.people.actions import DecisionSets
 from discreet.people.columns import Column, label_text
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import Box, DecisionSets, RewardBounds
 from discreet.people.tables import (
     MISSING_MARKS,
     RowCounts,

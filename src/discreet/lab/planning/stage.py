@@ -24,7 +24,7 @@ from discreet.lab.experiments import (
 from discreet.lab.studies import Study
 from discreet.learners.defaults import Declared, usual_learner, usual_trust_model
 from discreet.learners.registry import learner_class
-from discreet.people.actions import arm_count
+from discreet.people.domain import arm_count
 from discreet.privacy import Budget, Local, NonPrivate
 from discreet.privacy.budget import budget_from_fields
 from discreet.privacy.guarantee import PROTECTS_NOBODY

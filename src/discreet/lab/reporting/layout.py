@@ -43,7 +43,7 @@ from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox, ScaledTranslation
 from scipy.optimize import isotonic_regression
 
-from discreet.durable import write_bytes
+from discreet.atomic_files import write_bytes
 from discreet.validation import FloatArray
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"

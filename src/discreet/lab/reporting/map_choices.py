@@ -19,7 +19,7 @@ from discreet.lab.reporting.numbers import listed
 from discreet.lab.reporting.page import Image, image, small_image
 from discreet.lab.reporting.summary import Summary
 from discreet.lab.studies import Study
-from discreet.people.actions import DecisionSets, arm_count
+from discreet.people.domain import DecisionSets, arm_count
 
 _HALF = 4.5  # inches: two maps beside each other
 _MOST = 16  # figures of further columns: a few seconds and megabytes

@@ -70,7 +70,7 @@ from discreet.lab.reporting.layout import (
 from discreet.lab.reporting.model_maps import RED, TRUE_LINE, model_map
 from discreet.lab.studies import Study
 from discreet.learners.messages import ArmPolicy
-from discreet.people.actions import ArmPoints
+from discreet.people.domain import ArmPoints
 from discreet.validation import BoolArray, FloatArray, IntArray
 
 _BOXES, _GRID = 48, 61  # along each column for policies without regions, and for models

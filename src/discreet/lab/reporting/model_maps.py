@@ -33,7 +33,7 @@ from discreet.lab.environments.base import Problem
 from discreet.lab.reporting.cuts import Cut, Map, draw_column, draw_dots
 from discreet.lab.reporting.figures import heat
 from discreet.lab.reporting.layout import BLUE, INK, SMALL, VERMILLION
-from discreet.people.actions import PublicSet
+from discreet.people.domain import PublicSet
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 _GRID = 61  # places along each column

@@ -24,7 +24,7 @@ from discreet.lab.environments.classification import ClassificationProblem
 from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Setting, learner_of
 from discreet.lab.studies import Study
 from discreet.lab.studies.serving import serving_sentence
-from discreet.people.actions import arm_count
+from discreet.people.domain import arm_count
 from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.privacy.accounting import Event
 from discreet.privacy.worth import difference_that_shows, worth_of_reports, worth_of_sums

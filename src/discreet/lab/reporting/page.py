@@ -23,7 +23,7 @@ import jinja2
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from discreet.durable import write_bytes
+from discreet.atomic_files import write_bytes
 from discreet.lab.reporting.layout import NARROW, WIDE, figure_bytes
 from discreet.lab.reporting.numbers import counted, listed, number_text, upward
 from discreet.records import check_path

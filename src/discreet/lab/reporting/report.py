@@ -43,7 +43,7 @@ from discreet.lab.reporting.words import (
     verdict,
 )
 from discreet.lab.studies import Study
-from discreet.people.actions import DecisionSets, arm_count
+from discreet.people.domain import DecisionSets, arm_count
 
 # A running average over few people is mostly chance: it is drawn from this share of the people on
 # and sets the scale from the other.

@@ -41,7 +41,7 @@ from discreet.lab.experiments import (
 )
 from discreet.lab.experiments.means import CONFIDENCE, half_width, holm, mean_and_error, p_value
 from discreet.lab.studies import Study
-from discreet.people.actions import arm_count
+from discreet.people.domain import arm_count
 from discreet.privacy import Guarantee
 from discreet.validation import InvalidInput
 

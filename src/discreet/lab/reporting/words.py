@@ -18,7 +18,7 @@ from discreet.lab.environments.base import Problem
 from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Outcome
 from discreet.lab.reporting.numbers import ABSENT, decimals, listed
 from discreet.lab.reporting.summary import Line, Rival, Summary
-from discreet.people.actions import DecisionSets, arm_count
+from discreet.people.domain import DecisionSets, arm_count
 from discreet.privacy import Guarantee
 
 _RIVALS: dict[Rival, str] = {

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.durable import Busy, Damaged, StateFile
+from discreet.atomic_files import Busy, Damaged, StateFile
 from discreet.lab.environments.catalog import find_entry
 from discreet.lab.experiments import Appraisal, Outcome, Setting
 from discreet.lab.results.screen import Screen

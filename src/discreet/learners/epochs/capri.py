@@ -48,8 +48,7 @@ from discreet.learners.epochs.policy import Decision, Design, EpochPolicy, Offer
 from discreet.learners.epochs.rows import BOUND, Belief, RowMap, covariance_axes, full_rows
 from discreet.learners.epochs.sums import lengths, portions, second_moment, spreads
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
-from discreet.people.actions import Arms
-from discreet.people.domain import Box
+from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 

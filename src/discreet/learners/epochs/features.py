@@ -38,8 +38,7 @@ from discreet.kernels.nystrom import CANDIDATES, pivoted_cholesky
 from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.rows import LengthScales
 from discreet.learners.epochs.sums import portions
-from discreet.people.actions import ArmPoints
-from discreet.people.domain import Box
+from discreet.people.domain import ArmPoints, Box
 from discreet.validation import FloatArray, IntArray, InvalidInput, finite_number, positive_number
 
 # Length scale, as a share of each column's width, of a kernel that nobody chose.

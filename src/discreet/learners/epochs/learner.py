@@ -88,8 +88,7 @@ from discreet.learners.epochs.sums import offered_doubt
 from discreet.learners.epochs.values import EpochBeliefs
 from discreet.learners.forgetting import kept, sharpness
 from discreet.learners.messages import Observations, Reports
-from discreet.people.actions import ArmPoints, Arms
-from discreet.people.domain import Box
+from discreet.people.domain import ArmPoints, Arms, Box
 from discreet.privacy import Budget, Local, OnceEach, Release
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import VectorReport

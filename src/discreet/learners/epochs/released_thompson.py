@@ -38,8 +38,7 @@ from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Offers, Thompson, offers_of, usual_draws
 from discreet.learners.epochs.rows import Belief, RowMap
 from discreet.learners.forgetting import half_life, longest
-from discreet.people.actions import Arms
-from discreet.people.domain import Box
+from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget
 from discreet.validation import FloatArray, InvalidInput, positive_number
 

@@ -23,8 +23,7 @@ from discreet.codec import Coded, Range, Shape
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity
 from discreet.learners.messages import Statistics
 from discreet.privacy import Local, NoiseSource, Release
-from discreet.privacy.accounting import GaussianEvent
-from discreet.privacy.guarantee import OnceEach
+from discreet.privacy.accounting import GaussianEvent, OnceEach
 from discreet.privacy.prefix_sums import Independent, PrivateStream
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
 from discreet.validation import FloatArray, IntArray, InvalidInput

@@ -50,8 +50,7 @@ from discreet.learners.epochs.rows import (
     covariance_axes,
     full_rows,
 )
-from discreet.people.actions import Arms
-from discreet.people.domain import Box
+from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget, Release, Rounds
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE

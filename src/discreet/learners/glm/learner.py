@@ -65,8 +65,7 @@ from discreet.learners.glm.policy import (
 from discreet.learners.glm.values import score_beliefs
 from discreet.learners.gp_ucb.posterior import UNIFORM_VARIANCE, smooth_root
 from discreet.learners.values import Beliefs
-from discreet.people.actions import DecisionSets, PublicSet
-from discreet.people.domain import Box
+from discreet.people.domain import Box, DecisionSets, PublicSet
 from discreet.privacy import Adjacency, Local
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import FloatArray, InvalidInput, one_of

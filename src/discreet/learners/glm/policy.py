@@ -50,7 +50,7 @@ from discreet.kernels import FeatureMap
 from discreet.learners.messages import TICKETS, Actions, Reports, Statistics
 from discreet.learners.points import PointPolicy, Visitors
 from discreet.learners.public_randomness import public_uniforms
-from discreet.people.actions import Candidates, DecisionSets
+from discreet.people.domain import Candidates, DecisionSets
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.vectors import PrivUnit

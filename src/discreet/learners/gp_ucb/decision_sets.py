@@ -66,7 +66,7 @@ from discreet.learners.gp_ucb.posterior import (
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
-from discreet.people.actions import Candidates, DecisionSets, PublicSet
+from discreet.people.domain import Candidates, DecisionSets, PublicSet
 from discreet.privacy import Budget, NoiseSource
 from discreet.privacy.calibration import GAUSSIAN, AdditiveNoise, in_unit_ball
 from discreet.privacy.noise import NO_NOISE

@@ -78,8 +78,7 @@ from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.gp_ucb.values import model_beliefs
 from discreet.learners.messages import Reports
 from discreet.learners.values import Beliefs
-from discreet.people.actions import ActionSpace, DecisionSets, PublicBox, PublicSet
-from discreet.people.domain import Box
+from discreet.people.domain import ActionSpace, Box, DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.prefix_sums import (
     FadingEpochs,

@@ -8,7 +8,7 @@ add up to, and which policy follows from released sums.
 | row            | (phi_i phi_j, c y phi)               | y s(x)                               |
 | of a person    | decision set, point, reward          | reward (points are public)           |
 | design         | in the row, noisy                    | known exactly                        |
-| local report   | the row with Gaussian noise          | y with noise (privacy/rewards.py)    |
+| local report   | the row with Gaussian noise          | y with noise (privacy/vectors.py)    |
 
 **Prediction.** f(x) = 1/2 + (1, phi(x))' theta on the scale [0, 1] of the reward bounds (Dubey
 2021, Remark 1: the parameters are private already, so they can be given away).
@@ -40,8 +40,7 @@ from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.posterior import CENTRE, Evidence
 from discreet.learners.messages import TICKETS, Message, Reports, Statistics
 from discreet.learners.points import PointPolicy
-from discreet.people.actions import DecisionSets, PublicBox, PublicSet
-from discreet.people.domain import RewardBounds
+from discreet.people.domain import DecisionSets, PublicBox, PublicSet, RewardBounds
 from discreet.privacy import Release
 from discreet.privacy.calibration import AdditiveNoise
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, a_kind

@@ -87,11 +87,11 @@ from discreet.learners.gp_ucb.posterior import (
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
-from discreet.people.actions import DecisionSets, PublicBox, PublicSet
+from discreet.people.domain import DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Budget, NoiseSource
 from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.noise import NO_NOISE
-from discreet.privacy.rewards import reward_noise
+from discreet.privacy.vectors import reward_noise
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 
 # Prior variances of f, in units of that of a uniform number over the range of rewards.

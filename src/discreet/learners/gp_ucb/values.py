@@ -23,8 +23,7 @@ from discreet.learners.gp_ucb.policy import GPPolicy, KernelModel
 from discreet.learners.gp_ucb.posterior import CENTRE, UNIFORM_VARIANCE
 from discreet.learners.gp_ucb.public_points import PublicPolicy
 from discreet.learners.values import RECOMMENDATION, Beliefs, Choice, LinearBeliefs
-from discreet.people.actions import Candidates, DecisionSets
-from discreet.people.domain import Box
+from discreet.people.domain import Box, Candidates, DecisionSets
 from discreet.validation import FloatArray, InvalidInput
 
 

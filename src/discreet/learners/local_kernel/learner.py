@@ -59,8 +59,7 @@ from discreet.learners.messages import Observations, Reports
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
-from discreet.people.actions import Arms
-from discreet.people.domain import Box
+from discreet.people.domain import Arms, Box
 from discreet.privacy import Local, NonPrivate
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number

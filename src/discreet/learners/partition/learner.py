@@ -66,8 +66,7 @@ from discreet.learners.partition.values import LeafBeliefs
 from discreet.learners.signs import SignedReports
 from discreet.learners.sources import Belief, Information, TrustingLearner, believe
 from discreet.learners.stream import Stream
-from discreet.people.actions import Arms
-from discreet.people.domain import Box
+from discreet.people.domain import Arms, Box
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import BoolArray, FloatArray, InvalidInput, check_options
 

@@ -14,8 +14,7 @@ from discreet.codec import Range
 from discreet.learners.base import Common
 from discreet.learners.points import PointPolicy
 from discreet.learners.references.uniform import Silent, Uniform
-from discreet.people.actions import Candidates, DecisionSets, PublicSet
-from discreet.people.domain import Box
+from discreet.people.domain import Box, Candidates, DecisionSets, PublicSet
 from discreet.privacy import NonPrivate
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, one_of
 

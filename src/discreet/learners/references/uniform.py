@@ -13,7 +13,7 @@ from discreet.learners.base import Learner
 from discreet.learners.messages import ArmPolicy, Policy, Reports, Statistics
 from discreet.learners.points import PointPolicy
 from discreet.learners.public_randomness import public_uniforms
-from discreet.people.actions import (
+from discreet.people.domain import (
     ArmPoints,
     Candidates,
     DecisionSets,

@@ -40,7 +40,7 @@ from discreet.papers.cases import (
 )
 from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB
-from discreet.people.actions import DecisionSets
+from discreet.people.domain import DecisionSets
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.validation import FloatArray, InvalidInput, whole_number
 

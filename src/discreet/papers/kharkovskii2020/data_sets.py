@@ -28,8 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from discreet.people.table_files import read_table
-from discreet.people.tables import column_of, numbers_of
+from discreet.people.tables import column_of, numbers_of, read_table
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, freeze_arrays
 
 SYNTHETIC, SYNTHETIC_5 = "synthetic", "synthetic-5"

@@ -33,7 +33,7 @@ from discreet.lab.environments.classification import (
 )
 from discreet.lab.experiments import Source
 from discreet.people.columns import Column
-from discreet.people.table_files import read_csv, read_table
+from discreet.people.tables import read_csv, read_table
 from discreet.validation import FloatArray, InvalidInput
 
 ADULT, JOBS, TAXI = "adult", "jobs stand-in", "taxi stand-in"

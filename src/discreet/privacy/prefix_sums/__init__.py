@@ -11,8 +11,7 @@
 `PrivateStream` draws the noise; system.py says what is promised and why.
 """
 
-from discreet.privacy.prefix_sums.epochs import GeometricEpochs, SeparateEpochs
-from discreet.privacy.prefix_sums.fading import FadingEpochs
+from discreet.privacy.prefix_sums.epochs import FadingEpochs, GeometricEpochs, SeparateEpochs
 from discreet.privacy.prefix_sums.strategies import (
     MECHANISMS,
     BinaryTree,

@@ -53,9 +53,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.codec import Range, Shape, check_fields, from_json, to_json
-from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy.accounting import GaussianEvent, OnceEach, Release, Rounds
 from discreet.privacy.calibration import SLACK, least_scale
-from discreet.privacy.guarantee import OnceEach, Release, Rounds
 from discreet.privacy.noise import NoiseSource
 from discreet.showing import logger
 from discreet.validation import (

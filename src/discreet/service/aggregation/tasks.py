@@ -35,7 +35,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from discreet.durable import write_bytes
+from discreet.atomic_files import write_bytes
 from discreet.learners.base import Learner
 from discreet.learners.messages import Statistics
 from discreet.service.aggregation.datasets import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.learners.messages import Actions, Policy
-from discreet.people.actions import whole_names
+from discreet.people.domain import whole_names
 
 
 @dataclass(frozen=True)

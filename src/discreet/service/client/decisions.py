@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from discreet.atomic_files import StateFile
 from discreet.codec import padded
-from discreet.durable import StateFile
 from discreet.service.client.choice import Choice
 from discreet.service.client.talking import (
     AT_ONCE,

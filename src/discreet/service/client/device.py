@@ -41,7 +41,7 @@ from typing import Any
 from discreet.codec import decode
 from discreet.learners.messages import Policy
 from discreet.learners.terms import Offer, Terms
-from discreet.people.actions import with_names
+from discreet.people.domain import with_names
 from discreet.privacy import SecureNoise
 from discreet.service.client.choice import Choice
 from discreet.service.client.pending import Pending

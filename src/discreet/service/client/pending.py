@@ -21,7 +21,7 @@ from discreet.codec import decode, encode
 from discreet.learners.messages import Actions, Policy, Reports
 from discreet.learners.terms import Offer, Terms
 from discreet.learners.visits import VisitCounter
-from discreet.people.actions import arm_numbers
+from discreet.people.domain import arm_numbers
 from discreet.privacy import SecureNoise
 from discreet.service.client.choice import Choice
 from discreet.service.client.person import (

@@ -24,7 +24,7 @@ from pathlib import Path
 from sqlite3 import Connection, Row
 from typing import Any, Literal
 
-from discreet.durable import StateFile
+from discreet.atomic_files import StateFile
 from discreet.learners.terms import Offer, Terms
 from discreet.privacy import SecureNoise
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon

@@ -39,7 +39,7 @@ from discreet.learners.reading import read_reports
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import TARGET_NAME
 from discreet.learners.visits import read_ids
-from discreet.people.actions import DecisionSets, PublicBox, PublicSet
+from discreet.people.domain import DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Unprotected
 from discreet.service.aggregation.order import in_order
 from discreet.service.server.database import Unavailable

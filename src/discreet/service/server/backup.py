@@ -27,7 +27,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from discreet.durable import draft_name, sync_folder
+from discreet.atomic_files import draft_name, sync_folder
 from discreet.service.server.database import Database, Unavailable, private_file
 from discreet.service.server.schema import metadata, server
 from discreet.service.server.upgrade import newest, upgrade, version_of

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from discreet.outsourcing.answers import Status as QuestionStatus
-from discreet.privacy.budget import TrustModel
+from discreet.privacy.accounting import TrustModel
 from discreet.service.server.intake import MOST_REPORTS
 from discreet.service.server.keys import Role
 from discreet.service.server.store import State

@@ -24,8 +24,7 @@ from discreet.learners.saving import learner_content, learner_of
 from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import TARGET_NAME
 from discreet.learners.terms import Offer
-from discreet.people.actions import ActionSpace, Candidates, DecisionSets
-from discreet.people.domain import Box
+from discreet.people.domain import ActionSpace, Box, Candidates, DecisionSets
 from discreet.privacy import NoiseSource, SecureNoise
 from discreet.service.server.seal import Seal, needed
 from discreet.validation import InvalidInput

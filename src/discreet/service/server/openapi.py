@@ -20,8 +20,7 @@ from discreet.learners.messages import Reports
 from discreet.learners.partition.learner import Partition
 from discreet.learners.schema import SCHEMA
 from discreet.learners.terms import Offer
-from discreet.people.actions import ActionSpace
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import ActionSpace, Box, RewardBounds
 from discreet.privacy import Guarantee, Local, Release, SecureNoise, SimulatedNoise
 from discreet.service.server.access import SCHEME
 from discreet.service.server.bodies import MESSAGE

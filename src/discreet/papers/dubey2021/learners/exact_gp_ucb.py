@@ -42,8 +42,7 @@ from discreet.learners.gp_ucb.posterior import MOST_REWARD_VARIANCE
 from discreet.learners.messages import Actions, Statistics
 from discreet.learners.points import PointPolicy, Visitors
 from discreet.papers.dubey2021.learners.exact_gp import ExactPosterior, GrowingPosterior, Prior
-from discreet.people.actions import ActionSpace, Candidates, DecisionSets, PublicBox, PublicSet
-from discreet.people.domain import Box
+from discreet.people.domain import ActionSpace, Box, Candidates, DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (

@@ -14,8 +14,7 @@ from discreet.papers.ma2025.learners.published_partition import (
     EliminationLearner,
     EliminationPolicy,
 )
-from discreet.people.actions import Arms
-from discreet.people.domain import Box
+from discreet.people.domain import Arms, Box
 from discreet.privacy import NonPrivate
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, positive_number
 

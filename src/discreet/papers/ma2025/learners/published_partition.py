@@ -37,8 +37,7 @@ from discreet.learners.partition.tree import Bins, splittable
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.sources import SourceLearner, SourcePolicy
 from discreet.learners.stream import Stream
-from discreet.people.actions import Arms
-from discreet.people.domain import Box
+from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget, Local, NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import LaplaceOnCells

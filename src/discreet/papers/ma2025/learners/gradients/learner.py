@@ -82,8 +82,7 @@ from discreet.papers.ma2025.learners.gradients.policy import (
     GradientSums,
     MechanismName,
 )
-from discreet.people.actions import Arms
-from discreet.people.domain import Box
+from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget
 from discreet.validation import FloatArray, InvalidInput, whole_number
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from discreet.durable import (
+from discreet.atomic_files import (
     Busy,
     Damaged,
     StateFile,
@@ -105,7 +105,7 @@ WRITE = "INSERT INTO days (words) VALUES (?)"
 ELSEWHERE = f"""
 import sys
 from pathlib import Path
-from discreet.durable import Busy, StateFile
+from discreet.atomic_files import Busy, StateFile
 try:
     with StateFile(Path(sys.argv[1]), *{KIND!r}).changing() as state:
         state.execute({WRITE!r}, ("elsewhere",))
