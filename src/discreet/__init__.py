@@ -3,10 +3,22 @@
 Public names are imported when they are first used (PEP 562). So `import discreet` takes no longer
 than Python itself, and a program that needs one learner, or a device that needs one policy, loads
 what that needs and nothing else.
+
+The log is Python's own, under the name `discreet` with a child for each module, and silent until a
+handler is attached. It shows public facts only: what a learner without privacy learnt is left out.
+
+| level   | events                                                                    |
+|---------|---------------------------------------------------------------------------|
+| WARNING | how many reports were rejected                                            |
+| INFO    | policies that were published                                              |
+| DEBUG   | releases with their mechanism and scale, length scales, splits of trees   |
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+logging.getLogger("discreet").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
     from discreet.estimator import PrivateBandit as PrivateBandit

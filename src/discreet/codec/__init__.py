@@ -46,7 +46,7 @@ import json
 import math
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -85,6 +85,7 @@ __all__ = [
     "check_fields",
     "class_of",
     "decode",
+    "described",
     "encode",
     "fields_from_json",
     "fields_of",
@@ -926,3 +927,25 @@ def _with(kind: Any, extras: tuple[Any, ...]) -> Any:
 def _scalar(annotation: Any) -> Any:
     """The type of the numbers of an NDArray annotation."""
     return get_args(get_args(annotation)[1])[0]
+
+
+# Reprs and the log show public facts only: never a context, an action, a reward or a sum of them,
+# nor reports or anything else that was computed from data without noise.
+
+_MOST_NAMES = 6
+_MOST_CHARACTERS = 120
+
+
+def described(name: str, **facts: object) -> str:
+    """`Name(fact=value, ..)`, for reprs; facts that are None are left out."""
+    shown = (f"{key}={_brief(value)}" for key, value in facts.items() if value is not None)
+    return f"{name}({', '.join(shown)})"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > _MOST_NAMES:
+        return f"[{', '.join(map(repr, value[:_MOST_NAMES]))}, .. {len(value)} in all]"
+    text = repr(value)
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 2] + ".."

@@ -34,10 +34,9 @@ from scipy.stats import qmc
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.codec import Coded, fields_to_json, register
+from discreet.codec import Coded, described, fields_to_json, register
 from discreet.kernels.text import kernel_from_text, kernel_to_text
 from discreet.people.domain import Box
-from discreet.showing import described
 from discreet.validation import FloatArray, InvalidInput, distinct, whole_number
 
 # All corners up to this many columns; a random 64 of them beyond.

@@ -30,6 +30,7 @@ What every learner owes (tests/learners/contract.py checks all of it):
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 from abc import ABC, abstractmethod
@@ -62,7 +63,6 @@ from discreet.privacy import (
     derive_guarantee,
 )
 from discreet.privacy.noise import refuse_copy
-from discreet.showing import logger
 from discreet.validation import BoolArray, InvalidInput, check_options, whole_number
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
@@ -203,7 +203,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     def log_learnt(self, what: str, value: object) -> None:
         """Say in the log what was learnt, which without privacy would tell about people."""
         if self.budget.private:
-            logger(type(self).__module__).debug("%s: %s now %s", self.name, what, value)
+            logging.getLogger(type(self).__module__).debug("%s: %s now %s", self.name, what, value)
 
     @property
     @abstractmethod

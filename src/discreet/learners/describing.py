@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from discreet.codec import described
 from discreet.people.domain import arm_count
-from discreet.showing import described
 
 
 def learner_text(learner: Any) -> str:

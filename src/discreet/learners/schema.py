@@ -12,8 +12,7 @@ from abc import ABC
 from collections.abc import Sized
 from typing import Any, ClassVar
 
-from discreet.codec import SCHEMA, Coded, announce, decode, encode
-from discreet.showing import described, short_id
+from discreet.codec import SCHEMA, Coded, announce, decode, described, encode
 
 __all__ = ["SCHEMA", "Message", "decode", "encode"]
 
@@ -70,3 +69,8 @@ _KINDS = {
 announce(
     {kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds}
 )
+
+
+def short_id(identity: str) -> str:
+    """The beginning of a long random identity; a name in words stays as it is."""
+    return f"{identity[:8]}.." if len(identity) > 12 and " " not in identity else identity

@@ -17,18 +17,18 @@ import numpy as np
 
 from discreet.codec import from_json, to_json
 from discreet.learners.messages import Policy, Reports, Statistics
+from discreet.learners.schema import short_id
 from discreet.learners.terms import Offer
 from discreet.learners.visits import Visitors, read_ids
 from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee
 from discreet.privacy.noise import check_noise_name, check_protection
-from discreet.showing import logger, short_id
 from discreet.validation import BoolArray, InvalidInput, whole_number
 
 P = TypeVar("P", bound=Offer)
 R = TypeVar("R", bound=Reports)
 S = TypeVar("S", bound=Statistics)
 
-_LOG = logger(__name__)
+_LOG = logging.getLogger(__name__)
 # How files, feeders and messages call the stream whose actions the learner chooses.
 TARGET_NAME = "target"
 # Where policies are that others are made of.

@@ -19,6 +19,7 @@ often as one likes.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -58,10 +59,9 @@ from discreet.outsourcing.release import RowProjection, draw_rows, mechanism_for
 from discreet.privacy import NoiseSource, Outsourced, check_protects
 from discreet.privacy.guarantee import rounded_up
 from discreet.privacy.noise import NO_NOISE
-from discreet.showing import logger
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
-_LOG = logger(__name__)
+_LOG = logging.getLogger(__name__)
 # The name of a release that was not drawn.
 _UNDRAWN = "0" * 32
 

@@ -44,6 +44,7 @@ most m = `entries` vectors, with sensitivities a_e = |C_ej| sensitivity, and by 
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -56,7 +57,6 @@ from discreet.codec import Range, Shape, check_fields, from_json, to_json
 from discreet.privacy.accounting import GaussianEvent, OnceEach, Release, Rounds
 from discreet.privacy.calibration import SLACK, least_scale
 from discreet.privacy.noise import NoiseSource
-from discreet.showing import logger
 from discreet.validation import (
     FloatArray,
     InvalidInput,
@@ -66,7 +66,7 @@ from discreet.validation import (
     whole_number,
 )
 
-_LOG = logger(__name__)
+_LOG = logging.getLogger(__name__)
 # Counts of people enter floating-point arithmetic, which is exact up to here.
 MOST_PEOPLE = 2**53
 # C x is computed in floating point, so two streams that differ in one row may differ in y by a

@@ -21,6 +21,7 @@ A stored row that cannot be read is set aside, and releases go on. Operators alo
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import threading
 import time
@@ -68,10 +69,9 @@ from discreet.service.server.schema import (
     studies,
 )
 from discreet.service.server.store import SNAPSHOT_HELD, Store
-from discreet.showing import logger
 from discreet.validation import InvalidInput
 
-_LOG = logger(__name__)
+_LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
 # Of one release; what is more waits for the next.
 _MOST_REPORTS = 200_000

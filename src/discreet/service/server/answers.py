@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -23,10 +24,9 @@ from discreet.service.server.errors import (
     Unauthorized,
 )
 from discreet.service.server.logs import place_of
-from discreet.showing import logger
 from discreet.validation import InvalidInput
 
-_LOG = logger(__name__)
+_LOG = logging.getLogger(__name__)
 _RETRY_SECONDS = 1
 _REFUSAL_BYTES = 1024
 _WORDS = {

@@ -25,6 +25,7 @@ What was deleted stays in the counts of a study, by version and state (`pruned`)
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections import Counter
@@ -47,11 +48,10 @@ from discreet.service.server.schema import (
     tickets,
 )
 from discreet.service.server.store import Store
-from discreet.showing import logger
 
 VERSION_DAYS = 90.0
 _DAY = 86_400.0
-_LOG = logger(__name__)
+_LOG = logging.getLogger(__name__)
 _SECONDS = 60.0
 # Rows of a portion; tickets lie one beside the other.
 _ROWS, _TICKETS = 250, 2_000

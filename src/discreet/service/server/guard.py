@@ -31,9 +31,8 @@ from discreet.service.server.requests import (
     check_origin,
     token_of,
 )
-from discreet.showing import logger
 
-_LOG = logger(__name__)
+_LOG = logging.getLogger(__name__)
 _CLOSED = ("/v1/", "/metrics")
 _TABLES = "/v1/tables/"
 _HEADERS = {

@@ -17,6 +17,7 @@ What must never happen, and what stands against it:
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -67,10 +68,9 @@ from discreet.service.server.schema import (
     studies,
     tables,
 )
-from discreet.showing import logger
 from discreet.validation import InvalidInput
 
-_LOG = logger(__name__)
+_LOG = logging.getLogger(__name__)
 State = Literal["running", "paused", "finished"]
 # So long a process serves a policy after another one published the next.
 _FRESH_SECONDS = 0.2

@@ -8,6 +8,7 @@ A page is never kept waiting for this: it shows what is known by then.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -23,9 +24,8 @@ from discreet.service.server.findings import Finding, Part, finding_of_policy, p
 from discreet.service.server.forgetting import deleted_rows
 from discreet.service.server.schema import decisions, policies, tickets
 from discreet.service.server.store import Store
-from discreet.showing import logger
 
-_LOG = logger(__name__)
+_LOG = logging.getLogger(__name__)
 _SECONDS = 1.0
 # Where nobody has looked for so long, at most a tenth of the time is spent here.
 _LOOKED_SECONDS, _REST = 30.0, 9.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.showing import described, short_id
+from discreet.codec import described
+from discreet.learners.schema import short_id
 from tests.test_imports import python
 
 
