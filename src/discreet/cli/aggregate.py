@@ -113,7 +113,7 @@ def _begun(path: Path, data: Path | None) -> Learner[Any, Any, Any]:
         served_learner,
         served_setting,
     )
-    from discreet.toml_words import Place
+    from discreet.toml_files import Place
 
     study = load_study(path, data_dir=data)
     table = study.serve or ServeTable()

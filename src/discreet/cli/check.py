@@ -56,7 +56,7 @@ def _outlook(path: Path, data: Path | None, jobs: int) -> tuple[Outlook, tuple[P
     from discreet.lab.experiments import expected_seconds
     from discreet.lab.reporting.outlook import Outlook, Trouble, study_outlook
     from discreet.lab.studies import load_study
-    from discreet.toml_words import Place
+    from discreet.toml_files import Place
 
     place = Place(path.name)
     try:

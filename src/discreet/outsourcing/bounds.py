@@ -48,7 +48,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from discreet.codec import register
 from discreet.people.columns import Column, Label, Labels, Number, label_text
 from discreet.people.tables import column_of, encode_columns, numbers_of, sheet_row
-from discreet.toml_words import Place, checked, read_toml, toml_value
+from discreet.toml_files import Place, checked, read_toml, toml_value
 from discreet.validation import FloatArray, InvalidInput, Refusals, positive_number
 
 # Coordinates are multiples of this, so that how far rounding may carry a row is known.

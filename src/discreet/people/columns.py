@@ -1,7 +1,7 @@
 """Columns as declared before the data are read, and contexts given by column name.
 
 A `Column` is the one schema of a column, for study files, tables, bounds files, domains in Python
-and searches. It checks itself; pydantic reads it from TOML as it stands (`toml_words.py`), which is
+and searches. It checks itself; pydantic reads it from TOML as it stands (`toml_files.py`), which is
 the only time that pydantic is loaded: a device that declares columns needs none. A rule decides
 about values that do not fit. It looks at one row at a time, so it is public preprocessing.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.lab.environments.stand_in import StandIn, stand_in
-from discreet.toml_words import Place
+from discreet.toml_files import Place
 from discreet.validation import InvalidInput
 
 PLACE = Place("study.toml")

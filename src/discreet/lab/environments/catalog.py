@@ -56,7 +56,7 @@ from discreet.lab.environments.real_data import (
 from discreet.lab.environments.synthetic import LAWS, exponential, symmetric
 from discreet.lab.environments.user_tables import problem_of_sets, problem_of_table
 from discreet.people.columns import Column, Number
-from discreet.toml_words import Place, Positive, Two, checked
+from discreet.toml_files import Place, Positive, Two, checked
 from discreet.validation import InvalidInput, Refusals, one_of
 
 _MANY_ARMS = 12  # more than this many are not listed one by one

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from discreet.lab.environments.base import People, Problem
 from discreet.people.domain import ActionSpace, Ball, Box, DecisionSets, PublicSet, RewardBounds
-from discreet.toml_words import One, Positive, Two
+from discreet.toml_files import One, Positive, Two
 from discreet.validation import (
     BoolArray,
     FloatArray,

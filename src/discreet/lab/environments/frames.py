@@ -16,8 +16,7 @@ import pandas as pd
 from discreet.lab.environments.base import Problem
 from discreet.people.columns import Column
 from discreet.people.tables import encode_columns, read_table
-from discreet.toml_lines import Location
-from discreet.toml_words import Place, checked
+from discreet.toml_files import Location, Place, checked
 from discreet.validation import InvalidInput, Refusals, a_kind
 
 

@@ -25,7 +25,7 @@ from pydantic import PlainValidator
 
 from discreet.lab.environments.base import Chosen, Crowd, Problem
 from discreet.people.domain import Box, PublicBox, PublicSet
-from discreet.toml_words import One, Two
+from discreet.toml_files import One, Two
 from discreet.validation import FloatArray, IntArray, InvalidInput, number_from, whole_number
 
 Function = Callable[[FloatArray], FloatArray]

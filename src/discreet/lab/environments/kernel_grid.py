@@ -31,7 +31,7 @@ from scipy.special import betainc
 from discreet.lab.environments.base import Chosen, Crowd, Problem
 from discreet.people.columns import Number
 from discreet.people.domain import ArmPoints, Box, RewardBounds
-from discreet.toml_words import NotNegative, Positive, Two
+from discreet.toml_files import NotNegative, Positive, Two
 from discreet.validation import (
     FloatArray,
     IntArray,

@@ -52,7 +52,7 @@ from discreet.lab.environments.log_values import (
 )
 from discreet.lab.environments.logs import Log, LoggedAction, LoggedReward, Propensity
 from discreet.people.columns import Column
-from discreet.toml_words import Positive
+from discreet.toml_files import Positive
 from discreet.validation import FloatArray, IntArray, InvalidInput, one_of
 
 Replay = Literal["rejection", "model"]

@@ -60,7 +60,7 @@ from discreet.people.columns import (
 )
 from discreet.people.domain import Box, RewardBounds
 from discreet.people.tables import RowCounts, column_of, missing_rows, sheet_row
-from discreet.toml_words import toml_value
+from discreet.toml_files import toml_value
 from discreet.validation import (
     FloatArray,
     IntArray,

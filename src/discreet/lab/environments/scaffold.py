@@ -24,7 +24,7 @@ from discreet.lab.environments.profile import (
     log_columns,
 )
 from discreet.people.columns import UNKNOWN, label_text
-from discreet.toml_words import UNSTATED, toml_text
+from discreet.toml_files import UNSTATED, toml_text
 from discreet.validation import InvalidInput, Refusals, nearest
 
 EPSILONS = (1, 2, 4)

@@ -31,7 +31,7 @@ from discreet.lab.environments.logs import LoggedAction, LoggedReward
 from discreet.lab.environments.synthetic import ExponentialMeans
 from discreet.people.columns import Column
 from discreet.people.domain import Box, RewardBounds
-from discreet.toml_words import Place, checked
+from discreet.toml_files import Place, checked
 from discreet.validation import FloatArray, InvalidInput, number_from
 
 CONTRAST = 0.5

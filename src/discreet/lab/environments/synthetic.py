@@ -17,7 +17,7 @@ from pydantic import ConfigDict
 from discreet.lab.environments.base import People, Problem
 from discreet.people.columns import Number
 from discreet.people.domain import unit_cube
-from discreet.toml_words import One, Two
+from discreet.toml_files import One, Two
 from discreet.validation import (
     FloatArray,
     InvalidInput,

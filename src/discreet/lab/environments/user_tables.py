@@ -20,7 +20,7 @@ from discreet.lab.environments.classification import (
 from discreet.lab.environments.frames import Files
 from discreet.lab.environments.set_tables import sets_from_table
 from discreet.people.columns import Column
-from discreet.toml_words import One, Positive
+from discreet.toml_files import One, Positive
 from discreet.validation import InvalidInput
 
 

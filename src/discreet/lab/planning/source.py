@@ -13,7 +13,7 @@ from discreet.lab.environments.base import Problem
 from discreet.lab.environments.stand_in import CONTRAST, stand_in
 from discreet.lab.studies import Study, load_study
 from discreet.lab.studies.problem import on_table
-from discreet.toml_words import read_toml
+from discreet.toml_files import read_toml
 from discreet.validation import InvalidInput
 
 

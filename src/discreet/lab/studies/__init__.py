@@ -52,7 +52,7 @@ from discreet.lab.studies.settings import (
 )
 from discreet.people.domain import Box
 from discreet.privacy import Budget
-from discreet.toml_words import Place, checked, read_toml
+from discreet.toml_files import Place, checked, read_toml
 from discreet.validation import InvalidInput, Refusals, nearest, path_of, whole_number
 
 if TYPE_CHECKING:

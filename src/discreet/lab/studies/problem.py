@@ -9,7 +9,7 @@ from typing import Any
 from discreet.lab.environments.base import Problem
 from discreet.lab.environments.catalog import find_entry, load_problem
 from discreet.lab.environments.frames import Files
-from discreet.toml_words import Place
+from discreet.toml_files import Place
 from discreet.validation import InvalidInput, Refusals
 
 # Makes a problem of what a study says and where it stands; None for one without a problem.

@@ -28,7 +28,7 @@ from discreet.learners.registry import learner_class, make_learner
 from discreet.learners.sources import SourceLearner, check_source_epsilon, check_source_name
 from discreet.privacy import NoiseSource
 from discreet.privacy.guarantee import PROTECTS_NOBODY
-from discreet.toml_words import Place, toml_value
+from discreet.toml_files import Place, toml_value
 from discreet.validation import InvalidInput, Refusals, nearest
 
 if TYPE_CHECKING:

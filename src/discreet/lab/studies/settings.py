@@ -17,7 +17,7 @@ from discreet.learners.defaults import Choice, Declared, usual_learner, usual_tr
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.privacy.budget import budget_from_fields
-from discreet.toml_words import Place, checked, toml_value
+from discreet.toml_files import Place, checked, toml_value
 from discreet.validation import InvalidInput, Refusals
 
 

@@ -14,7 +14,7 @@ from discreet.lab.studies.serving import (
 from discreet.privacy import Guarantee
 from discreet.service.server.deployment import AnyLearner, Deployment, noise_for
 from discreet.service.server.ledger import millionths
-from discreet.toml_words import Place
+from discreet.toml_files import Place
 from discreet.validation import InvalidInput
 
 # As many people show what the first releases of a learner hold.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from discreet.toml_words import Place, checked, toml_value
+from discreet.toml_files import Location, Place, checked, toml_value, value_lines
 from discreet.validation import InvalidInput
 
 
@@ -43,6 +45,7 @@ def test_lines_of_sections_keys_and_entries() -> None:
     assert known["car", "wheels"] == 4
     assert known["car", "wheels", 1] == 6
     assert known["car", "spare", "name"] == 9
+    assert known["car", "more", 0, "a"] == 11
     assert PLACE.message("late", ("wheels", 0, "size")) == "car.toml, line 5: late"
     assert Place("car").message("late", ("wheels",)) == "car: late"
 
@@ -85,13 +88,69 @@ def test_messages(content: dict[str, object], message: str) -> None:
     assert message in str(refused.value)
 
 
-def test_a_draft_says_what_is_still_to_be_stated() -> None:
+def test_an_unstated_value_is_named_with_its_requirement() -> None:
     with pytest.raises(InvalidInput) as refused:
-        checked(Car, {"wheels": [{"name": "?", "size": "?"}], "speeds": ["?"]}, PLACE)
+        checked(Car, {"wheels": [{"name": "?", "size": "?"}], "speeds": [True, 1]}, PLACE)
     assert refused.value.args == (
         'car.toml, line 5: wheels, entry 1 ("?"), size is still "?" in [car]; state it: a number.',
-        'car.toml, line 3: speeds, entry 1 was "?" in [car]; it must be a number.',
+        "car.toml, line 3: speeds, entry 1 was true in [car]; it must be a number.",
     )
+
+
+LINES = '''# "not" = 1 [nor] this
+seed = 1 # [nor] = this
+title = """
+[no header]
+key = 1
+"""
+raw = "a = [" # [
+a . "b c" = { c = "}" }
+
+[problem] # a table
+columns = [ { name = "x # 1", lower = 0 },
+  # between
+  { name = "y", values = ["a",
+    "b"] }, { name = "z" },
+  { name = "w" }
+]
+[problem.options.deep]
+at = 1979-05-27 07:32:00
+[[learners]]
+name = "one"
+[learners.options]
+b = 1
+[[learners]]
+[[learners.sources]]
+[[learners.sources]]
+name = "s"
+'''
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_headers_keys_and_tables_in_lists_have_lines(end: str) -> None:
+    lines = value_lines(LINES.replace("\n", end))
+    assert {location: lines[location] for location in WANTED} == WANTED
+    assert {location[0] for location in lines} == set(tomllib.loads(LINES))
+
+
+WANTED: dict[Location, int] = {
+    ("seed",): 2,
+    ("title",): 3,
+    ("raw",): 7,
+    ("a",): 8,
+    ("a", "b c"): 8,
+    ("problem",): 10,
+    ("problem", "columns"): 11,
+    ("problem", "columns", 1): 13,
+    ("problem", "columns", 3): 15,
+    ("problem", "options"): 17,
+    ("problem", "options", "deep", "at"): 18,
+    ("learners",): 19,
+    ("learners", 0, "options", "b"): 22,
+    ("learners", 1): 23,
+    ("learners", 1, "sources", 0): 24,
+    ("learners", 1, "sources", 1, "name"): 26,
+}
 
 
 def test_the_place_of_a_refusal_is_said_once() -> None:

@@ -1,15 +1,15 @@
-"""What is wrong with a file of settings, in the words of TOML: line, section, key and value.
+"""TOML files checked by pydantic; messages name the file, line, section, key and value.
 
-Files are checked by pydantic against models and dataclasses; `checked` turns what they refuse into
-sentences that name no class of this program, all of them at once. A dataclass may refuse more with
-`InvalidInput`, whose words then stand as they are.
+`checked` validates a mapping against a model or dataclass and reports every error at once, in the
+terms of TOML. A dataclass may raise `InvalidInput` with a message of its own. The value `"?"` marks
+what a scaffolded file leaves to the user.
 
-A value `"?"` stands for what somebody has yet to state, as in a draft; what refuses it says so.
-
-| name     | meaning                                                                  |
-|----------|--------------------------------------------------------------------------|
-| location | keys and, in lists, places from 0 on that lead to a value                |
-| place    | where a section stands: the file, its lines and the section's location   |
+| location                 | value                                                  |
+|--------------------------|--------------------------------------------------------|
+| ("seed",)                | the key seed                                           |
+| ("learners", 1)          | the second [[learners]], or the second entry of a list |
+| ("problem", "path")      | the key path under [problem], or problem.path          |
+| ("columns", 0, "lower")  | the key lower of the first table in the list columns   |
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -28,12 +29,12 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from discreet.people.columns import Number, Whole
-from discreet.toml_lines import Location, value_lines
 from discreet.validation import InvalidInput, nearest
 
+Location = tuple[str | int, ...]
 Model = TypeVar("Model")
 
-# Numbers within bounds, for the fields of what is read from a file.
+# Numbers within bounds, for the fields of settings.
 One = Annotated[Whole, Field(ge=1)]
 Two = Annotated[Whole, Field(ge=2)]
 Positive = Annotated[Number, Field(gt=0)]
@@ -42,7 +43,8 @@ NotNegative = Annotated[Number, Field(ge=0)]
 UNSTATED = "?"
 _MOST = 80
 
-_KINDS = {
+# Requirements by pydantic's types of errors; others are worded by pydantic.
+_REQUIREMENTS = {
     "list_type": "a list in square brackets",
     "tuple_type": "a list in square brackets",
     "string_type": "a text in quotation marks",
@@ -53,13 +55,77 @@ _KINDS = {
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "dict_type": "a table of keys and values",
-}
-_LIMITS = {
     "greater_than_equal": "{ge} or more",
     "greater_than": "above {gt}",
     "too_short": "a list with at least {min_length}",
     "too_long": "a list with at most {max_length}",
 }
+
+# Of one line: a header, a key with its value, and a text or comment.
+_HEADER = re.compile(r"\s*(\[\[?)(.+?)\]")
+_PAIR = re.compile(r"\s*((?:\"[^\"]*\"|'[^']*'|[\w-]+|\s*\.\s*)+?)\s*=(?!=)\s*(.*)")
+_TEXT = re.compile(r"\"\"|''|\"(?:[^\"\\]|\\.)*\"|'[^']*'|#.*")
+
+
+def value_lines(text: str) -> dict[Location, int]:
+    """The line, from 1, of each header, of each key that begins a line, and of each table in a list
+    over several lines.
+
+    Keys within an inline table have the line of that table. Texts over several lines are skipped.
+    """
+    lines: dict[Location, int] = {}
+    tables: Counter[Location] = Counter()
+    section: Location = ()
+    opened: Location = ()  # the list that is open
+    depth, within_text = 0, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if within_text:
+            within_text = "" if within_text in line else within_text
+            continue
+        plain = _TEXT.sub('""', line)
+        if depth > 0:
+            if plain.lstrip().startswith("{"):
+                lines[*opened, tables[opened]] = number
+            tables[opened] += len(re.findall(r"(?:^\s*|,\s*)\{", plain))
+            depth += plain.count("[") - plain.count("]")
+        elif header := _HEADER.match(line):
+            section = ()
+            *outer, last = _parts(header[2])
+            for part in outer:
+                section = _last_table((*section, part), tables)
+                lines.setdefault(section, number)
+            section = (*section, last)
+            lines.setdefault(section, number)
+            tables[section] += header[1] == "[["
+            section = _last_table(section, tables)
+            lines.setdefault(section, number)
+        elif pair := _PAIR.match(line):
+            opened = section
+            for part in _parts(pair[1]):
+                opened = (*opened, part)
+                lines.setdefault(opened, number)
+            value = _TEXT.sub('""', pair[2])
+            depth = value.count("[") - value.count("]")
+            if depth > 0:
+                tables[opened] = value.count("{")
+            quotes = pair[2][:3]
+            if quotes in ('"""', "'''") and quotes not in pair[2][3:]:
+                within_text = quotes
+    return lines
+
+
+def _parts(key: str) -> list[str]:
+    """The parts of a dotted key."""
+    value, parts = tomllib.loads(f"{key} = 0"), []
+    while isinstance(value, dict):
+        ((part, value),) = value.items()
+        parts.append(part)
+    return parts
+
+
+def _last_table(location: Location, tables: Mapping[Location, int]) -> Location:
+    """The table at a location; of an array of tables the last so far."""
+    return (*location, tables[location] - 1) if tables.get(location) else location
 
 
 @dataclass(frozen=True)
@@ -67,8 +133,8 @@ class Place:
     """Where a section of settings stands.
 
     Attributes:
-        name: the file, or what the settings are for, as messages begin.
-        lines: for locations in the file the number of their line, from 1 on.
+        name: the file, or what the settings are for; messages begin with it.
+        lines: the line, from 1, by location in the file.
         section: the location of the section; () for a whole file.
     """
 
@@ -92,9 +158,9 @@ class Place:
 
     @contextmanager
     def at(self, *location: str | int) -> Iterator[None]:
-        """What is refused in the block says where in the file it stands, unless it does so.
+        """Prefix messages of `InvalidInput` in the block with file and line, unless they have them.
 
-        A message that begins with a key there stands at that key, all others at the location.
+        A message that begins with a key there gets the line of that key, others of the location.
         """
         try:
             yield
@@ -105,12 +171,12 @@ class Place:
             for text in error.args:
                 key = (*location, text.partition(" ")[0])
                 at = key if (*self.section, *key) in self.lines else location
-                said = self.parted(text)[0] if self.lines else text.startswith(f"{self.name}, ")
-                texts.append(text if said else self.message(text, at))
+                has = self.parted(text)[0] if self.lines else text.startswith(f"{self.name}, ")
+                texts.append(text if has else self.message(text, at))
             raise InvalidInput(*texts) from error
 
     def parted(self, message: str) -> tuple[int | None, str]:
-        """A message of this file as the line that it names, if it does, and what it says."""
+        """The line that a message of this file names, or None, and the rest of the message."""
         match = re.match(rf"{re.escape(self.name)}(?:, line (\d+))?: ", message)
         if match is None:
             return None, message
@@ -120,9 +186,8 @@ class Place:
         """A sentence about the value at a location of this section, with its line if known."""
         whole = (*self.section, *location)
         known = [whole[:size] for size in range(len(whole), 0, -1) if whole[:size] in self.lines]
-        if self.lines:
-            where = f", line {self.lines[known[0]]}" if known else ""
-        else:  # which of several tables it is, where no line says so
+        where = f", line {self.lines[known[0]]}" if known else ""
+        if not self.lines:  # without lines, the number of the table
             where = "".join(
                 f", {table}, entry {entry + 1}"
                 for table, entry in pairwise(self.section)
@@ -134,12 +199,12 @@ class Place:
 def read_toml(
     path: Path, kind: str, entries: Mapping[str, str] | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The text of a TOML file and what it says.
+    """The text of a TOML file and its content.
 
     Args:
         path: the file.
         kind: what messages call it, such as `study file`.
-        entries: what stands in double brackets, such as {"learner": "learners"}.
+        entries: arrays of tables, such as {"learner": "learners"}.
 
     Raises:
         InvalidInput: a file that cannot be read or is not TOML.
@@ -158,31 +223,41 @@ def read_toml(
             "a file that you may read."
         ) from error
     except tomllib.TOMLDecodeError as error:
-        # What mostly helps against a mistake in TOML's grammar.
         advice = " Correct that place: TOML has lines such as key = value under headers in [..]."
-        if "overwrite" in str(error) or "twice" in str(error):
-            advice = " A key stands only once under a header; keep one of the two."
-        if "\\" in str(error):
-            advice = " Write paths with / or in single quotation marks."
-        if "Invalid value" in str(error):
-            advice = " Put texts in quotation marks; truth values are true and false."
+        for part, better in _GRAMMAR.items():
+            advice = better if part in str(error) else advice
         for entry, section in (entries or {}).items():
             if re.search(rf"^\s*\[{section}\]", text, re.MULTILINE):
                 advice = f" Each {entry} stands under [[{section}]] in double brackets."
         raise InvalidInput(f"the {kind} {path} is not TOML: {error}.{advice}") from error
 
 
+# Advice by a part of tomllib's message.
+_GRAMMAR = {
+    "overwrite": " A key stands only once under a header; keep one of the two.",
+    "twice": " A key stands only once under a header; keep one of the two.",
+    "\\": " Write paths with / or in single quotation marks.",
+    "Invalid value": " Put texts in quotation marks; truth values are true and false.",
+}
+
+
 def checked(model: type[Model], content: Any, place: Place) -> Model:
-    """`content` as a model or dataclass; `InvalidInput` with a sentence for each value refused."""
+    """`content` as a model or dataclass; `InvalidInput` with a sentence for each error."""
     try:
         return cast(Model, _adapter(cast(Any, model)).validate_python(content))
     except ValidationError as error:
         wrong = _by_location(error, content)
-        messages = _unstated(model, content, wrong, place)
-        messages += [
-            text
+        # By its type first: a value from Python, such as pandas.NA, may refuse to be compared.
+        unstated = {
+            location: details
             for location, details in wrong.items()
-            if not _is_unstated(location, details)
+            if isinstance(details[0]["input"], str) and details[0]["input"] == UNSTATED and location
+        }
+        messages = _unstated(model, content, unstated, place)
+        messages += [
+            place.message(text, location)
+            for location, details in wrong.items()
+            if location not in unstated
             for text in _sentences(model, content, location, details, place)
         ]
         raise InvalidInput(*dict.fromkeys(messages)) from error
@@ -206,134 +281,122 @@ def toml_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_text, value)) + "]"
     if isinstance(value, str | bool):
+        # TOML's texts are JSON's, but for one character that is written as its number.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value)
 
 
 def _by_location(error: ValidationError, content: Any) -> dict[Location, list[Any]]:
-    """What is wrong at each location; of alternatives the one that a value came closest to."""
+    """Errors by location; of alternatives the one that a value came closest to."""
     wrong: dict[Location, list[Any]] = {}
     alternatives = set()
     for detail in error.errors(include_url=False):
-        location = _addressed(content, detail)
+        # Without the names that pydantic gives to alternatives.
+        location: Location = ()
+        value = content
+        for part in detail["loc"]:
+            if isinstance(value, Mapping) and (part in value or detail["type"] == "missing"):
+                value = value.get(part)
+            elif isinstance(value, list) and isinstance(part, int):
+                value = value[part]
+            else:
+                continue
+            location = (*location, part)
         wrong.setdefault(location, []).append(detail)
         if len(location) < len(detail["loc"]):
             alternatives.add(location)
     return {
         location: details
         for location, details in wrong.items()
-        if not (location in alternatives and any(_inside(other, location) for other in wrong))
+        if location not in alternatives
+        or not any(
+            len(other) > len(location) and other[: len(location)] == location for other in wrong
+        )
     }
-
-
-def _is_unstated(location: Location, details: list[Any]) -> bool:
-    # By its type first: a value from Python, such as pandas.NA, may refuse to be compared.
-    stated = details[0]["input"]
-    unstated = isinstance(stated, str) and stated == UNSTATED
-    return bool(location) and isinstance(location[-1], str) and unstated
 
 
 def _unstated(
     model: type, content: Any, wrong: Mapping[Location, list[Any]], place: Place
 ) -> list[str]:
-    """A sentence for each table with values that nobody has stated yet.
+    """A sentence for each table with values that the user has yet to state.
 
     A class may say in `stated_from` where its values come from.
     """
     keys: dict[Location, list[str]] = {}
-    for location, details in wrong.items():
-        if _is_unstated(location, details):
-            keys.setdefault(location[:-1], []).append(str(location[-1]))
+    for *table, last in wrong:
+        keys.setdefault(tuple(table), []).append(_path(content, (*table, last)))
     inside = f" in {_header(place.section)}" if place.section else ""
     messages = []
-    for location, names in keys.items():
-        *others, last = names
-        named = ", ".join(part for part in (_path(content, location), ", ".join(others)) if part)
-        named = f"{named} and {last}" if others else f"{named}, {last}" if named else last
-        are, them = ("are", "them") if others else ("is", "it")
-        sources = getattr(_table_at(model, location), "stated_from", "")
-        wanted = [_wanted(each, model, (*location, last)) for each in wrong[*location, last]]
-        advice = f" from {sources}" if sources else f": {', or '.join(dict.fromkeys(wanted))}"
-        text = f'{named} {are} still "{UNSTATED}"{inside}; state {them}{advice}.'
-        messages.append(place.message(text, (*location, names[0])))
+    for table, paths in keys.items():
+        first, *others = paths
+        names = [first, *(path.rpartition(", ")[2] for path in others)]
+        named = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        location = next(each for each in wrong if each[:-1] == table)
+        sources = getattr(_table_at(model, table), "stated_from", "")
+        source = f" from {sources}" if sources else f": {_wanted(wrong[location], model, location)}"
+        text = f'{named} {"are" if others else "is"} still "{UNSTATED}"{inside}; '
+        text += f"state {'them' if others else 'it'}{source}."
+        messages.append(place.message(text, location))
     return messages
-
-
-def _inside(location: Location, outer: Location) -> bool:
-    return len(location) > len(outer) and location[: len(outer)] == outer
-
-
-def _addressed(content: Any, detail: Any) -> Location:
-    """The location without the names that pydantic gives to alternatives."""
-    kept: list[str | int] = []
-    value = content
-    for part in detail["loc"]:
-        if isinstance(value, Mapping) and (part in value or detail["type"] == "missing"):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int):
-            value = value[part]
-        else:
-            continue
-        kept.append(part)
-    return tuple(kept)
 
 
 def _sentences(
     model: type, content: Any, location: Location, details: list[Any], place: Place
-) -> Iterator[str]:
-    own = [detail["ctx"]["error"] for detail in details if detail["type"] == "value_error"]
-    texts = [text for error in own if isinstance(error, InvalidInput) for text in error.args]
-    for text in texts or [_sentence(model, content, location, details, place)]:
-        yield place.message(text, location)
-
-
-def _sentence(
-    model: type, content: Any, location: Location, details: list[Any], place: Place
-) -> str:
-    where, section = _path(content, location), place.section
+) -> list[str]:
+    """What is wrong with the value at a location."""
+    where, section, detail = _path(content, location), place.section, details[0]
     inside = f" in {_header(section)}" if section else ""
-    header = _as_header(model, location) if place.is_file else None
-    detail = details[0]
-    if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+    value, kind, table = detail["input"], detail["type"], _table_at(model, location)
+    own = [each["ctx"]["error"] for each in details if each["type"] == "value_error"]
+    texts = [text for error in own if isinstance(error, InvalidInput) for text in error.args]
+    if texts:
+        return texts
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         keys = list(_keys(_table_at(model, location[:-1])))
-        allowed = ", ".join(keys) or "none"
         question = nearest(str(location[-1]), keys)
-        return f"{where} is not a key{inside}; keys here are: {allowed}.{question}"
-    if detail["type"] == "missing":
-        if header:
-            return f"{header} is missing; add it."
-        form = getattr(_table_at(model, location), "form", "")
-        return f"{where} is missing{inside}; set it{form and f' to {form}'}."
-    is_list = detail["type"] in ("list_type", "tuple_type")
-    if is_list and len(details) == 1 and isinstance(detail["input"], Mapping):
-        name = _dotted((*section, *location))
-        wanted = f"a list of tables, each under [[{name}]] in double brackets"
-    elif is_list and len(details) == 1:
-        wanted = f"a list in square brackets, such as [{toml_value(detail['input'])}]"
+        return [
+            f"{where} is not a key{inside}; keys here are: {', '.join(keys) or 'none'}." + question
+        ]
+    header = _as_header(model, location) if place.is_file else None
+    if kind == "missing":
+        form = getattr(table, "form", "")
+        to = f" to {form}" if form else ""
+        return [
+            f"{header} is missing; add it."
+            if header
+            else f"{where} is missing{inside}; set it{to}."
+        ]
+    wanted = _wanted(details, model, location)
+    if wanted == _REQUIREMENTS["list_type"]:
+        wanted += f", such as [{toml_value(value)}]"
+        if isinstance(value, Mapping):
+            name = _dotted((*section, *location))
+            wanted = f"a list of tables, each under [[{name}]] in double brackets"
     elif header is not None:
         wanted = f"a table of keys and values under {header}"
-    else:
-        wanted = ", or ".join(dict.fromkeys(_wanted(each, model, location) for each in details))
-    return f"{where} was {toml_value(detail['input'])}{inside}; it must be {wanted}."
+    return [f"{where} was {toml_value(value)}{inside}; it must be {wanted}."]
 
 
-def _wanted(detail: Any, model: type, location: Location) -> str:
-    """What a value must be."""
+def _wanted(details: list[Any], model: type, location: Location) -> str:
+    """The requirement on a value, with its alternatives."""
+    table = _table_at(model, location)
+    return ", or ".join(dict.fromkeys(_requirement(detail, table) for detail in details))
+
+
+def _requirement(detail: Any, table: type | None) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "literal_error":
         return str(context["expected"]).replace("'", '"')
     if kind == "value_error":
         return str(context["error"]).removeprefix("must be ")
     if kind in ("model_type", "model_attributes_type", "dataclass_type"):
-        table = _table_at(model, location)
-        return f"a table {_shape(table)}" if table else _KINDS["dict_type"]
-    if kind in _LIMITS:
-        return _LIMITS[kind].format(**context)
-    return _KINDS.get(kind, str(detail["msg"]).removeprefix("Input should be "))
+        return f"a table {_shape(table)}" if table else _REQUIREMENTS["dict_type"]
+    wording = _REQUIREMENTS.get(kind, str(detail["msg"]).removeprefix("Input should be "))
+    return wording.format(**context) if kind in _REQUIREMENTS else wording
 
 
 def _keys(table: type | None) -> dict[str, tuple[Any, bool]]:
-    """The keys of a table: for each what it holds, and whether it must be there."""
+    """The keys of a table: the annotation of each, and whether it is required."""
     if table is None:
         return {}
     if issubclass(table, BaseModel):
@@ -348,10 +411,7 @@ def _keys(table: type | None) -> dict[str, tuple[Any, bool]]:
 
 
 def _shape(table: type) -> str:
-    """The keys of a table; those with a question mark may be left out.
-
-    A class whose keys exclude each other says in `form` how it is written.
-    """
+    """The keys of a table; a class whose keys exclude each other has a `form` of its own."""
     if hasattr(table, "form"):
         return str(table.form)
     keys = (name if required else f"{name}?" for name, (_, required) in _keys(table).items())
@@ -400,7 +460,7 @@ def _dotted(location: Location) -> str:
 
 
 def _as_header(model: type, location: Location) -> str | None:
-    """The header of a key of the file that holds a table, or a list of tables."""
+    """The header of a key of the file that holds a table, or an array of tables."""
     if len(location) != 1 or location[0] not in _keys(model):
         return None
     held, _ = _keys(model)[str(location[0])]
