@@ -22,7 +22,7 @@ import joblib
 import numpy as np
 
 from discreet import Joint, Local, NonPrivate, Search, SimulatedNoise
-from discreet.search import search as module
+from discreet import search as module
 
 DELTA = 1e-6
 

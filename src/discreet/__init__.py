@@ -73,9 +73,16 @@ if TYPE_CHECKING:
 else:
     # Where each name is at run time; the imports above say the same to type checkers and editors.
     _NAMES = {
-        "people.actions": ("ArmPoints", "DecisionSets", "PublicBox", "PublicSet"),
         "people.columns": ("Column",),
-        "people.domain": ("Ball", "Box", "RewardBounds"),
+        "people.domain": (
+            "ArmPoints",
+            "Ball",
+            "Box",
+            "DecisionSets",
+            "PublicBox",
+            "PublicSet",
+            "RewardBounds",
+        ),
         "estimator": ("PrivateBandit",),
         "learners.epochs.capri": ("Capri",),
         "learners.epochs.contexts": ("ContextDistribution",),

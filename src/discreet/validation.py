@@ -12,7 +12,6 @@ checks run before any state is touched, so refused input leaves everything as it
 | ordered, distinct                                          | values that fit together          |
 | number_matrix, finite_matrix, number_vector, finite_vector | float64 arrays of a shape         |
 | whole_vector, nearest_whole                                | int64 arrays of a shape           |
-| read_array                                                 | arrays in JSON                    |
 
 Where none of them fits, `raise refused(value, name, requirement)`. What holds for several entries
 of a file is collected by `Refusals`, so one message lists everything that is wrong.
@@ -23,7 +22,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -118,20 +117,12 @@ def refused(value: object, name: str, requirement: str) -> InvalidInput:
 
 def finite_number(value: Any, name: str, requirement: str = "a finite number") -> float:
     """`value` as a float, or `InvalidInput` when it is not a finite real number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise refused(value, name, requirement)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise refused(value, name, requirement)
-    return number
+    return number_from(value, name, -math.inf, requirement=requirement)
 
 
 def positive_number(value: Any, name: str) -> float:
     """`value` as a float above 0 and below infinity."""
-    return number_from(value, name, _LEAST_ABOVE_0, math.inf, "a finite number above 0")
+    return number_from(value, name, _LEAST_ABOVE_0, requirement="a finite number above 0")
 
 
 def probability(value: Any, name: str) -> float:
@@ -146,31 +137,29 @@ def number_from(
     """`value` as a finite float from `least` to `most`, both included.
 
     Args:
-        value: what was given.
-        name: what it is called in messages.
+        value: any object.
+        name: what messages call it.
         least, most: the bounds.
-        requirement: what is allowed, in words of its own.
+        requirement: what messages ask for; by default the bounds.
     """
-    unbounded = f"a finite number of at least {least:g}"
-    bounds = unbounded if math.isinf(most) else f"a number from {least:g} to {most:g}"
-    allowed = requirement or bounds
-    number = finite_number(value, name, allowed)
-    if not least <= number <= most:
-        raise refused(value, name, allowed)
+    number = math.nan
+    if not isinstance(value, bool) and isinstance(value, int | float | np.integer | np.floating):
+        with suppress(OverflowError):
+            number = float(value)
+    if not (math.isfinite(number) and least <= number <= most):
+        unbounded = f"a finite number of at least {least:g}"
+        bounds = unbounded if math.isinf(most) else f"a number from {least:g} to {most:g}"
+        raise refused(value, name, requirement or bounds)
     return number
 
 
 def whole_number(value: Any, name: str, minimum: int = 0, maximum: int | None = None) -> int:
     """`value` as an int between `minimum` and `maximum`, both included."""
-    allowed = f"a whole number of at least {minimum}"
-    if maximum is not None:
-        allowed = f"a whole number from {minimum} to {maximum}"
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise refused(value, name, allowed)
-    number = int(value)
-    if number < minimum or (maximum is not None and number > maximum):
-        raise refused(value, name, allowed)
-    return number
+    whole = not isinstance(value, bool) and isinstance(value, int | np.integer)
+    if not whole or value < minimum or (maximum is not None and value > maximum):
+        bounds = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise refused(value, name, f"a whole number {bounds}")
+    return int(value)
 
 
 def one_of(value: Any, name: str, allowed: Iterable[Choice]) -> Choice:
@@ -243,35 +232,28 @@ def number_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
 
 def finite_matrix(values: ArrayLike, name: str, columns: int) -> FloatArray:
     """`values` as a float64 array of shape (n, columns) with n >= 1 and no NaN or infinity."""
-    array = number_matrix(values, name, columns)
-    if not np.isfinite(array).all():
-        bad = ~np.isfinite(array).all(axis=1)
-        raise InvalidInput(
-            f"{name} had NaN or infinity in {int(bad.sum())} of {len(array)} rows, first in row "
-            f"{int(np.argmax(bad))}; drop or impute those rows by a rule that is public."
-        )
-    return array
+    return _finite(number_matrix(values, name, columns), name)
 
 
 def number_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
     """`values` as a float64 array of shape (length,)."""
     array = _as_float(values, name)
     if array.shape != (length,):
-        raise InvalidInput(
-            f"{name} had shape {array.shape}; it must have shape ({length},), one value for each "
-            "person."
-        )
+        raise InvalidInput(f"{name} had shape {array.shape}; it must have shape ({length},).")
     return array
 
 
 def finite_vector(values: ArrayLike, name: str, length: int) -> FloatArray:
     """`values` as a float64 array of shape (length,) with no NaN or infinity."""
-    array = number_vector(values, name, length)
-    if not np.isfinite(array).all():
-        bad = ~np.isfinite(array)
+    return _finite(number_vector(values, name, length), name)
+
+
+def _finite(array: FloatArray, name: str) -> FloatArray:
+    finite = np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
+    if not finite.all():
         raise InvalidInput(
-            f"{name} had NaN or infinity in {int(bad.sum())} of {length} entries, first at "
-            f"position {int(np.argmax(bad))}; every value must be finite."
+            f"{name} had NaN or infinity in {int((~finite).sum())} of {len(array)} rows, first in "
+            f"row {int(np.argmin(finite))}; drop or impute those rows by a rule that is public."
         )
     return array
 
@@ -313,34 +295,6 @@ def nearest_whole(values: ArrayLike, name: str, least: int, most: int, length: i
     if kind.kind not in "iuO":
         raise InvalidInput(f"{name} had type {kind}; it must hold whole numbers.")
     return np.clip(np.where(np.isnan(numbers), least, numbers), least, most).astype(np.int64)
-
-
-def read_array(values: Any, name: str, kind: str, dimensions: int) -> NDArray[Any]:
-    """A JSON list of lists as an array, with no number, truth value or text taken for another.
-
-    Args:
-        values: what the JSON holds.
-        name: what it is called in messages.
-        kind: `whole`, `number` or `truth`.
-        dimensions: how deep the lists are nested.
-    """
-    allowed, target = {
-        "whole": ("iu", np.int64),
-        "number": ("iuf", np.float64),
-        "truth": ("b", np.bool_),
-    }[kind]
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InvalidInput(f"{name} had rows of different lengths; send it as made.") from error
-    if array.ndim != dimensions or (array.size and array.dtype.kind not in allowed):
-        raise InvalidInput(
-            f"{name} had {array.ndim} dimensions of type {array.dtype}; it must have {dimensions} "
-            f"and hold a {kind} in every place."
-        )
-    if kind == "number" and not np.isfinite(array).all():
-        raise InvalidInput(f"{name} had NaN or infinity; every number must be finite.")
-    return array.astype(target)
 
 
 def freeze_arrays(owner: object) -> None:

@@ -156,12 +156,11 @@ class SearchRun(Surface):
     saved: bool = False
 
     def run(self, person: Value, facts: Facts) -> Promise:
-        from discreet.search import Search
-        from discreet.search import search as module
+        from discreet import search as module
 
         # A search of few trials would draw noise on each value.
         with patch.object(module, "_EPOCHS", 0.0 if self.sums else module._EPOCHS):
-            search = Search(
+            search = module.Search(
                 {"dose": (0.0, 10.0), "form": ["pill", "drop"]},
                 self.budget,
                 bounds=(-1.0, 2.0),

@@ -60,9 +60,9 @@ from discreet.privacy.noise import NoiseSource
 from discreet.validation import (
     FloatArray,
     InvalidInput,
+    finite_vector,
     freeze_arrays,
     positive_number,
-    read_array,
     whole_number,
 )
 
@@ -354,13 +354,7 @@ class PrivateStream(LinearStream):
 
     def release(self, row: ArrayLike, people: int = 1) -> Estimate:
         """As of a `LinearStream`, with noise; also refuses rows of another shape, or not finite."""
-        values: FloatArray = read_array(row, "row", "number", dimensions=1)
-        if values.shape != (self.size,):
-            raise InvalidInput(
-                f"row had shape {values.shape}; it must have shape ({self.size},), the sum over "
-                "the people of this row."
-            )
-        estimate = super().release(values, people)
+        estimate = super().release(finite_vector(row, "row", self.size), people)
         how = self.mechanism.name, self.rows, self.size, self.scale, self._noise.name
         _LOG.debug("released by %s, row %d of %d numbers: Gaussian noise, scale %g, noise %s", *how)
         return estimate

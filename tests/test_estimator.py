@@ -111,7 +111,7 @@ class TestDecisionsOfOthers:
         with pytest.raises(InvalidInput, match="give least_propensity, and the propensities of"):
             bandit(**JOINT).fit(decisions, rewards, crowd, chances)
         joint = bandit(**JOINT, least_propensity=0.25)
-        with pytest.raises(InvalidInput, match="propensities was not given; for each person"):
+        with pytest.raises(InvalidInput, match="propensities was not given; pass the probability"):
             joint.fit(decisions, rewards, crowd)
         row = int(np.argmax(chances < 0.25))
         message = rf"propensities was 0\.2 in row {row}; each must be from least_propensity = 0\.25"
@@ -128,10 +128,10 @@ class TestDecisionsOfOthers:
         joint = bandit(**JOINT, least_propensity=0.2).partial_fit(
             decisions[:1], rewards[:1], crowd[:1], chances[:1]
         )
-        learning, heard = joint._learning, []
+        learning, heard = joint._fitted, []
         learner = learning.learner
         learner.update = lambda reports, people=None: heard.append(reports)  # type: ignore[method-assign]
-        learning.hear(decisions, rewards, crowd, chances)
+        learning.learn(decisions, rewards, crowd, chances)
         (reports,) = heard
         bounds = learner.reward_bounds
         assert (bounds.lower, bounds.upper) == (pytest.approx(-2.0), pytest.approx(3.0))
@@ -207,19 +207,11 @@ class TestPredictions:
         assert actions.names.tolist() == [str(arm) for arm in numbered.arms_[actions.arms]]
         assert list(numbered.predict_expectations([{"age": 30, "smoker": True}])[0]) == [0, 10, 20]
 
-    def test_arms_may_be_tuples(self) -> None:
-        arms, crowd = [("call", 1), ("call", 2)], people(30, 1)
-        paired = PrivateBandit(arms, 4.0, bounds=BOUNDS, learner="partition", noise="simulated")
-        paired.fit([arms[1]] * 30, np.ones(30), crowd)
-        assert set(paired.predict(crowd)) <= set(arms)
-        with pytest.raises(InvalidInput, match=r"decisions was \{\} in row 0"):
-            paired.partial_fit([{}] * 30, np.ones(30), crowd)
-
-    def test_those_who_do_not_expect_say_so(self) -> None:
+    def test_learners_without_expected_rewards_are_refused(self) -> None:
         plain = bandit(learner="private_linear")
         crowd = people(20, 1)
         plain.partial_fit(plain.act(crowd)[0], np.ones(20), crowd)
-        with pytest.raises(InvalidInput, match="does not say what it expects of each arm"):
+        with pytest.raises(InvalidInput, match="has no expected rewards; local_kernel"):
             plain.predict(crowd)
         assert plain.predict_proba(crowd).shape == (20, 3)
 

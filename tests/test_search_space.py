@@ -12,7 +12,7 @@ import pytest
 from discreet import Column, InvalidInput
 from discreet.people.columns import declared_columns
 from discreet.people.domain import PublicBox, PublicSet
-from discreet.search.space import MOST_POINTS, SearchSpace
+from discreet.search import MOST_POINTS, SearchSpace
 
 RATE = {"lower": 1e-4, "upper": 1.0, "log": True}
 UNITS = {"lower": 1, "upper": 64, "levels": 64, "log": True}

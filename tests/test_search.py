@@ -215,7 +215,7 @@ def test_others_are(budget: Any) -> None:
 
 
 def test_visits_that_nobody_counts_are_refused_at_once() -> None:
-    with pytest.raises(InvalidInput, match="visits was 2; a search is not told whose a value is"):
+    with pytest.raises(InvalidInput, match="visits was 2; a search does not know whose a value is"):
         search(Joint(1.0, 1e-6, visits=2))
 
 
