@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from apart import measured
 
 if TYPE_CHECKING:
-    from discreet.lab.environments.base import Crowd
+    from discreet.lab.environments.base import Population
 
 CROWD = 2**14
 TEN_MILLION, MILLION = 10_000_000, 1_000_000
@@ -44,24 +44,24 @@ LINES = [
 ]
 
 
-def grid_crowds(contexts: int, arms: int) -> Callable[[int, Any], Crowd]:
+def grid_crowds(contexts: int, arms: int) -> Callable[[int, Any], Population]:
     """People whose contexts are equally spaced, and a wave of contexts and arms that pays them."""
     import numpy as np
 
-    from discreet.lab.environments.kernel_grid import GridCrowd
+    from discreet.lab.environments.kernel_grid import GridPopulation
 
     grid, places = np.linspace(0.0, 1.0, contexts), np.linspace(0.0, 1.0, arms)
     function = 0.4 * np.sin(3.0 * grid[:, None] + 6.0 * places) + 0.5
     weights = np.full(contexts, 1.0 / contexts)
 
-    def drawn(people: int, rng: np.random.Generator) -> Crowd:
+    def drawn(people: int, rng: np.random.Generator) -> Population:
         cells, noise = rng.integers(contexts, size=people), rng.uniform(-0.1, 0.1, people)
-        return GridCrowd(grid[cells][:, None], cells, noise, grid, function, weights)
+        return GridPopulation(grid[cells][:, None], cells, noise, grid, function, weights)
 
     return drawn
 
 
-def crowds(draw: Callable[[int, Any], Crowd], people: int, rng: Any) -> Iterator[Crowd]:
+def crowds(draw: Callable[[int, Any], Population], people: int, rng: Any) -> Iterator[Population]:
     """So many people, a crowd at a time."""
     for start in range(0, people, CROWD):
         yield draw(min(CROWD, people - start), rng)

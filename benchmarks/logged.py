@@ -37,14 +37,13 @@ import pandas as pd
 
 from discreet import Box, Local, NonPrivate, Partition, SimulatedNoise
 from discreet.lab.environments.base import People
-from discreet.lab.environments.log_estimates import estimate
 from discreet.lab.environments.log_problem import (
     LogProblem,
-    ModelCrowd,
-    RejectionCrowd,
+    ModelPopulation,
+    RejectionPopulation,
     rejection_people,
 )
-from discreet.lab.environments.log_values import ESTIMATORS, LogValue
+from discreet.lab.environments.log_values import ESTIMATORS, LogValue, estimate
 from discreet.lab.environments.logs import Log
 from discreet.lab.experiments import frame_of, grid, run_learner, run_trials
 
@@ -291,14 +290,14 @@ def _value_line(name: str, part: pd.DataFrame) -> None:
     )
 
 
-def both_halves(problem: LogProblem, people: int, rng: np.random.Generator) -> ModelCrowd:
+def both_halves(problem: LogProblem, people: int, rng: np.random.Generator) -> ModelPopulation:
     """People of both halves in a random order."""
     order = rng.permutation(len(problem.log))[:people]
     rewards = np.empty((people, 3))
     for half in (0, 1):
         own = np.flatnonzero(problem.models.halves[order] == half)
         rewards[own] = problem.models.draw(order[own], rng)
-    return ModelCrowd(problem, order, rewards, problem.best[0])
+    return ModelPopulation(problem, order, rewards, problem.best[0])
 
 
 def learner_trial(
@@ -316,7 +315,7 @@ def learner_trial(
     drawn_rewards = (rng.random(mean.shape) < mean).astype(np.float64)
     ways = {
         "world": lambda: People(contexts, drawn_rewards, mean),
-        "rejection": lambda: RejectionCrowd(log, served, 0.0, rng),
+        "rejection": lambda: RejectionPopulation(log, served, 0.0, rng),
         "model": lambda: problem.sample(served, rng),
         "both halves": lambda: both_halves(problem, served, rng),
     }

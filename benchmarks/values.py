@@ -29,9 +29,9 @@ import numpy as np
 import zoo_problems
 from scipy.spatial import cKDTree
 
-from discreet.lab.environments.base import Crowd, People, Problem
-from discreet.lab.environments.functions import FunctionCrowd
-from discreet.lab.environments.kernel_grid import GridCrowd
+from discreet.lab.environments.base import People, Population, Problem
+from discreet.lab.environments.functions import FunctionPopulation
+from discreet.lab.environments.kernel_grid import GridPopulation
 from discreet.lab.experiments.engine import Row, Seed, frame_of, run_trials
 from discreet.lab.experiments.serving import play
 from discreet.learners.registry import make_learner
@@ -144,11 +144,11 @@ def lines() -> Iterator[Line]:
         yield Line(name, "private_glm", local[1], 10_000)
 
 
-def parted(crowd: Crowd, served: int) -> tuple[Crowd, Crowd]:
+def parted(crowd: Population, served: int) -> tuple[Population, Population]:
     """Those who are served, and those who judge."""
-    if isinstance(crowd, FunctionCrowd):
+    if isinstance(crowd, FunctionPopulation):
         return crowd, crowd
-    if isinstance(crowd, GridCrowd):
+    if isinstance(crowd, GridPopulation):
         means = crowd.function[crowd.cells]
         crowd = People(crowd.contexts, means + crowd.draws[:, None], means)
     assert isinstance(crowd, People)
@@ -183,7 +183,7 @@ def trial(seed: Seed, line: Line) -> list[Row]:
         )
 
     learner, _, _ = play(seed, served, make)
-    if isinstance(judging, FunctionCrowd):
+    if isinstance(judging, FunctionPopulation):
         asked = of_points(learner, judging.function)
     else:
         assert isinstance(judging, People)

@@ -29,7 +29,7 @@ from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import load_problem
 from discreet.lab.environments.functions import (
     Function,
-    FunctionCrowd,
+    FunctionPopulation,
     FunctionProblem,
     Noise,
     benchmark,
@@ -370,7 +370,7 @@ class HumpProblem(FunctionProblem):
     def truth(self, points: FloatArray) -> FloatArray | None:
         return super().truth(points) if self.fixed else None
 
-    def sample(self, people: int, rng: np.random.Generator) -> FunctionCrowd:
+    def sample(self, people: int, rng: np.random.Generator) -> FunctionPopulation:
         if self.fixed:
             return super().sample(people, rng)
         humps = Humps.draw(rng)

@@ -12,6 +12,7 @@ from discreet.lab.environments import catalog
 
 @pytest.fixture(autouse=True)
 def catalogue_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog.entries()  # imports the modules of all named problems
     monkeypatch.setattr(catalog, "_ENTRIES", dict(catalog._ENTRIES))
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.lab.environments.auxiliary import AuxiliaryData
-from discreet.lab.environments.synthetic import CornerContexts, exponential
+from discreet.lab.environments.synthetic import AuxiliaryData, CornerContexts, exponential
 from discreet.lab.experiments import feed_source, run_learner
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.sources import SourcePolicy

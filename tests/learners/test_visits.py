@@ -19,7 +19,7 @@ from discreet.audit.learners import _branches, _maker, _report, _spaces, _taught
 from discreet.audit.people import Maker
 from discreet.audit.runs import JointRun
 from discreet.lab.environments.base import People
-from discreet.lab.environments.classification import TableProblem
+from discreet.lab.environments.tables import TableProblem
 from discreet.lab.experiments.serving import run_learner
 from discreet.lab.experiments.simulation import Setting, check_setting
 from discreet.learners.base import Learner

@@ -26,7 +26,7 @@ def init(
         typer.Option("--out", help="The study file; named after the table if left out."),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="The column to guess: its labels are the arms.")
+        str | None, typer.Option(help="The column to predict: its labels are the arms.")
     ] = None,
     rewards: Annotated[
         str | None, typer.Option(help="Or one column of rewards for each arm: A,B,C.")
@@ -36,8 +36,7 @@ def init(
     ] = False,
 ) -> None:
     """Draft a study file from a table; bounds are left for you to state."""
-    from discreet.lab.environments.profile import profile_table
-    from discreet.lab.environments.scaffold import scaffold
+    from discreet.lab.environments.scaffold import profile_table, scaffold
 
     with refusing():
         path = file or Path(_stem(table)).with_suffix(".toml")
@@ -99,7 +98,7 @@ def _show(study: Scaffold, path: Path) -> None:
             f"A log of decisions: action {log.action.name}, reward {log.reward.name}, propensity "
             f"{log.propensity.name}."
         )
-    for name, why in study.follows:
+    for name, why in study.follows.items():
         out.say(f"Left out: {name}, as {why}. Put it back if it is known before the choice.")
     for name, question in study.questions:
         out.say(f"Question about {name}: {question}.")

@@ -91,7 +91,7 @@ def plan(
     Of --people, --lose-at-most and --epsilon give any two, and the plan answers with the third.
     """
     started = monotonic()
-    from discreet.lab.environments.stand_in import CONTRAST
+    from discreet.lab.environments.synthetic_people import CONTRAST
     from discreet.lab.planning.planner import REPLICATES, SECONDS, Wish
     from discreet.lab.planning.source import study_for
     from discreet.lab.planning.stage import EPSILONS

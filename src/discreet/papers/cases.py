@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from discreet.lab.environments.base import Crowd, Problem
+from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Row, Seed, frame_of
 from discreet.lab.experiments.means import mean_traces, means
 from discreet.lab.experiments.serving import DrawSources, people_of, play, trace_of
@@ -41,7 +41,7 @@ OURS, PUBLISHED = "ours", "published"
 NON_PRIVATE, UNIFORM = "non-private", "uniform"
 
 # What the learner is like when everybody has been served, by name.
-Measure = Callable[[Learner[Any, Any, Any], Crowd], Mapping[str, float]]
+Measure = Callable[[Learner[Any, Any, Any], Population], Mapping[str, float]]
 Runs = TypeVar("Runs", bound="HasMethod")
 
 
@@ -49,7 +49,7 @@ Runs = TypeVar("Runs", bound="HasMethod")
 class Measured(Protocol):
     """A problem whose regret is counted in several ways."""
 
-    def metrics(self, people: Crowd, values: FloatArray) -> dict[str, FloatArray]:
+    def metrics(self, people: Population, values: FloatArray) -> dict[str, FloatArray]:
         """Contributions (n,) by metric; the first is the main one."""
         ...
 

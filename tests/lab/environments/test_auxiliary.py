@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.lab.environments.auxiliary import (
+from discreet.lab.environments.base import People
+from discreet.lab.environments.synthetic import (
     AuxiliaryData,
+    CornerContexts,
+    ExponentialMeans,
     auxiliary_from_table,
     behaviour,
     draw_auxiliary,
+    exponential,
     logged,
 )
-from discreet.lab.environments.base import People
-from discreet.lab.environments.classification import ClassificationProblem
-from discreet.lab.environments.synthetic import CornerContexts, ExponentialMeans, exponential
+from discreet.lab.environments.tables import ClassificationProblem
 from discreet.people.domain import Box
 from discreet.validation import InvalidInput
 

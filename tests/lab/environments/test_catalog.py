@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 from discreet.lab.environments.catalog import entries, find_entry, load_problem
-from discreet.lab.environments.classification import (
+from discreet.lab.environments.functions import FunctionProblem, Michalewicz
+from discreet.lab.environments.kernel_grid import BetaWeights, KernelGridProblem
+from discreet.lab.environments.tables import (
     ClassificationProblem,
     TableProblem,
 )
-from discreet.lab.environments.functions import FunctionProblem, Michalewicz
-from discreet.lab.environments.kernel_grid import BetaWeights, KernelGridProblem
 from discreet.lab.experiments import simulate_all
 from discreet.lab.studies import load_study
 from discreet.people.domain import Ball, DecisionSets, PublicBox, PublicSet

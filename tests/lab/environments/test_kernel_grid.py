@@ -11,7 +11,7 @@ from scipy.stats import beta as beta_law
 
 from discreet.lab.environments.kernel_grid import (
     BetaWeights,
-    GridCrowd,
+    GridPopulation,
     KernelGridProblem,
     matern52,
     point_names,
@@ -112,7 +112,7 @@ def test_regret_and_references_by_hand() -> None:
     cells = np.array([0, 1, 1])
     grid = np.array([0.0, 1.0])
     weights = np.array([0.25, 0.75])
-    crowd = GridCrowd(grid[cells][:, None], cells, np.zeros(3), grid, function, weights)
+    crowd = GridPopulation(grid[cells][:, None], cells, np.zeros(3), grid, function, weights)
     np.testing.assert_allclose(crowd.value(Chosen(np.array([0, 1])), 1), [0.1, 0.5])
     # Arm 3 has 0.2 + 0.4 + 0.4, more than any other.
     np.testing.assert_allclose(crowd.best_fixed(), [0.3, 0.0, 0.0])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.lab.environments.log_worlds import DOMAIN, chosen_with, means, world
 
-from discreet.lab.environments.log_estimates import (
+from discreet.lab.environments.log_values import (
     estimate,
     likely_actions,
     reward_models,
@@ -56,7 +56,7 @@ def test_small_estimated_propensities_are_raised(rng: np.random.Generator) -> No
     estimated = estimate(replace(log, actions=actions, propensities=None))
     assert estimated.estimates.propensities.min() == 0.01
     assert "were so small that they were raised" in estimated.warnings[1]
-    assert "% of people are unlike those who were given 'none' (less than once in 15" in str(
+    assert "% of people are unlike the people who were given 'none' (less than once in 15" in str(
         estimated.warnings
     )
 
@@ -78,7 +78,7 @@ def test_little_support_is_said(uneven: Log) -> None:
         actions=np.where((uneven.actions == 2) & (np.arange(900) % 4 > 0), 1, uneven.actions),
     )
     said = str(estimate(few).warnings)
-    assert "would give everyone is known only as well as from" in said
+    assert "for everyone is known only as well as from" in said
 
 
 def test_arms_hardly_ever_taken_are_refused(uneven: Log) -> None:

@@ -12,8 +12,8 @@ from tests.lab.environments.log_worlds import DOMAIN, NAMES, means, world
 
 from discreet.lab.environments.log_problem import (
     LogProblem,
-    ModelCrowd,
-    RejectionCrowd,
+    ModelPopulation,
+    RejectionPopulation,
     rejection_people,
 )
 from discreet.lab.environments.logs import Log
@@ -85,7 +85,7 @@ class TestRejection:
         problem = by_rejection()
         assert problem.replay == "rejection"
         assert problem.size == rejection_people(np.full(1500, 1 / 3)) < 500
-        assert "replayed by rejection, in which about one row in 3 counts" in problem.source
+        assert "replayed by rejection, which accepts about one row in 3" in problem.source
         assert "the people of the log without noise, and no epsilon covers that" in problem.exposure
         with pytest.raises(InvalidInput, match=r"of 1,500 logged decisions .* serves"):
             problem.check_size(problem.size + 1)
@@ -117,7 +117,7 @@ class TestRejection:
         assert log.propensities is not None
         served = rejection_people(log.propensities)
         for seed in range(12):
-            crowd = RejectionCrowd(log, served, 0.0, np.random.default_rng(100 + seed))
+            crowd = RejectionPopulation(log, served, 0.0, np.random.default_rng(100 + seed))
             place = 0
             while place < served:
                 some, actions = crowd.served(place, served, rule)
@@ -169,7 +169,7 @@ class TestRejection:
     ) -> None:
         log = even()
         never = replace(log, actions=np.where(log.actions == 2, 1, log.actions))
-        crowd = RejectionCrowd(never, 10, 0.0, rng)
+        crowd = RejectionPopulation(never, 10, 0.0, rng)
         with pytest.raises(InvalidInput, match='use replay = "model"'):
             crowd.served(0, 10, lambda contexts: Fixed(np.full(len(contexts), 2)))
 
@@ -251,7 +251,7 @@ class TestModel:
         for people in (30, 200):
             earned = even().rewards[rows][:people][agrees[:people]]
             assert whole[:people].sum() == pytest.approx(people * earned.mean())
-        assert isinstance(crowd, ModelCrowd)
+        assert isinstance(crowd, ModelPopulation)
         assert crowd.estimated(whole).mean == pytest.approx(whole.mean())
 
     def test_what_a_rule_earns(self) -> None:
@@ -279,7 +279,7 @@ class TestModel:
         assert f"in the first replicate {values.mean():.4g} per person by dr; 95%" in first
         share = float(second.partition("%")[0])
         assert share == pytest.approx(30.0, abs=15.0)
-        assert "% of people were given what the log hardly gave" in second
+        assert "% of people were given an action that was rare" in second
         crowd.value(Fixed(np.ones(700)), 0)
         assert len(crowd.remarks(values)) == 1
         assert problem.sample(1, rng).remarks(np.ones(1)) == ()
@@ -315,7 +315,7 @@ class TestWhichWay:
         with pytest.raises(InvalidInput, match="replay was 'both'"):
             LogProblem(even(), "both")  # type: ignore[arg-type]
         rare = np.where(np.arange(1500) == 0, 1e-4, 1 / 3)
-        with pytest.raises(InvalidInput, match="smallest propensity leaves nobody"):
+        with pytest.raises(InvalidInput, match="smallest propensity accepts no one"):
             LogProblem(replace(even(), propensities=rare), "rejection")
         assert LogProblem(replace(even(), propensities=rare)).replay == "model"
 
@@ -356,7 +356,7 @@ class TestStudies:
         even().to_frame().to_csv(tmp_path / "log.csv", index=False)
         text = STUDY + '[[learners]]\nname = "best_fixed"\n[[learners]]\nname = "oracle"\n'
         (tmp_path / "study.toml").write_text(text)
-        with pytest.raises(InvalidInput, match=r"line \d+: oracle was asked for, but a log knows"):
+        with pytest.raises(InvalidInput, match=r"line \d+: oracle was asked for, but a log has"):
             load_study(tmp_path / "study.toml")
         for problem in (by_model(), by_rejection()):
             with pytest.raises(InvalidInput, match="oracle was asked for"):

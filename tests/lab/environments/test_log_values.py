@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import t
 from tests.lab.environments.log_worlds import DOMAIN, chosen_with, means, world
 
-from discreet.lab.environments.log_estimates import reward_models
 from discreet.lab.environments.log_values import (
     ESTIMATORS,
     FEWEST_BEHIND,
@@ -17,6 +16,7 @@ from discreet.lab.environments.log_values import (
     behind_interval,
     interval,
     normalised_terms,
+    reward_models,
 )
 from discreet.lab.environments.logs import Log
 from discreet.validation import InvalidInput

@@ -143,7 +143,7 @@ class TestFrames:
         ):
             Log.from_frame(above, COLUMNS, ACTION, REWARD, Propensity("propensity"))
         zero = frame.assign(propensity=[0.5, 0.0, *frame["propensity"][2:]])
-        with pytest.raises(InvalidInput, match=r"first 0 in row 3 .*had been going to be taken"):
+        with pytest.raises(InvalidInput, match=r"first 0 in row 3 .*logging policy gave"):
             Log.from_frame(zero, COLUMNS, ACTION, REWARD, Propensity("propensity"))
         with pytest.raises(InvalidInput, match="columns of action, reward, propensity"):
             Log.from_frame(frame, COLUMNS, ACTION, REWARD, Propensity("reward"))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.lab.environments.movies import MovieProblem
+from discreet.lab.environments.set_tables import MovieProblem
 from discreet.validation import InvalidInput
 
 BEFORE, AFTER = 900_000_000, 1_000_000_000
@@ -88,7 +88,7 @@ def test_gaps_are_counted_and_too_few_ratings_refused() -> None:
     frame = ratings()
     frame.loc[frame.index[:3], "year"] = np.nan
     assert MovieProblem(frame).rows.sentence == "237 of 240 rows; 3 lack year"
-    with pytest.raises(InvalidInput, match="nobody in the table has rated 10 films"):
+    with pytest.raises(InvalidInput, match="no person in the table has rated 10 films"):
         MovieProblem(frame, 35)
     with pytest.raises(InvalidInput, match="'rating' is not in the table"):
         MovieProblem(frame.drop(columns="rating"))

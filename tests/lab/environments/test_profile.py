@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from discreet.lab.environments.profile import ColumnProfile, profile_table
+from discreet.lab.environments.scaffold import ColumnProfile, profile_table
 from discreet.validation import InvalidInput
 
 ROWS = 120
@@ -149,7 +149,7 @@ def test_a_table_knows_its_columns_by_name(tmp_path: Path) -> None:
         "2 columns have this name",
         "2 columns have this name",
     ]
-    assert [each.name for each in table.named] == ["y"]
+    assert list(table.named) == ["y"]
 
 
 def test_decimal_commas_are_read_where_semicolons_separate(tmp_path: Path) -> None:

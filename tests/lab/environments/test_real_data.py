@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from discreet.lab.environments.catalog import find_entry, load_problem
-from discreet.lab.environments.real_data import loan_quotes
+from discreet.lab.environments.tables import loan_quotes
 from discreet.people.domain import ArmPoints
 from discreet.validation import InvalidInput
 

@@ -11,8 +11,15 @@ from pathlib import Path
 import pytest
 
 from discreet.lab.environments.log_problem import LogProblem
-from discreet.lab.environments.profile import ColumnProfile, TableProfile, profile_table
-from discreet.lab.environments.scaffold import Scaffold, declared, is_untouched, scaffold
+from discreet.lab.environments.scaffold import (
+    ColumnProfile,
+    Scaffold,
+    TableProfile,
+    declared,
+    is_untouched,
+    profile_table,
+    scaffold,
+)
 from discreet.lab.studies import load_study
 from discreet.validation import InvalidInput
 
@@ -152,7 +159,7 @@ def test_a_code_of_missing_values_leaves_people_out() -> None:
     ("label", "rewards", "message"),
     [
         ("wins", (), "column 'wins' is not in the table.*Name one of these"),
-        ("day", (), "the label 'day' holds the same text in every row, which cannot be guessed"),
+        ("day", (), "the label 'day' holds the same text in every row, which cannot be predicted"),
         (None, ("a", "c"), "column 'c' is not in the table"),
         (None, ("a", "won"), "the reward column 'won' holds 2 labels; rewards are numbers"),
         (None, ("a",), "the reward columns were"),
@@ -241,7 +248,7 @@ class TestColumnsThatFollowFromTheOutcome:
         lines = [f"{rng.choice('pqr')},{'yes' if row % 200 else 'no'}" for row in range(1000)]
         (tmp_path / "people.csv").write_text("\n".join(["region,ill", *lines]))
         draft = scaffold(profile_table(tmp_path / "people.csv"), "ill")
-        assert draft.follows == ()
+        assert draft.follows == {}
 
 
 class TestLogs:

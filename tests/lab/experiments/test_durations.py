@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import discreet.lab.experiments.durations
+import discreet.lab.experiments.simulation
 from discreet.lab.environments.base import Problem
 from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import (
@@ -40,7 +40,7 @@ def test_time_grows_by_the_power_of_short_runs(
         return Outcome(setting, replace(record, seconds=seconds), np.arange(1), np.ones(1))
 
     met: list[int] = []
-    monkeypatch.setattr(discreet.lab.experiments.durations, "simulate", timed)
+    monkeypatch.setattr(discreet.lab.experiments.simulation, "simulate", timed)
     for rounds in (5000, 100_000):
         expected = expected_seconds(exponential(), [PARTITION, FIXED, UNIFORM], rounds, 1)
         long = pytest.approx(3e-4 * rounds ** (1.0 + power))
@@ -50,7 +50,7 @@ def test_time_grows_by_the_power_of_short_runs(
 
 
 def test_small_studies_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(discreet.lab.experiments.durations, "simulate")
+    monkeypatch.delattr(discreet.lab.experiments.simulation, "simulate")
     small = expected_seconds(exponential(), [PARTITION, FIXED, UNIFORM], 4999, 1)
     assert small == {"partition": math.inf, BEST_FIXED: 0.0, "uniform": 0.0}
 
@@ -65,7 +65,7 @@ def test_epsilons_share_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
     alike = [Setting("partition", f"epsilon {e:g}", Local(e)) for e in (1.0, 2.0, 4.0)]
     free = Setting("partition", "free")
     other = Setting("partition", "fewer", Local(1.0), {"drift": 50.0})
-    monkeypatch.setattr(discreet.lab.experiments.durations, "simulate", timed)
+    monkeypatch.setattr(discreet.lab.experiments.simulation, "simulate", timed)
     expected = expected_seconds(exponential(), [*alike, free, other], 5000, 1)
     assert set(expected) == {each.label for each in (*alike, free, other)}
     assert len({expected[each.label] for each in alike}) == 1

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.lab.environments.auxiliary import draw_auxiliary
-from discreet.lab.environments.synthetic import exponential
+from discreet.lab.environments.synthetic import draw_auxiliary, exponential
 from discreet.lab.experiments import (
     Arrival,
     Source,
@@ -159,7 +158,7 @@ def test_when_a_source_arrives_must_be_known() -> None:
         sources(10, "after")  # type: ignore[arg-type]
     learner = make_learner("uniform", PROBLEM.domain, 3, NonPrivate())
     people = PROBLEM.sample(10, rng())
-    with pytest.raises(InvalidInput, match="it hears from none"):
+    with pytest.raises(InvalidInput, match="but takes none"):
         run_with_sources(learner, people, sources(10, "during"), rng(), SimulatedNoise(0))
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import load_problem
-from discreet.lab.environments.classification import ClassificationProblem
-from discreet.lab.environments.kernel_grid import GridCrowd
+from discreet.lab.environments.kernel_grid import GridPopulation
 from discreet.lab.environments.synthetic import exponential
+from discreet.lab.environments.tables import ClassificationProblem
 from discreet.lab.experiments import (
     BEST_FIXED,
     ORACLE,
@@ -187,6 +187,6 @@ def test_crowds_know_what_everybody_would_earn() -> None:
     assert truth is not None
     assert crowd.earned(point) == truth[0]
     grid = load_problem("kernel_grid", {}).sample(50, np.random.default_rng(0))
-    assert isinstance(grid, GridCrowd)
+    assert isinstance(grid, GridPopulation)
     best = grid.best_arms(grid.contexts)
     assert grid.earned(best) == pytest.approx(grid.function.max(axis=1)[grid.cells].mean())

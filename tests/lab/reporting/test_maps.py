@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from discreet.lab.environments.base import Crowd, People, Problem
+from discreet.lab.environments.base import People, Population, Problem
 from discreet.lab.environments.kernel_grid import KernelGridProblem
 from discreet.lab.experiments import people_of
 from discreet.lab.reporting.cuts import Cut, cut_note, cuts, draw_column, first_column
@@ -71,7 +71,7 @@ def line_cuts(problem: Problem, **report: Any) -> tuple[Cut, ...]:
     return cuts(problem.domain, first_column(problem.domain, ReportEntry(**report)))
 
 
-class Nobody(Crowd):
+class Nobody(Population):
     """People of whom nothing is known."""
 
     received = value = best_fixed = oracle = earned = None  # type: ignore[assignment]

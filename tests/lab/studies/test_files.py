@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from discreet.lab.studies import load_study
 from discreet.learners.defaults import Choice, Declared, usual_learner
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import InvalidInput, Refusals
+from tests.refusals import CheckRefusals, Refused
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -87,98 +89,49 @@ def test_every_example_is_a_study(path: Path) -> None:
     assert load_study(path).settings
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('name = "small"', "", "name is missing"),
-        ("rounds = 100", "rounds = 0", "rounds was 0"),
-        ("rounds = 100", 'rounds = "many"', 'line 3: rounds was "many"; it must be a whole number'),
-        ("seed = 3", "sead = 3", "sead is not a key"),
-        ("[report]", "[other]", "other is not a key"),
-        ("seed = 3", "seed = 3 4", "not TOML"),
-        ("non_private = true", "non_private = True", "truth values are true and false"),
-        ('name = "small"', 'name = "C:\\data"', "paths with / or in single quotation marks"),
-        ("rounds = 100", "", "has no rounds"),
-        ("epsilon = [1.0, 4.0]", 'epsilon = "1"', "epsilon"),
-        ("non_private = true", 'non_private = "yes"', "non_private"),
-        ('name = "exponential"', 'name = "nowhere"', "nowhere"),
-        ('name = "exponential"', "", "without a name"),
-        ("dimension = 2", "dimension = 0", "dimension"),
-        ("dimension = 2", "height = 2", "height"),
-        ('name = "partition"', 'name = "partitoin"', "partitoin"),
-        ("epsilon = [1.0, 4.0]", "epsilon = [0.0]", "epsilon was 0.0"),
-        ("epsilon = [1.0, 4.0]", "epsilon = [-1.0]", "epsilon was -1.0"),
-        ("epsilon = [1.0, 4.0]", "epsilon = [inf]", "epsilon was inf"),
-        ("epsilon = [1.0, 4.0]", "epsilon = [nan]", "epsilon was nan"),
-        ("epsilon = [1.0, 4.0]", 'epsilon = ["low"]', "epsilon"),
-        (
-            "epsilon = [1.0, 4.0]",
-            "epsilon = [1.0, 1.0]",
-            r"was \[1.0, 1.0\]; name each once",
-        ),
-        ("epsilon = [1.0, 4.0]", "epsilon = [1.0]\ndelta = 1e-6", "delta"),
-        ("epsilon = 2", "", "has no epsilon"),
-        ("epsilon = 2", "epsilon = 2\nnon_private = true", "trust model"),
-        ("caution = 2.5", "bravery = 2.5", "bravery"),
-        ('name = "uniform"', 'name = "uniform"\nepsilon = 1.0', "not private"),
-        ('name = "best_fixed"', 'name = "best_fixed"\nepsilon = 1.0', "takes no budget"),
-        ('axes = ["x2", "x1"]', 'axes = ["x2", "age"]', "line 24: axes in .report. names .*'age'"),
-        ('axes = ["x2", "x1"]', 'at = { x1 = "left" }', "x1 was 'left'; it must be a number from"),
-        ('axes = ["x2", "x1"]', "at = { X1 = 1 }", "Did you mean 'x1'"),
-        ("[report]", "[raport]", "line 23: raport is not a key.*Did you mean 'report'"),
-        ("[[learners]]", "[learners]", r"not TOML.*under \[\[learners\]\] in double brackets"),
-        ("epsilon = 2", "epsilon = 31", "line 18: epsilon was 31, .* protects_nobody = true to go"),
-        ("epsilon = 2", "epsilom = 2", "line 18: learners, entry 2.*Did you mean 'epsilon'"),
-        (
-            'name = "uniform"',
-            'name = "gp_ucb"\nnon_private = true',
-            "does not fit this problem .3 arms.* do: local_kernel, partition",
-        ),
-        ("epsilon = 2", 'epsilon = 2\ntrust_model = "joint"', 'was "joint"; .* takes "local"'),
-        ("epsilon = [1.0, 4.0]", "epsilon = [1.0]\ndelta = 0.1", "delta was 0.1; .* pure, so give"),
-        ('axes = ["x2", "x1"]', "at = { x1 = 2.0 }", "line 24: at in .report.: x1 was 2"),
-    ],
-)
-def test_bad_studies_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert old in GOOD
-    with pytest.raises(InvalidInput, match=message):
-        load_study(written(tmp_path, GOOD.replace(old, new, 1)))
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "line 1: name was 3; it must be a text in quotation marks",
-        "line 2: roundes is not a key",
-        "line 5: dimension was 0 in [problem]; it must be 1 or more",
-        'line 8: learners, entry 1 ("partition"), epsilon was "x"; it must be a list',
-        'line 10: learners, entry 2 ("partition"), options was 3; it must be a table',
-        "line 13: report, axes was [",
-    ],
-)
-def test_everything_wrong_is_said_at_once_with_its_line(tmp_path: Path, message: str) -> None:
-    text = """name = 3
-roundes = 100
-[problem]
-name = "exponential"
-dimension = 0
-[[learners]]
-name = "partition"
-epsilon = "x"
-[[learners]]
-options = 3
-name = "partition"
-[report]
-axes = ["x1", "x2", "x3"]
-"""
-    with pytest.raises(InvalidInput) as refused:
-        load_study(written(tmp_path, text))
-    assert len(refused.value.args) == 6
-    assert any(one.startswith(f"study.toml, {message}") for one in refused.value.args)
-    for word in ("valid", "instance", "dictionary", "Entry", "Input", "pydantic"):
-        assert word not in str(refused.value)
-
-
+# Old text, new text and what the message mentions.
+EDITS = [
+    ('name = "small"', "", "name"),
+    ("rounds = 100", "rounds = 0", "rounds"),
+    ("rounds = 100", 'rounds = "many"', "rounds"),
+    ("seed = 3", "sead = 3", "sead"),
+    ("[report]", "[other]", "other"),
+    ("seed = 3", "seed = 3 4", "not TOML"),
+    ("non_private = true", "non_private = True", "true and false"),
+    ('name = "small"', 'name = "C:\\data"', "single quotation marks"),
+    ("rounds = 100", "", "rounds"),
+    ("epsilon = [1.0, 4.0]", 'epsilon = "1"', "epsilon"),
+    ("non_private = true", 'non_private = "yes"', "non_private"),
+    ('name = "exponential"', 'name = "nowhere"', "nowhere"),
+    ('name = "exponential"', "", "without a name"),
+    ("dimension = 2", "dimension = 0", "dimension"),
+    ("dimension = 2", "height = 2", "height"),
+    ('name = "partition"', 'name = "partitoin"', "partitoin"),
+    ("epsilon = [1.0, 4.0]", "epsilon = [0.0]", "epsilon was 0.0"),
+    ("epsilon = [1.0, 4.0]", "epsilon = [-1.0]", "epsilon was -1.0"),
+    ("epsilon = [1.0, 4.0]", "epsilon = [inf]", "epsilon was inf"),
+    ("epsilon = [1.0, 4.0]", "epsilon = [nan]", "epsilon was nan"),
+    ("epsilon = [1.0, 4.0]", 'epsilon = ["low"]', "epsilon"),
+    ("epsilon = [1.0, 4.0]", "epsilon = [1.0, 1.0]", "name each once"),
+    ("epsilon = [1.0, 4.0]", "epsilon = [1.0]\ndelta = 1e-6", "delta"),
+    ("epsilon = 2", "", "epsilon"),
+    ("epsilon = 2", "epsilon = 2\nnon_private = true", "trust model"),
+    ("caution = 2.5", "bravery = 2.5", "bravery"),
+    ('name = "uniform"', 'name = "uniform"\nepsilon = 1.0', "not private"),
+    ('name = "best_fixed"', 'name = "best_fixed"\nepsilon = 1.0', "takes no budget"),
+    ('axes = ["x2", "x1"]', 'axes = ["x2", "age"]', "age"),
+    ('axes = ["x2", "x1"]', 'at = { x1 = "left" }', "left"),
+    ('axes = ["x2", "x1"]', "at = { X1 = 1 }", "x1"),
+    ("[report]", "[raport]", "report"),
+    ("[[learners]]", "[learners]", "double brackets"),
+    ("epsilon = 2", "epsilon = 31", "protects_nobody = true"),
+    ("epsilon = 2", "epsilom = 2", "epsilon"),
+    ('name = "uniform"', 'name = "gp_ucb"\nnon_private = true', "gp_ucb"),
+    ("epsilon = 2", 'epsilon = 2\ntrust_model = "joint"', "joint"),
+    ("epsilon = [1.0, 4.0]", "epsilon = [1.0]\ndelta = 0.1", "delta was 0.1"),
+    ('axes = ["x2", "x1"]', "at = { x1 = 2.0 }", "x1 was 2"),
+    ("[problem]", '[people]\nid = "user"\n[problem]', "people"),
+]
 TABLE = """name = "small"
 rounds = 2
 [problem]
@@ -194,42 +147,107 @@ name = "uniform"
 [people]
 id = "who"
 """
+TABLE_EDITS = [
+    ("upper = 65", "upper = 50", "age"),
+    ('values = ["female", "male"]', 'values = ["f", "m"]', "sex"),
+    ('column = "won"', 'column = "wins"', "wins"),
+    ('column = "won"', 'column = "age"', "age"),
+    ('id = "who"', 'id = "sex"', "sex"),
+    ('id = "who"', 'id = "whom"', "whom"),
+    ("rounds = 2", "rounds = 3", "rounds was 3"),
+    ("people.csv", "others.csv", "others.csv"),
+    ('name = "table"', 'name = "decision_sets"', "visit"),
+    ('upper = 65 },\n  { name = "sex"', 'upper = 40 },\n  { name = "gender"', "gender"),
+    ("lower = 18, upper = 65", 'lower = "?", upper = "?"', "?"),
+    ('{ column = "won", classes = ["no", "yes"] }', '"?"', "?"),
+]
+VISITS = """name = "visits"
+[people]
+id = "user"
+[problem]
+name = "table"
+path = "visits.csv"
+columns = [{ name = "x", lower = 0, upper = 1 }]
+label = { column = "won", classes = [0, 1] }
+[[learners]]
+name = "partition"
+epsilon = 1
+visits = 2
+"""
+VISIT_EDITS = [
+    ('id = "user"', 'id = "users"', "users"),
+    ('id = "user"', 'id = "x"', "'x'"),
+    ('id = "user"', 'id = "won"', "'won'"),
+    ('id = "user"', 'id = "gap"', "'gap'"),
+    ('id = "user"', "id = 3", "id was 3"),
+    ('id = "user"', "", "id"),
+    ('[people]\nid = "user"', "", "visits was 2"),
+    ("visits = 2", "visits = 0", "visits was 0"),
+    ("visits = 2", 'visits = 2\nprotects = "visit"', "visits"),
+    ("visits = 2", 'protects = "event"', "protects"),
+    ('name = "partition"\nepsilon = 1', 'name = "oracle"', "takes no budget"),
+]
+SEVERAL = [
+    (
+        "of every section",
+        """name = 3
+roundes = 100
+[problem]
+name = "exponential"
+dimension = 0
+[[learners]]
+name = "partition"
+epsilon = "x"
+[[learners]]
+options = 3
+name = "partition"
+[report]
+axes = ["x1", "x2", "x3"]
+""",
+        "6 things",
+    ),
+    (
+        "of several learners",
+        GOOD.replace("caution = 2.5", "bravery = 2.5")
+        .replace("epsilon = 2", "epsilon = -2")
+        .replace('"best_fixed"', '"best"')
+        .replace('"x2"', '"x9"'),
+        "4 things",
+    ),
+    (
+        "two learners of one name",
+        GOOD.replace('label = "paper"', 'label = "partition"').replace("[1.0, 4.0]", "[2.0]"),
+        "there are two learners",
+    ),
+    ("sections that are missing", 'name = "small"', "[problem]"),
+    (
+        "a section that is no table",
+        'name = "small"\nproblem = "earnings"\nlearners = []',
+        "[problem]",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "messages"),
-    [
-        ("upper = 65", "upper = 50", ["line 8: column 'age' was outside"]),
-        (
-            'values = ["female", "male"]',
-            'values = ["f", "m"]',
-            ["line 9: column 'sex' had a label that is not declared"],
-        ),
-        ('column = "won"', 'column = "wins"', ["line 6: column 'wins' is not in the table"]),
-        ('column = "won"', 'column = "age"', ["line 8: column 'age' is both a context column"]),
-        ('id = "who"', 'id = "sex"', ["line 9: column 'sex' says who a person is"]),
-        ('id = "who"', 'id = "whom"', ["line 14: column 'whom' is not in the table"]),
-        ("rounds = 2", "rounds = 3", ["line 2: rounds was 3, but this table has 2 people"]),
-        ("people.csv", "others.csv", ["line 5: the table '"]),
-        ('name = "table"', 'name = "decision_sets"', ["line 3: visit is missing", "line 6: label"]),
-        (
-            'lower = 18, upper = 65 },\n  { name = "sex"',
-            'lower = 30, upper = 40 },\n  { name = "gender"',
-            ["line 8: column 'age' was outside", "line 9: column 'gender' is not in the table"],
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_table_is_said_with_the_line_that_declares_it(
-    tmp_path: Path, old: str, new: str, messages: list[str]
-) -> None:
-    (tmp_path / "people.csv").write_text("who,age,sex,won\n1,20,male,no\n2,60,female,yes\n")
-    assert load_study(written(tmp_path, TABLE)).rounds == 2
-    assert old in TABLE
+def refuse(folder: Path, text: str) -> None:
+    """Load a study; the message names no folder."""
     with pytest.raises(InvalidInput) as refused:
-        load_study(written(tmp_path, TABLE.replace(old, new)))
-    said = refused.value.args
-    for message in messages:
-        assert any(text.startswith(f"study.toml, {message}") for text in said), said
+        load_study(written(folder, text))
+    for word in ("pydantic", "instance", "dictionary", "Entry", "Joint(", "Local("):
+        assert word not in str(refused.value)
+    raise InvalidInput(*(text.replace(str(folder), "..") for text in refused.value.args))
+
+
+def test_studies_that_are_refused(tmp_path: Path, refusals: CheckRefusals) -> None:
+    (tmp_path / "people.csv").write_text("who,age,sex,won\n1,20,male,no\n2,60,female,yes\n")
+    (tmp_path / "visits.csv").write_text("user,x,won,gap\n1,0.1,0,1\n2,0.2,1,\n")
+    assert load_study(written(tmp_path, TABLE)).rounds == 2
+    cases = [Refused(name, partial(refuse, tmp_path, text), part) for name, text, part in SEVERAL]
+    for good, edits in ((GOOD, EDITS), (TABLE, TABLE_EDITS), (VISITS, VISIT_EDITS)):
+        for old, new, part in edits:
+            assert old in good
+            name = f"{old} -> {new}".replace("\n", " / ")
+            cases.append(Refused(name, partial(refuse, tmp_path, good.replace(old, new, 1)), part))
+    refusals("studies", cases)
 
 
 def test_more_rounds_than_people_from_the_command_line_are_not_blamed_on_the_file(
@@ -238,12 +256,6 @@ def test_more_rounds_than_people_from_the_command_line_are_not_blamed_on_the_fil
     (tmp_path / "people.csv").write_text("who,age,sex,won\n1,20,male,no\n2,60,female,yes\n")
     with pytest.raises(InvalidInput, match=r"^rounds was 9, but this table has 2 people"):
         load_study(written(tmp_path, TABLE), rounds=9)
-
-
-def test_two_learners_of_one_name_are_refused_at_the_second(tmp_path: Path) -> None:
-    text = GOOD.replace('label = "paper"', 'label = "partition"').replace("[1.0, 4.0]", "[2.0]")
-    with pytest.raises(InvalidInput, match=r"^study.toml, line 15: there are two learners called"):
-        load_study(written(tmp_path, text))
 
 
 def test_what_is_still_to_be_stated_hides_nothing_else(tmp_path: Path) -> None:
@@ -262,26 +274,6 @@ def test_what_is_still_to_be_stated_hides_nothing_else(tmp_path: Path) -> None:
     assert label.startswith(
         'study.toml, line 6: label is still "?" in [problem]; state it: a table { column, classes'
     )
-
-
-def test_sections_that_are_missing_are_named_by_their_headers(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"\[problem\] is missing(.|\n)*\[\[learners\]\] is mi"):
-        load_study(written(tmp_path, 'name = "small"'))
-    with pytest.raises(InvalidInput, match=r"must be a table of keys and values under \[problem\]"):
-        load_study(written(tmp_path, 'name = "small"\nproblem = "earnings"\nlearners = []'))
-
-
-def test_mistakes_in_several_learners_are_said_at_once(tmp_path: Path) -> None:
-    text = GOOD.replace("caution = 2.5", "bravery = 2.5").replace("epsilon = 2", "epsilon = -2")
-    text = text.replace('"best_fixed"', '"best"').replace('"x2"', '"x9"')
-    with pytest.raises(InvalidInput) as refused:
-        load_study(written(tmp_path, text))
-    assert [one.split(":")[0] for one in refused.value.args] == [
-        "study.toml, line 13",
-        "study.toml, line 18",
-        "study.toml, line 22",
-        "study.toml, line 24",
-    ]
 
 
 @pytest.mark.parametrize("trust_model", ["joint", "local"])
@@ -415,21 +407,6 @@ def test_the_usual_learner_is_a_function_of_declarations(tmp_path: Path) -> None
         load_study(written(tmp_path, bare))
 
 
-VISITS = """name = "visits"
-[people]
-id = "user"
-[problem]
-name = "table"
-path = "visits.csv"
-columns = [{ name = "x", lower = 0, upper = 1 }]
-label = { column = "won", classes = [0, 1] }
-[[learners]]
-name = "partition"
-epsilon = 1
-visits = 2
-"""
-
-
 def test_people_who_come_more_than_once_are_told_apart_by_a_column(tmp_path: Path) -> None:
     rows = [f"{user},0.{number},{number % 2}" for number, user in enumerate(("07", "7", "7", "7"))]
     table = tmp_path / "visits.csv"
@@ -448,34 +425,3 @@ def test_people_who_come_more_than_once_are_told_apart_by_a_column(tmp_path: Pat
     study = load_study(written(tmp_path, each))
     assert study.settings[0].budget == Local(1.0, protects="visit")
     assert not any("visits" in text for text in study.warnings)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('id = "user"', 'id = "users"', "column 'users' is not in the table"),
-        ('id = "user"', 'id = "x"', "'x' says who a person is and is also a context column"),
-        ('id = "user"', 'id = "won"', "'won' says who a person is and is also"),
-        ('id = "user"', 'id = "gap"', "'gap' says who a person is and is empty in 1 of 2 rows"),
-        ('id = "user"', "id = 3", "id was 3"),
-        ('id = "user"', "", r"\[people\]|id is missing"),
-        ('[people]\nid = "user"', "", "nothing says which rows are of one person"),
-        ("visits = 2", "visits = 0", "visits was 0"),
-        ("visits = 2", 'visits = 2\nprotects = "visit"', "leave out one of the two"),
-        ("visits = 2", 'protects = "event"', "protects was"),
-        ('name = "partition"\nepsilon = 1', 'name = "oracle"', "takes no budget"),
-    ],
-)
-def test_visits_that_cannot_be_counted_are_refused(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
-    table = "user,x,won,gap\n1,0.1,0,1\n2,0.2,1,\n"
-    (tmp_path / "visits.csv").write_text(table)
-    with pytest.raises(InvalidInput, match=message):
-        load_study(written(tmp_path, VISITS.replace(old, new)))
-
-
-def test_a_problem_whose_people_come_once_has_no_ids(tmp_path: Path) -> None:
-    text = GOOD.replace("[problem]", '[people]\nid = "user"\n[problem]')
-    with pytest.raises(InvalidInput, match="everybody comes once to the problem 'exponential'"):
-        load_study(written(tmp_path, text))

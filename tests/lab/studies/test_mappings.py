@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from discreet.lab.results.journal import digest_of, meaning_of
 from discreet.lab.studies import Study, load_study
-from discreet.lab.studies.mappings import toml_text, toml_values
+from discreet.lab.studies.frames import toml_text, toml_values
 from discreet.validation import InvalidInput
 from tests.lab.studies.test_files import GOOD, written
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from discreet.lab.environments.kernel_grid import GridCrowd, KernelGridProblem
+from discreet.lab.environments.kernel_grid import GridPopulation, KernelGridProblem
 from discreet.lab.environments.synthetic import SyntheticProblem, UniformContexts
 from discreet.lab.experiments import Setting, run_learner, simulate
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
@@ -31,7 +31,7 @@ PROBLEM = KernelGridProblem(contexts=6, arms=8, length_scale=0.4)
 
 def on_the_grid(
     make: Any, budget: Any, people: int, seed: int, **options: Any
-) -> tuple[EpochLearner, GridCrowd, np.ndarray]:
+) -> tuple[EpochLearner, GridPopulation, np.ndarray]:
     """A learner that served people of the problem, the people, and their regrets."""
     crowd = PROBLEM.sample(people, np.random.default_rng([seed, 1]))
     noise = SimulatedNoise(seed)

@@ -9,8 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.lab.environments.auxiliary import draw_auxiliary
-from discreet.lab.environments.synthetic import SyntheticProblem, UniformContexts, exponential
+from discreet.lab.environments.synthetic import (
+    SyntheticProblem,
+    UniformContexts,
+    draw_auxiliary,
+    exponential,
+)
 from discreet.lab.experiments import Source, feed_source, run_learner, run_with_sources
 from discreet.learners.partition.tree import Bins
 from discreet.papers.ma2025.learners.published_partition import (

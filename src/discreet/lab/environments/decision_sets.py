@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from discreet.lab.environments.base import People, Problem
+from discreet.lab.environments.catalog import named
 from discreet.people.domain import ActionSpace, Ball, Box, DecisionSets, PublicSet, RewardBounds
 from discreet.toml_files import One, Positive, Two
 from discreet.validation import (
@@ -334,3 +335,35 @@ class DoseProblem(Problem):
         dose = _DOSE_PER_KG * patients[:, 1, None] * share
         brought = np.broadcast_to(patients[:, None], (*dose.shape, 3))
         return np.concatenate([dose[..., None], brought], axis=2)
+
+
+named(
+    "bumps",
+    "everyone brings 25 points of which one is good; f is new in each replicate",
+    BumpProblem.source,
+    candidates="points that each person brings",
+)(BumpProblem)
+named(
+    "dose",
+    "find each patient's best dose among those feasible for them (invented)",
+    DoseProblem.source,
+    candidates="feasible doses of each patient",
+)(DoseProblem)
+named(
+    "linear_set",
+    "the same 100 points for everyone, rewards are linear; new in each replicate",
+    LinearSetProblem.source,
+    candidates="points of the set",
+    dimension="columns of a point",
+    public="whether the points are public; otherwise everyone brings them",
+)(LinearSetProblem)
+named(
+    "random_sets",
+    "everyone brings 10 random points of the unit sphere; a generalised linear model",
+    RandomSetProblem.source,
+    candidates="points that each person brings",
+    dimension="columns of a point",
+    link="linear (rewards have no noise) or logistic (Bernoulli)",
+    length="of the vector of coefficients",
+    inside="whether points fill the unit ball",
+)(RandomSetProblem)

@@ -23,7 +23,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import PlainValidator
 
-from discreet.lab.environments.base import Chosen, Crowd, Problem
+from discreet.lab.environments.base import Chosen, Population, Problem
+from discreet.lab.environments.catalog import named
 from discreet.people.domain import Box, PublicBox, PublicSet
 from discreet.toml_files import One, Two
 from discreet.validation import FloatArray, IntArray, InvalidInput, number_from, whole_number
@@ -43,14 +44,14 @@ def _declared_noise(value: object) -> object:
 
 
 Noise = Annotated[float | Literal["bernoulli", "uneven"], PlainValidator(_declared_noise)]
-BENCHMARK = "Benchmark of Dubey (2021), section 6.2, scaled to [0, 1] by its extremes."
+_BENCHMARK = "Benchmark of Dubey (2021), section 6.2, scaled to [0, 1] by its extremes."
 _DUBEY = "benchmark of Dubey (2021), section 6.2"
 # Values may leave [0, 1], or pass the best value, by rounding only.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionCrowd(Crowd):
+class FunctionPopulation(Population):
     """People who can all be given the same points; f is evaluated where they are.
 
     Attributes:
@@ -168,11 +169,13 @@ class FunctionProblem(Problem):
         values: FloatArray = self.function(points)
         return values
 
-    def sample(self, people: int, rng: np.random.Generator) -> FunctionCrowd:
+    def sample(self, people: int, rng: np.random.Generator) -> FunctionPopulation:
         self.check_size(people)
         bernoulli = self.noise == BERNOULLI
         draws = rng.random(people) if bernoulli else rng.standard_normal(people)
-        return FunctionCrowd(np.empty((people, 0)), draws, self.function, self.best, self.noise)
+        return FunctionPopulation(
+            np.empty((people, 0)), draws, self.function, self.best, self.noise
+        )
 
 
 def grid_of(domain: Box, points: int) -> PublicSet:
@@ -262,48 +265,6 @@ class Michalewicz:
         return terms
 
 
-def camelback(noise: Noise = 0.1, grid: Two | None = None) -> FunctionProblem:
-    """The six-hump camelback function on [-2, 2] x [-1, 1].
-
-    Args:
-        noise: the standard deviation of a reward, "bernoulli" or "uneven".
-        grid: the values on each axis of a public grid (41 gives the uniform regret 3293 of 10,000
-            people); None for the whole box.
-    """
-    domain = Box((-2.0, -1.0), (2.0, 1.0))
-    return benchmark(camelback_values, domain, noise, grid, "Six-hump camelback function", _DUBEY)
-
-
-def styblinski_tang(
-    noise: Noise = 0.1, grid: Two | None = None, dimension: One = 20
-) -> FunctionProblem:
-    """The Styblinski-Tang function on [-5, 5]^d; `noise` and `grid` as in `camelback`."""
-    size = whole_number(dimension, "dimension", minimum=1)
-    domain = Box((-5.0,) * size, (5.0,) * size)
-    return benchmark(
-        styblinski_tang_values, domain, noise, grid, "Styblinski-Tang function", _DUBEY
-    )
-
-
-def michalewicz(
-    noise: Noise = 0.1, grid: Two | None = None, dimension: One = 10, steepness: One = 10
-) -> FunctionProblem:
-    """The Michalewicz function on [0, pi]^d; `noise` and `grid` as in `camelback`."""
-    function = Michalewicz(dimension, steepness)
-    domain = Box((0.0,) * dimension, (math.pi,) * dimension)
-    return benchmark(function, domain, noise, grid, "Michalewicz function", _DUBEY)
-
-
-def benchmark(
-    function: Function, domain: Box, noise: Noise, grid: int | None, name: str, origin: str
-) -> FunctionProblem:
-    """A named function with best value 1 on the whole box, or on a grid of it."""
-    space = None if grid is None else grid_of(domain, grid)
-    offered = "the whole box" if grid is None else f"a grid of {grid} values on each axis"
-    source = f"{name} in {domain.dimension} dimensions on {offered}, {origin}."
-    return FunctionProblem(function, domain, 1.0, noise, space, source)
-
-
 def _evaluate(function: Function, points: FloatArray) -> FloatArray:
     """f at points (n, d), or `InvalidInput` if that is not (n,) values in [0, 1]."""
     values = np.asarray(function(points), dtype=np.float64)
@@ -320,3 +281,74 @@ def _evaluate(function: Function, points: FloatArray) -> FloatArray:
             "by public bounds."
         )
     return values
+
+
+_OFFERED = {
+    "noise": f"the noise of a reward: {NOISES}",
+    "grid": "offer a public grid with this many values on each axis (1 or 2 columns); None offers "
+    "the whole box",
+}
+_DIMENSION = "number of columns of a point"
+
+
+def benchmark(
+    function: Function, domain: Box, noise: Noise, grid: int | None, name: str, origin: str
+) -> FunctionProblem:
+    """A named function with best value 1 on the whole box, or on a grid of it."""
+    space = None if grid is None else grid_of(domain, grid)
+    offered = "the whole box" if grid is None else f"a grid of {grid} values on each axis"
+    source = f"{name} in {domain.dimension} dimensions on {offered}, {origin}."
+    return FunctionProblem(function, domain, 1.0, noise, space, source)
+
+
+@named(
+    "camelback",
+    "a function of 2 columns with six humps, the same points for everyone",
+    _BENCHMARK,
+    **_OFFERED,
+)
+def camelback(noise: Noise = 0.1, grid: Two | None = None) -> FunctionProblem:
+    """The six-hump camelback function on [-2, 2] x [-1, 1].
+
+    Args:
+        noise: the standard deviation of a reward, "bernoulli" or "uneven".
+        grid: the values on each axis of a public grid (41 gives the uniform regret 3293 of 10,000
+            people); None for the whole box.
+    """
+    domain = Box((-2.0, -1.0), (2.0, 1.0))
+    return benchmark(camelback_values, domain, noise, grid, "Six-hump camelback function", _DUBEY)
+
+
+@named(
+    "styblinski_tang",
+    "a function of 20 columns, each with two valleys",
+    _BENCHMARK,
+    **_OFFERED,
+    dimension=_DIMENSION,
+)
+def styblinski_tang(
+    noise: Noise = 0.1, grid: Two | None = None, dimension: One = 20
+) -> FunctionProblem:
+    """The Styblinski-Tang function on [-5, 5]^d; `noise` and `grid` as in `camelback`."""
+    size = whole_number(dimension, "dimension", minimum=1)
+    domain = Box((-5.0,) * size, (5.0,) * size)
+    return benchmark(
+        styblinski_tang_values, domain, noise, grid, "Styblinski-Tang function", _DUBEY
+    )
+
+
+@named(
+    "michalewicz",
+    "a function of 10 columns that is flat but for steep valleys",
+    _BENCHMARK,
+    **_OFFERED,
+    dimension=_DIMENSION,
+    steepness="how narrow the valleys are",
+)
+def michalewicz(
+    noise: Noise = 0.1, grid: Two | None = None, dimension: One = 10, steepness: One = 10
+) -> FunctionProblem:
+    """The Michalewicz function on [0, pi]^d; `noise` and `grid` as in `camelback`."""
+    function = Michalewicz(dimension, steepness)
+    domain = Box((0.0,) * dimension, (math.pi,) * dimension)
+    return benchmark(function, domain, noise, grid, "Michalewicz function", _DUBEY)

@@ -28,7 +28,8 @@ from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 from scipy.special import betainc
 
-from discreet.lab.environments.base import Chosen, Crowd, Problem
+from discreet.lab.environments.base import Chosen, Population, Problem
+from discreet.lab.environments.catalog import named
 from discreet.people.columns import Number
 from discreet.people.domain import ArmPoints, Box, RewardBounds
 from discreet.toml_files import NotNegative, Positive, Two
@@ -71,7 +72,7 @@ _KERNELS: dict[Smoothness, Callable[[FloatArray], FloatArray]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class GridCrowd(Crowd):
+class GridPopulation(Population):
     """People with contexts on a public grid, and the function that pays them.
 
     Attributes:
@@ -217,14 +218,14 @@ class KernelGridProblem(Problem):
             np.full(rows, 1.0 / rows) if context_weights == "uniform" else context_weights.of(rows)
         )
 
-    def sample(self, people: int, rng: np.random.Generator) -> GridCrowd:
+    def sample(self, people: int, rng: np.random.Generator) -> GridPopulation:
         self.check_size(people)
         # f comes first, so that it does not depend on how many people there are.
         function = self.draw_function(rng)
         cells = rng.choice(len(self.grid), people, p=self.context_weights)
         draws = rng.uniform(-self.noise, self.noise, people)
         contexts = self.grid[cells][:, None]
-        return GridCrowd(contexts, cells, draws, self.grid, function, self.context_weights)
+        return GridPopulation(contexts, cells, draws, self.grid, function, self.context_weights)
 
     def draw_function(self, rng: np.random.Generator) -> FloatArray:
         """(C, K) a fresh f with max |f| = bound."""
@@ -260,3 +261,17 @@ def _factor(smoothness: Smoothness, length_scale: float, contexts: int, arms: in
     factor: FloatArray = vectors[:, kept] * np.sqrt(values[kept])
     factor.setflags(write=False)
     return factor
+
+
+named(
+    "kernel_grid",
+    "60 ordered arms, mean rewards smooth in context and arm, new in each replicate",
+    KernelGridProblem.source,
+    contexts="values of a context, equally spaced on [0, 1]",
+    arms="arms, equally spaced points on [0, 1]",
+    smoothness="the kernel: squared_exponential or matern52",
+    length_scale="of the kernel, over [0, 1] x [0, 1]",
+    bound="the largest mean reward, in absolute value",
+    noise="rewards have uniform noise on [-noise, noise]",
+    context_weights='how likely each context is: "uniform" or {beta = [a, b]}',
+)(KernelGridProblem)

@@ -1,24 +1,24 @@
-"""A log of decisions as a problem: learners are served as if they had decided.
+"""A log of decisions as a problem: off-policy replay of a learner.
 
-The log knows what followed from the action that was taken, and from no other. There are two ways
-to serve a learner all the same:
+A log has the reward of the action that was taken, and of no other. There are two ways to replay a
+learner:
 
 *Rejection* (Li, Chu, Langford and Wang, 2011). People come in a random order. Where the learner
-chooses what the log chose, the row counts with probability min p / p_i: the learner is told the
-logged reward, and earns it. Otherwise the row is as if it had not been. Whatever the learner does
-and whoever comes, a row counts with probability
+chooses the logged action, the row is accepted with probability min p / p_i: the learner observes
+and earns the logged reward. Other rows are skipped. For every learner and context a row is accepted
+with probability
 
     sum_a p(a|x) w(a|x) min p / p(a|x) = min p sum_a w(a|x) = min p,
 
-so those who count come from the law of contexts, and everything is as if the learner had run, for
-n min p people. Nothing is assumed about rewards; propensities must be known.
+so accepted people have the distribution of contexts, as if the learner had run for n min p people.
+Nothing is assumed about rewards; propensities must be known.
 
 *Model*. The people of one half of the log, drawn for each replicate, are served with rewards
-simulated by models that learnt from the other half. What the learner earned is estimated from the
-probabilities with which the policy of that moment gives each arm, by ipw, snipw or dr
-(`log_values`): the action that is drawn would add its own noise. Neither the models nor the learner
-have seen the rewards of that half, so errors of the models bias what the learner learns, not what
-its policies are estimated to earn. Every context counts, and any number of people can be served.
+simulated by models of the other half. The learner's reward is estimated from the action
+probabilities of its policy at that time, by ipw, snipw or dr (`log_values`); drawn actions would
+add their own noise. Neither the models nor the learner have seen the rewards of that half, so
+errors of the models bias what the learner learns, not the estimated value of its policies. Every
+context counts, and any number of people can be served.
 
 | array    | shape  | meaning                                                                  |
 |----------|--------|--------------------------------------------------------------------------|
@@ -38,15 +38,15 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from discreet.lab.environments.base import Choices, Chosen, Crowd, Metric, Problem, exposure_of
-from discreet.lab.environments.frames import Files
-from discreet.lab.environments.log_estimates import estimate
+from discreet.lab.environments.base import Choices, Chosen, Metric, Population, Problem, exposure_of
+from discreet.lab.environments.catalog import Files, named
 from discreet.lab.environments.log_values import (
     ESTIMATORS,
     Estimator,
     LogValue,
     behind_interval,
     effective_number,
+    estimate,
     normalised_terms,
     value_of_terms,
 )
@@ -63,44 +63,46 @@ _SMALL_LOG, _FEWEST_SERVED = 10_000, 200
 _LEAST_SHARE, _RESAMPLES = 0.01, 500
 
 _NO_ORACLE = (
-    "oracle was asked for, but a log knows what followed from one action of each person; the best "
-    "action for each context would be fitted to chance. Compare with best_fixed, or remove it."
+    "oracle was asked for, but a log has the reward of one action of each person; the best action "
+    "for each context would be fitted to chance. Compare with best_fixed, or remove it."
 )
 
 
 def rejection_people(propensities: FloatArray) -> int:
-    """So many people replay by rejection is almost sure to serve: each of n rows counts with
-    probability min p, so n min p - 3 sqrt(n min p (1 - min p))."""
+    """The number of people whom replay by rejection almost surely serves.
+
+    Each of n rows is accepted with probability min p: n min p - 3 sqrt(n min p (1 - min p)).
+    """
     count, least = len(propensities), float(propensities.min())
     return max(math.floor(count * least - 3.0 * math.sqrt(count * least * (1.0 - least))), 0)
 
 
-class LogCrowd(Crowd):
-    """People of a log, of whom it says what followed from one action alone."""
+class LogPopulation(Population):
+    """People of a log, each with the reward of one action."""
 
     def earned(self, chosen: IntArray | FloatArray) -> float:
         """Refused: `Estimates.value` estimates it, with an interval."""
         raise InvalidInput(
-            "what everybody would have earned was asked for, which no log says; see the estimates "
-            "of the problem for an interval."
+            "the mean reward of all people was asked for, which a log does not have; see the "
+            "problem's estimates for an interval."
         )
 
 
-class RejectionCrowd(LogCrowd):
-    """People of a log who count where the learner chooses what the log chose.
+class RejectionPopulation(LogPopulation):
+    """People of a log who are accepted where the learner chooses the logged action.
 
     Args:
         log: with known propensities.
-        people: how many count.
-        best: what everyone would have earned on average under the best single arm.
-        rng: draws the order, and which rows can count.
+        people: the number to accept.
+        best: the mean reward of the best single arm.
+        rng: draws the order, and which rows can be accepted.
     """
 
     def __init__(self, log: Log, people: int, best: float, rng: np.random.Generator) -> None:
         assert log.propensities is not None
         self.contexts = log.contexts
         self._log, self._people, self._best = log, people, best
-        # Whether u < min p / p_i does not depend on the choice, so it is settled before.
+        # Whether u < min p / p_i does not depend on the choice.
         possible = rng.random(len(log)) < log.propensities.min() / log.propensities
         self._order = rng.permutation(np.flatnonzero(possible))
         self._next = 0
@@ -117,7 +119,7 @@ class RejectionCrowd(LogCrowd):
             rows = self._coming((stop - start) * self._log.arms)
             actions = act(self._log.contexts[rows])
             agree = np.flatnonzero(actions.arms == self._log.actions[rows])
-            # Rows after the last one that is needed have not been looked at; all others have.
+            # Rows after the last accepted one are still unseen.
             enough = len(agree) >= stop - start
             agree = agree[: stop - start]
             self._next += int(agree[-1]) + 1 if enough else len(rows)
@@ -126,13 +128,13 @@ class RejectionCrowd(LogCrowd):
                 return self._log.contexts[rows[agree]], actions[agree]
             fruitless += len(rows)
         raise InvalidInput(
-            f"the learner chose an action that the log never took in {fruitless:,} rows which "
-            'could count, so replay by rejection does not end; use replay = "model".'
+            f"the learner never chose the logged action in {fruitless:,} rows that could be "
+            'accepted, so replay by rejection does not end; use replay = "model".'
         )
 
     def _coming(self, most: int) -> IntArray:
-        """The next rows that can count; from the start again where the log is at its end, which
-        hardly happens with `rejection_people`."""
+        """The next rows; from the start again at the end of the log, which is rare with
+        `rejection_people`."""
         if self._next >= len(self._order):
             self._next = 0
         return self._order[self._next : self._next + most]
@@ -159,7 +161,7 @@ class RejectionCrowd(LogCrowd):
         raise InvalidInput(_NO_ORACLE)
 
 
-class ModelCrowd(LogCrowd):
+class ModelPopulation(LogPopulation):
     """People of one half of a log, with simulated rewards and estimates of what policies earn.
 
     Args:
@@ -173,7 +175,7 @@ class ModelCrowd(LogCrowd):
         log = problem.log
         self.contexts = log.contexts[rows]
         if log.ids is not None:
-            # Whoever comes again with the same row stands for somebody else who is like them.
+            # A repeated row stands for another person who is alike.
             again = pd.Series(rows).groupby(rows).cumcount().to_numpy()
             self.ids = log.ids[rows] + again * (log.ids.max() + 1)
         self._estimates, self._estimator = problem.estimates.of(rows), problem.estimator
@@ -192,13 +194,13 @@ class ModelCrowd(LogCrowd):
         return self._valued(shares, people)
 
     def _valued(self, shares: FloatArray, people: IntArray) -> FloatArray:
-        """What people contribute when they are given arms with probabilities (n, K)."""
+        """Contributions of people under action probabilities (n, K)."""
         some = self._estimates.of(people)
         self._used[people] = some.used(shares)
         self._hardly[people] = (shares * some.rare).sum(axis=1)
         if self._estimator != "snipw":
             return some.terms(shares, self._estimator)
-        # The sum over the first t people is t times their snipw, so that every sum of a trace is.
+        # The sum over the first t people is t times their snipw, at every point of a trace.
         seen = slice(0, people[-1] + 1)
         weights = np.cumsum(self._used[seen])
         earned = np.cumsum(self._used[seen] * self._estimates.rewards[seen])
@@ -234,8 +236,8 @@ class ModelCrowd(LogCrowd):
             return (text,)
         return (
             text,
-            f"{100.0 * value.hardly:.0f}% of people were given what the log hardly gave to people "
-            "like them; what they earned rests on a model.",
+            f"{100.0 * value.hardly:.0f}% of people were given an action that was rare for people "
+            "like them; their rewards rest on a model.",
         )
 
     def best_fixed(self) -> FloatArray:
@@ -251,17 +253,17 @@ class LogProblem(Problem):
 
     Args:
         log: the decisions.
-        replay: the way; chosen by size if left out: rejection where propensities are known, nobody
-            comes more than once, the log is small and enough people count; otherwise a model.
+        replay: the way; if left out, rejection for a small log with known propensities whose people
+            come once, if it accepts enough of them; otherwise a model.
         estimator: of what learners earn by a model, "ipw", "snipw" or "dr" (`log_values`); dr if
             left out. Where it is given, the replay is by a model.
 
     Attributes:
         log, replay, estimator: see above.
-        estimates: what each arm would have given each person of the log, with intervals.
+        estimates: doubly robust outcomes of each arm for each person of the log.
         models: of rewards.
-        best: for each half the best arm by snipw in the other half: an arm that is chosen by the
-            rewards which value it looks better than it is.
+        best: for each half the best arm by snipw in the other half; an arm valued by the rewards
+            that chose it looks better than it is.
 
     Raises:
         InvalidInput: for arms that were hardly ever taken, and rejection where it is impossible.
@@ -281,8 +283,8 @@ class LogProblem(Problem):
             one_of(estimator, "estimator", ESTIMATORS)
             if replay == "rejection":
                 raise InvalidInput(
-                    f'estimator was {estimator!r} and replay "rejection", which needs none: what '
-                    'counts was earned. Leave one of the two out, or use replay = "model".'
+                    f'estimator was {estimator!r} and replay "rejection", which needs none. Leave '
+                    'one of the two out, or use replay = "model".'
                 )
             replay = "model"
         self.estimator: Estimator = estimator or "dr"
@@ -322,7 +324,7 @@ class LogProblem(Problem):
         if name == "oracle":
             raise InvalidInput(_NO_ORACLE)
 
-    def sample(self, people: int, rng: np.random.Generator) -> Crowd:
+    def sample(self, people: int, rng: np.random.Generator) -> Population:
         self.check_size(people)
         if self.replay == "rejection":
             best = float(
@@ -330,12 +332,12 @@ class LogProblem(Problem):
                     np.arange(len(self.log)), np.array(self.best)[self.models.halves]
                 ].mean()
             )
-            return RejectionCrowd(self.log, people, best, rng)
+            return RejectionPopulation(self.log, people, best, rng)
         served = int(rng.integers(2))
         half = np.flatnonzero(self.models.halves == served)
         passes = -(-people // len(half))
         rows = np.concatenate([rng.permutation(half) for _ in range(passes)])[:people]
-        return ModelCrowd(self, rows, self.models.draw(rows, rng), self.best[served])
+        return ModelPopulation(self, rows, self.models.draw(rows, rng), self.best[served])
 
     def _best_in(self, half: int) -> int:
         """The arm with the best mean reward, by snipw, in one half."""
@@ -360,7 +362,7 @@ class LogProblem(Problem):
                 if not known
                 else "people come more than once"
                 if not alone
-                else "the smallest propensity leaves nobody"
+                else "the smallest propensity accepts no one"
             )
             raise InvalidInput(
                 f'replay was "rejection", but {reason}; use replay = "model", or leave it out.'
@@ -369,10 +371,28 @@ class LogProblem(Problem):
 
     def _how(self) -> str:
         if self.replay == "rejection":
-            return f"rejection, in which about one row in {len(self.log) / self.size:,.0f} counts"
+            return f"rejection, which accepts about one row in {len(self.log) / self.size:,.0f}"
         return f"a model of rewards; what learners earn is estimated by {self.estimator}"
 
 
+@named(
+    "log",
+    "logged decisions: what was done with whom, what followed, and how likely it was",
+    "The file named by the option path.",
+    None,
+    (),
+    path="a .csv, .csv.gz or .parquet file with one row for each decision",
+    columns="context columns, as in 'table'",
+    action="{column, names, outside?, missing?}: what was done; names are arms",
+    reward="{column, lower, upper, outside?, missing?}: what followed",
+    propensity="the probability of what was done: {column}, {value} where it was always the same, "
+    "or {estimated = true}",
+    replay='"rejection" or "model" (docs/logs.md); by the size of the log if left out',
+    estimator='of what learners earn by a model: "ipw", "snipw" or "dr", which is the default',
+    person="the column that says whose row it is, as [people] id does, if people come more than "
+    "once",
+    radius="as in 'table'",
+)
 def problem_of_log(
     path: str,
     columns: Annotated[list[Column], Field(min_length=1)],
@@ -387,20 +407,23 @@ def problem_of_log(
     files: Files,
 ) -> LogProblem:
     """The problem `log` of study files."""
-    text = [column.name for column in columns if column.values and column.thresholds is None]
-    text += [action.column] + ([] if person is None else [person])
-    named = [] if propensity.column is None else [propensity.column]
+    frame, origin = files.read_people(path, columns, person, [action.column])
+    probabilities = [] if propensity.column is None else [propensity.column]
     log = Log.from_frame(
-        files.read("path", path, text),
+        frame,
         columns,
         action,
         reward,
         propensity,
         person,
         radius,
-        files.origin(path),
+        origin,
         files.starts(
-            columns, person, action=[action.column], reward=[reward.column], propensity=named
+            columns,
+            person,
+            action=[action.column],
+            reward=[reward.column],
+            propensity=probabilities,
         ),
     )
     problem = LogProblem(log, replay, estimator)

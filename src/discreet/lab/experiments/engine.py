@@ -1,11 +1,10 @@
-"""The one engine of experiments: trials of settings, shared among processes, as a tidy frame.
+"""Trials of settings, run in parallel, as a tidy frame.
 
     rows = trial(seed, **setting)
 
 A setting is a point of a grid, given to the trial as keywords; a trial is one repetition of it.
-Trial number r draws everything from the experiment's seed and r alone. So all settings of a trial
-meet the same people, and results depend neither on how many processes share the work nor on which
-other settings run.
+Trial r draws everything from the experiment's seed and r alone, so all settings of a trial meet the
+same people, and results depend neither on the number of processes nor on the other settings.
 
 Processes of this machine do the work, or Dask, Ray or Spark (`discreet.parallel`).
 
@@ -42,7 +41,7 @@ Order = Literal["setting by setting", "trial by trial"]
 
 @dataclass(frozen=True)
 class Seed:
-    """What one trial draws from.
+    """The seed of one trial.
 
     Attributes:
         base: of the experiment.
@@ -53,18 +52,18 @@ class Seed:
     trial: int
 
     def streams(self, count: int) -> list[np.random.SeedSequence]:
-        """Independent streams; the first ones are the same however many are asked for."""
+        """Independent streams; the first ones do not depend on their number."""
         return np.random.SeedSequence([self.base, self.trial]).spawn(count)
 
 
 @dataclass(frozen=True, eq=False)
 class Done(Generic[Result]):
-    """What one trial of one setting gave.
+    """The result of one trial of one setting.
 
     Attributes:
         case: number of the setting.
         trial: number of the trial.
-        result: what the trial returned: rows, for `frame_of`, or anything else.
+        result: as the trial returned it; rows for `frame_of`.
     """
 
     case: int
@@ -90,12 +89,12 @@ def run_trials(
 
     Args:
         trial: called as `trial(seed, **setting)`; it must be importable by other processes.
-        settings: in the order in which they shall run.
+        settings: in the order in which they run.
         trials: repetitions of each setting.
         seed: of the experiment.
         jobs: processes.
-        order: which trials start first.
-        done: (setting's number, trial's number) of what is left out, as it was run before.
+        order: the order in which trials start.
+        done: (setting's number, trial's number) of trials that were run before, and are left out.
 
     Raises:
         InvalidInput: before anything runs, for numbers that are not allowed.
@@ -124,10 +123,10 @@ def frame_of(done: Iterable[Done[Sequence[Row]]], facts: Sequence[Point] = ()) -
     """All rows of finished trials, in the order of the settings and their trials.
 
     Args:
-        done: what `run_trials` gave, in any order.
-        facts: what each row says of its setting, by the setting's number; () for nothing.
+        done: the results of `run_trials`, in any order.
+        facts: columns of each setting's rows, by the setting's number; () for none.
     """
-    import pandas as pd  # takes half a second, which a run with nothing to show need not wait for
+    import pandas as pd  # takes half a second
 
     rows = [
         {"case": each.case, "trial": each.trial, **(facts[each.case] if facts else {}), **row}

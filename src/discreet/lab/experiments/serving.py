@@ -1,13 +1,13 @@
-"""People are served: learners choose, people report, auxiliary sources are heard.
+"""Learners serve people: they choose, people report, auxiliary sources report too.
 
 People come in batches as large as the learner's policy lasts; within a batch everything is
 vectorised.
 
 | array  | shape  | meaning                                             |
 |--------|--------|-----------------------------------------------------|
-| values | (n,)   | what each person contributed to the metric          |
+| values | (n,)   | each person's contribution to the metric            |
 | at     | (t,)   | numbers of people at which a trace is taken         |
-| trace  | (t,)   | the metric summed over so many people               |
+| trace  | (t,)   | the metric summed over the people up to there       |
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from discreet.lab.environments.auxiliary import AuxiliaryData
-from discreet.lab.environments.base import Crowd, Problem
+from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Seed
 from discreet.learners.base import Learner
 from discreet.learners.messages import Actions, Policy
@@ -30,10 +29,13 @@ from discreet.learners.visits import visit_numbers
 from discreet.privacy import SimulatedNoise
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
-# Called after each batch with the policy that served it and how many people were served by then.
+if TYPE_CHECKING:
+    from discreet.lab.environments.synthetic import AuxiliaryData
+
+# Called after each batch with its policy and the number of people served by then.
 AfterBatch = Callable[[Policy[Any], int], None]
-# When the people of an auxiliary source report: before the target's first person, or spread evenly
-# between the target's people.
+# When the people of an auxiliary source report: before the target's first person, or in step with
+# the target's people.
 Arrival = Literal["before", "during"]
 
 # Points of a trace: enough for a smooth curve, few enough for a small report.
@@ -42,32 +44,32 @@ _TRACE_POINTS = 200
 
 def run_learner(
     learner: Learner[Any, Any, Any],
-    people: Crowd,
+    people: Population,
     rng: np.random.Generator,
     noise: SimulatedNoise,
     after: Sequence[AfterBatch] = (),
 ) -> FloatArray:
     """Let the learner serve all people in order.
 
-    Crowd after crowd may be served so, as many people as there are, in the memory of one crowd: a
-    policy lasts from one to the next. All visits of a person must be in one crowd.
+    Populations may follow each other, in the memory of one: a policy lasts from one to the next.
+    All visits of a person must be in one population.
 
-    Where people come more than once (`Crowd.ids`), those whose reports are private make as many as
-    the budget covers, and act without reporting afterwards; a learner that is trusted is told who
-    comes, and counts for itself.
+    Where people come more than once (`Population.ids`), a person under local privacy makes as many
+    reports as the budget covers and then acts without reporting; a trusted learner gets the ids and
+    counts for itself.
 
     Args:
         learner: which serves them.
         people: of the target, in order.
-        rng: draws tickets.
-        noise: protects their reports.
+        rng: draws public coins.
+        noise: of the reports.
         after: called after each batch, when its reports have been added.
 
     Returns:
-        (n,) what each person contributed to the metric.
+        (n,) each person's contribution to the metric.
 
     Raises:
-        InvalidInput: as `check_visits`, before anybody is served.
+        InvalidInput: as `check_visits`, before the first person is served.
     """
     values = np.empty(len(people))
     budget, ids = learner.budget, people.ids
@@ -90,8 +92,8 @@ def run_learner(
             contexts, actions, rewards = contexts[some], actions[some], rewards[some]
         if len(rewards):
             reports = policy.report(contexts, actions, rewards, noise)
-            told = counted and budget.protects_releases
-            learner.update(reports, ids[start:stop] if ids is not None and told else None)
+            trusted = counted and budget.protects_releases
+            learner.update(reports, ids[start:stop] if ids is not None and trusted else None)
         start = stop
         for call in after:
             call(policy, stop)
@@ -99,36 +101,36 @@ def run_learner(
 
 
 def _acted(policy: Policy[Any], rng: np.random.Generator, contexts: FloatArray) -> Actions:
-    """What a policy chooses for people with these contexts."""
+    """The actions of a policy for people with these contexts."""
     actions, _ = policy.act(contexts, rng)
     return actions
 
 
 def check_visits(learner: Learner[Any, Any, Any], beyond: int) -> None:
-    """Refuse people who would pay for visits that no report shows.
+    """Reject people whose visits would cost privacy without a report.
 
     Args:
         learner: which serves them.
-        beyond: how many visits come after those that its budget promises a person.
+        beyond: the number of visits beyond those that its budget covers.
     """
     if beyond and not learner.acts_silently:
         raise InvalidInput(
-            f"{beyond} visits come after the first one of their person, but {learner.name} shows "
-            "something of a context whenever somebody acts, also without a report; take another "
-            'learner, let everybody come once, or ask for protects = "visit".'
+            f"{beyond} visits come after the first one of their person, but {learner.name} reveals "
+            "something of a context at every action, also without a report; take another learner, "
+            'let each person come once, or set protects = "visit".'
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """An auxiliary source as a simulation plays it.
+    """An auxiliary source in a simulation.
 
     Attributes:
-        name: what the learner calls it.
-        epsilon: what a report of its people costs.
-        data: what happened to them.
-        arrives: whether they report before the target's first person, or in step with the target's
-            people: once a share of these was served, as large a share of the source has reported.
+        name: of the stream.
+        epsilon: the cost of a report.
+        data: of its people.
+        arrives: whether its people report before the target's first person, or in step with the
+            target's people: once a share of these was served, the same share has reported.
     """
 
     name: str
@@ -172,30 +174,29 @@ def feed_source(
 
 def run_with_sources(
     learner: Learner[Any, Any, Any],
-    people: Crowd,
+    people: Population,
     sources: Sequence[Source],
     rng: np.random.Generator,
     noise: SimulatedNoise,
     after: Sequence[AfterBatch] = (),
 ) -> FloatArray:
-    """Let the learner serve all people in order, and hear each source when it arrives.
+    """Let the learner serve all people in order, and add each source's reports as they arrive.
 
-    All sources are opened first. Those that arrive before report in the order given (the
-    jump-start); then, after each batch of the target, those that arrive during its time have their
-    share of people report.
+    All sources are opened first. Sources that arrive before report in the order given (the
+    jump-start); after each batch of the target, the others report their share.
 
     Returns:
-        (n,) what each person of the target contributed to the metric.
+        (n,) the contribution of each person of the target to the metric.
 
     Raises:
-        InvalidInput: for sources of a learner that hears from none, before anything is opened.
+        InvalidInput: for sources of a learner that takes none, before anything is opened.
     """
     if not sources:
         return run_learner(learner, people, rng, noise, after)
     if not isinstance(learner, SourceLearner):
         raise InvalidInput(
-            f"{learner.name} was given {len(sources)} sources, but it hears from none; use a "
-            "learner that does, such as partition, or leave the sources out."
+            f"{learner.name} was given {len(sources)} sources, but takes none; use a learner that "
+            "does, such as partition, or leave the sources out."
         )
     for source in sources:
         learner.open_source(source.name, source.epsilon)
@@ -217,7 +218,7 @@ def run_with_sources(
 
 def play(
     seed: Seed,
-    people: Crowd,
+    people: Population,
     make: Callable[[int, SimulatedNoise], Learner[Any, Any, Any]],
     sources: DrawSources | None = None,
     after: Sequence[AfterBatch] = (),
@@ -228,11 +229,11 @@ def play(
         seed: of everything else that is drawn.
         people: in order.
         make: a new learner from its public seed and its noise.
-        sources: draws those that are heard, if any.
+        sources: draws the auxiliary sources, if any.
         after: see `run_learner`.
 
     Returns:
-        The learner, (n,) what each person contributed to the metric, and how many seconds the
+        The learner, (n,) each person's contribution to the metric, and the seconds that the
         learner, its policies and reports took.
     """
     _, acting, drawn, public, elsewhere = seed.streams(5)
@@ -244,8 +245,8 @@ def play(
     return learner, values, time.perf_counter() - started
 
 
-def people_of(problem: Problem, rounds: int, seed: int, trial: int) -> Crowd:
-    """The people of a trial, whom all settings meet."""
+def people_of(problem: Problem, rounds: int, seed: int, trial: int) -> Population:
+    """The people of a trial, the same in all settings."""
     return problem.sample(rounds, np.random.default_rng(Seed(seed, trial).streams(1)[0]))
 
 

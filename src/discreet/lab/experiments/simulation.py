@@ -1,26 +1,29 @@
 """Studies: learners under budgets, and references, all on the people of one problem.
 
-Replicate r of a study draws its people from the study's seed and r alone, so all learners of a
-replicate meet the same people in the same order.
+Replicate r draws its people from the study's seed and r alone, so all learners of a replicate meet
+the same people in the same order.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import joblib
 import numpy as np
 
-from discreet.lab.environments.base import Crowd, Problem
+from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Seed, run_trials
 from discreet.lab.experiments.serving import check_visits, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
-from discreet.learners.registry import make_learner
+from discreet.learners.registry import learner_class, make_learner
 from discreet.learners.values import Value
+from discreet.parallel import in_parallel
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.records import RunRecord
 from discreet.validation import FloatArray, IntArray, InvalidInput, whole_number
@@ -42,9 +45,9 @@ class Setting:
     Attributes:
         learner: its registered name, or one of `REFERENCES`.
         label: what tables and plots call it.
-        budget: what it is asked to keep.
-        options: what the study file says beyond that.
-        reason: why this learner was chosen, where the study file names none; "" where it does.
+        budget: of the learner.
+        options: of the learner, from the study file.
+        reason: why this learner was chosen, where the study file names none; otherwise "".
     """
 
     learner: str
@@ -55,18 +58,18 @@ class Setting:
 
     @property
     def private(self) -> bool:
-        """Whether anything is promised."""
+        """Whether its budget is private."""
         return self.budget.private
 
 
 @dataclass(frozen=True)
 class Appraisal:
-    """What a learner says that its recommendation earns, and what it would.
+    """The value of a learner's recommendation, estimated and true.
 
     Attributes:
-        value: by the learner, from what it released or was reported to it in private.
-        truth: the mean reward of the people of the simulation, had everybody got what it
-            recommends at the end; nobody but a simulation knows it.
+        value: the learner's estimate, from its releases or private reports.
+        truth: the mean reward of the simulated people under the final recommendation, which only
+            a simulation knows.
     """
 
     value: Value
@@ -75,17 +78,17 @@ class Appraisal:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one replicate of one setting gave.
+    """The result of one replicate of one setting.
 
     Attributes:
-        setting: what ran.
+        setting: the learner and its budget.
         record: the result.
         rounds: (points,) numbers of people at which the trace was taken.
         trace: (points,) the cumulative metric there.
-        guarantee: what each person was promised; None for references.
-        policy: the last policy; kept for replicate 0 only.
-        remarks: what the problem says of the run (`Crowd.remarks`), in replicate 0 only.
-        appraisal: of its recommendation at the end; for replicate 0 only, and where there is one.
+        guarantee: of each person; None for references.
+        policy: the last policy; in replicate 0 only.
+        remarks: of the problem on the run (`Population.remarks`); in replicate 0 only.
+        appraisal: of the final recommendation; in replicate 0 only, where there is one.
     """
 
     setting: Setting
@@ -142,9 +145,11 @@ def simulate(
     return Outcome(setting, record, at, trace, guarantee, policy, remarks, appraisal)
 
 
-def appraised(learner: Learner[Any, Any, Any], people: Crowd) -> Appraisal | None:
-    """What a learner says of its recommendation; None for one that cannot tell, for budgets that
-    promise nothing, and where the truth is not known or would take people's own decision sets."""
+def appraised(learner: Learner[Any, Any, Any], people: Population) -> Appraisal | None:
+    """The appraisal of a learner's recommendation; None where it or the truth is unknown.
+
+    Budgets without privacy have none either.
+    """
     if not learner.budget.private:
         return None
     try:
@@ -166,8 +171,7 @@ def simulate_all(
 ) -> Iterator[Outcome]:
     """Every setting in every replicate, in the order in which they finish.
 
-    All replicates of a setting start before those of the next setting, so that its line of the
-    result is there early.
+    All replicates of a setting start before those of the next, so that its line is complete early.
 
     Args:
         problem: where the people come from.
@@ -178,7 +182,7 @@ def simulate_all(
         jobs: processes.
         study: the study's name, for the records.
         digest: of the study, for the records.
-        done: labels and replicates that are left out, as they were simulated before.
+        done: labels and replicates that were simulated before, and are left out.
 
     Raises:
         InvalidInput: before anything runs, for sizes or settings that cannot work.
@@ -218,11 +222,7 @@ def _replicate(seed: Seed, **setting: Any) -> Outcome:
 
 
 def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str, ...]:
-    """Refuse a setting that cannot run on this problem, before anything runs.
-
-    Returns:
-        What the user should know about its options, each one sentence.
-    """
+    """Reject a setting that cannot run on this problem; warnings about one that can."""
     if setting.learner in REFERENCES:
         if setting.options:
             raise InvalidInput(f"{setting.learner} has no options; remove {dict(setting.options)}.")
@@ -233,17 +233,17 @@ def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str,
 
 
 def _visit_warnings(problem: Problem, learner: Learner[Any, Any, Any]) -> Iterator[str]:
-    """What a user should know of people who come more than once.
+    """Warnings about people who come more than once.
 
     Raises:
-        InvalidInput: where a budget covers several visits, and nothing says who comes, or as
+        InvalidInput: where a budget covers several visits of people without ids, or as
             `check_visits`.
     """
     budget, visits = learner.budget, problem.visits
     if visits is None and budget.visits > 1:
         raise InvalidInput(
-            f"visits was {budget.visits}, but nothing says which rows are of one person: name the "
-            'column that does, as id = "..." under [people], or leave visits out.'
+            f"visits was {budget.visits}, but no column says which rows are of one person: name "
+            'it as id = "..." under [people], or leave visits out.'
         )
     if visits is None or not budget.private or budget.protects == "visit":
         return
@@ -252,8 +252,8 @@ def _visit_warnings(problem: Problem, learner: Learner[Any, Any, Any]) -> Iterat
     if beyond:
         yield (
             f"{beyond:,} of {int(visits.sum()):,} visits in the table come after the first "
-            f"{'one' if budget.visits == 1 else budget.visits} of their person: those people are "
-            f"served, and under visits = {budget.visits} nothing is learnt from that."
+            f"{'one' if budget.visits == 1 else budget.visits} of their person: those visits are "
+            f"served, and ignored by the learner under visits = {budget.visits}."
         )
 
 
@@ -272,3 +272,74 @@ def learner_of(
         public_seed=public_seed,
         noise=noise,
     )
+
+
+# Durations.
+
+# A pilot run begins with _PILOT_PEOPLE and takes _PILOT_GROWTH times more while runs end within
+# _LONG seconds, up to one person in _PILOT_SHARE. Smaller studies than _SMALL_STUDY have none.
+_PILOT_PEOPLE, _PILOT_GROWTH, _LONG, _PILOT_SHARE, _SMALL_STUDY = 125, 4, 0.5, 25, 5000
+# The largest power of the number of people by which time grows; 1 for runs of less than _CHANCE
+# seconds, whose order is chance.
+_FASTEST_GROWTH, _CHANCE = 3.0, 0.2
+_EACH = 3  # learners that a process tries, as it takes seconds to start
+
+
+def expected_seconds(
+    problem: Problem, settings: Sequence[Setting], rounds: int, seed: int, jobs: int = 1
+) -> dict[str, float]:
+    """About how many seconds a replicate takes, by label; infinity where unknown.
+
+    In small studies only choices without learning are known to be quick (0). Settings that differ
+    in epsilon alone share one try.
+    """
+    if rounds < _SMALL_STUDY:
+        quick = (*REFERENCES, UNIFORM, HIGHEST)
+        return {each.label: 0.0 if each.learner in quick else math.inf for each in settings}
+    tried = {_but_for_epsilon(each): each for each in settings}
+    trials = (joblib.delayed(_pilot)(problem, each, rounds, seed) for each in tried.values())
+    seconds = dict(in_parallel(trials, min(jobs, -(-len(tried) // _EACH))))
+    return {each.label: seconds[tried[_but_for_epsilon(each)].label] for each in settings}
+
+
+def _but_for_epsilon(setting: Setting) -> str:
+    """A key that settings share which differ in label and epsilon alone."""
+    budget = setting.budget.at(1.0) if setting.private else setting.budget
+    return repr((setting.learner, budget, dict(setting.options)))
+
+
+def _pilot(problem: Problem, setting: Setting, rounds: int, seed: int) -> tuple[str, float]:
+    """A setting's label, and its seconds with all people; infinity if it cannot be tried."""
+    if setting.learner not in REFERENCES:
+        learner_class(setting.learner)  # to import it takes time once
+    seconds: dict[int, float] = {}
+    people, most = _PILOT_PEOPLE, max(rounds // _PILOT_SHARE, _SMALL_STUDY // 2)
+    while people <= most and not (len(seconds) > 1 and seconds[max(seconds)] > _LONG):
+        try:
+            seconds[people] = simulate(problem, setting, people, seed, 0).record.seconds
+        except InvalidInput:  # too few for it
+            seconds.clear()
+        people *= _PILOT_GROWTH
+    return setting.label, grown(seconds, rounds)
+
+
+def grown(seconds: Mapping[int, float], people: int, most: float = _FASTEST_GROWTH) -> float:
+    """The seconds of a run, by the power law through the two largest numbers of people measured.
+
+    Args:
+        seconds: by number of people; a single one grows in proportion.
+        people: the size of the run.
+        most: the largest power.
+
+    Returns:
+        Infinity without measurements.
+    """
+    if not seconds:
+        return math.inf
+    *before, last = sorted(seconds)
+    if not before or not seconds[before[-1]] > 0.0 or not seconds[last] > 0.0:
+        return seconds[last] * people / last
+    rise = math.log(seconds[last] / seconds[before[-1]]) / math.log(last / before[-1])
+    power = min(max(rise, 0.0), most if seconds[last] > _CHANCE else 1.0)
+    result: float = seconds[last] * (people / last) ** power
+    return result

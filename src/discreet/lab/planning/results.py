@@ -25,7 +25,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from discreet.lab.environments.base import Crowd, Problem
+from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments import (
     REFERENCES,
     Seed,
@@ -118,7 +118,9 @@ def depends_on_horizon(
     return not np.array_equal(first, second)
 
 
-def _serve(problem: Problem, setting: Setting, crowd: Crowd, horizon: int, seed: int) -> FloatArray:
+def _serve(
+    problem: Problem, setting: Setting, crowd: Population, horizon: int, seed: int
+) -> FloatArray:
     """What each person contributed; `_Read` as soon as the learner reads its horizon."""
     _, acting, drawn, public, _ = Seed(seed, 0).streams(5)
     noise = SimulatedNoise(drawn)

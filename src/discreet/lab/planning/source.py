@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from discreet.lab.environments.base import Problem
-from discreet.lab.environments.stand_in import CONTRAST, stand_in
+from discreet.lab.environments.synthetic_people import CONTRAST, synthetic_people
 from discreet.lab.studies import Study, load_study
-from discreet.lab.studies.problem import on_table
+from discreet.lab.studies.settings import on_table
 from discreet.toml_files import read_toml
 from discreet.validation import InvalidInput
 
@@ -32,7 +32,7 @@ def study_for(
         people: how many are expected, in place of the study's number.
         table: a file that stands in for the table of the study, which is not read.
         synthetic: whether invented people stand in for those of the study, which are not read.
-        contrast: how different their arms are; see `StandIn`.
+        contrast: how different their arms are; see `SyntheticPeople`.
         data_dir: a folder with data that no package brings.
 
     Raises:
@@ -58,7 +58,7 @@ def study_for(
     path = Path(source)
     if synthetic:
         study = load_study(
-            path, people, data_dir=data_dir, instead=lambda c, p: stand_in(c, p, contrast)
+            path, people, data_dir=data_dir, instead=lambda c, p: synthetic_people(c, p, contrast)
         )
         return study, people or study.rounds, (_SYNTHETIC, _GUESS)
     if table is not None:

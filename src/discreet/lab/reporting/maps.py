@@ -42,7 +42,7 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.transforms import ScaledTranslation
 
-from discreet.lab.environments.base import Crowd, Problem
+from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments import people_of
 from discreet.lab.reporting.cuts import (
     Cut,
@@ -402,7 +402,7 @@ def arm_map(policy: ArmPolicy, problem: Problem, cut: Cut) -> ArmMap:
     return ArmMap(cut, problem, low, low + 1.0 / _BOXES, chances, chances > 0.0, False)
 
 
-def reward_map(policy: Any, problem: Problem, cut: Cut, crowd: Crowd) -> RewardMap:
+def reward_map(policy: Any, problem: Problem, cut: Cut, crowd: Population) -> RewardMap:
     """A cut through what a policy expects of arms; `crowd` tells what is truly best."""
     domain, (column,) = problem.domain, cut.axes
     levels = domain.levels[column]

@@ -20,7 +20,7 @@ import numpy as np
 
 from discreet.codec import ADDED, Coded
 from discreet.lab.environments.base import Problem
-from discreet.lab.environments.classification import ClassificationProblem
+from discreet.lab.environments.tables import ClassificationProblem
 from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Setting, learner_of
 from discreet.lab.studies import Study
 from discreet.lab.studies.serving import serving_sentence

@@ -18,7 +18,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from discreet.lab.environments.stand_in import CONTRAST
+from discreet.lab.environments.synthetic_people import CONTRAST
 from discreet.lab.planning.forecast import Forecast
 from discreet.lab.planning.planner import REPLICATES, Progress, Wish, make_forecast
 from discreet.lab.planning.source import study_for

@@ -38,17 +38,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from discreet.lab.environments.base import Problem
-from discreet.lab.environments.frames import Files, checked_frame
+from discreet.lab.environments.catalog import Files, checked_frame
 from discreet.lab.experiments import Setting, check_setting
-from discreet.lab.studies.frames import FRAME, learner_entries, table_of_frame, unstated
-from discreet.lab.studies.mappings import toml_text, toml_values
-from discreet.lab.studies.problem import MakeProblem, people_of, problem_of
-from discreet.lab.studies.serving import ServeTable, check_served_name, check_serving
 from discreet.lab.studies.settings import (
     LearnerEntry,
+    MakeProblem,
+    ServeTable,
     Strict,
     all_settings,
     entries_of,
+    people_of,
+    problem_of,
 )
 from discreet.people.domain import Box
 from discreet.privacy import Budget
@@ -222,6 +222,8 @@ class Study:
                 f"the study was {mapping!r:.80}; give a dictionary with the keys of a study file, "
                 "such as name, problem and learners."
             )
+        from discreet.lab.studies.frames import toml_text, toml_values
+
         content = toml_values(mapping)
         base = path_of(folder, "folder", "the path of a folder")
         given = Files(_folder(data_dir), base, Place("the study"), tables or {})
@@ -275,6 +277,8 @@ class Study:
         Raises:
             InvalidInput: everything that is wrong with it; bounds that were not stated.
         """
+        from discreet.lab.studies.frames import FRAME, learner_entries, table_of_frame, unstated
+
         table = checked_frame(frame, "frame")
         refusals = Refusals()
         problem: dict[str, Any] = {}
@@ -393,12 +397,14 @@ def _study(
         with refusals.collected(), where.at():
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
     if file.serve is not None:
+        from discreet.lab.studies.serving import check_served_name, check_serving
+
         with refusals.collected(), place.at("name"):
             check_served_name(file.name)
-    if file.serve is not None and settings:
-        with refusals.collected():
-            lines = [setting for setting, _ in settings]
-            check_serving(file.serve, lines, problem, place.within("serve"))
+        if settings:
+            with refusals.collected():
+                lines = [setting for setting, _ in settings]
+                check_serving(file.serve, lines, problem, place.within("serve"))
     refusals.raise_if_any()
     return Study(
         name=file.name,

@@ -1,7 +1,14 @@
-"""A study around a data frame: what its columns may be, what people can be given, who learns.
+"""Studies from Python: mappings as TOML has them, and studies around a data frame.
 
-Bounds are stated and never read off the frame: a learner may know no more of people before the
-first of them comes than what is public, and the largest income of a table is somebody's.
+| Python                                   | TOML                            |
+|------------------------------------------|---------------------------------|
+| tuples, NumPy arrays, pandas' series     | lists                           |
+| NumPy's numbers and truth values, paths  | numbers, truth values, texts    |
+| scikit-learn kernels                     | their text (kernels/text.py)    |
+| None                                     | the key is left out             |
+
+Bounds of a frame's columns are stated and never read off the frame: before the first person comes a
+learner may know of people only what is public, and the largest income of a table is one person's.
 
 | bounds of a column             | meaning                                                        |
 |--------------------------------|----------------------------------------------------------------|
@@ -15,14 +22,19 @@ first of them comes than what is public, and the largest income of a table is so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from numbers import Real
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.gaussian_process.kernels import Kernel
 
+from discreet.kernels.text import kernel_to_text
 from discreet.lab.experiments import REFERENCES
 from discreet.learners.registry import learner_class
 from discreet.people.columns import Column
@@ -31,12 +43,12 @@ from discreet.validation import InvalidInput, Refusals, finite_number, ordered
 
 FRAME = "data frame"  # the path under which the frame stands
 _PUBLIC = (
-    "State what anybody may know without looking at the data: what a questionnaire or a form "
-    'allows, the law, a census. For example bounds={"age": (18, 90), "region": ["north", "south"]}.'
+    "State public knowledge: what a questionnaire or a form allows, the law, a census. For example "
+    'bounds={"age": (18, 90), "region": ["north", "south"]}.'
 )
 _WHY = (
-    "bounds are public, and those read off the data would tell about the people in it (the largest "
-    "income is somebody's)"
+    "bounds are public, and bounds read off the data would reveal values of the people in it (the "
+    "largest income is one person's)"
 )
 
 
@@ -52,8 +64,7 @@ def table_of_frame(
     """The table `[problem]` for a frame that stands under the path `FRAME`.
 
     Raises:
-        InvalidInput: bounds that were not stated, and outcomes that do not say what people can be
-            given: all of it at once.
+        InvalidInput: bounds that were not stated, and outcomes without arms: all at once.
     """
     refusals = Refusals()
     columns: list[dict[str, Any]] = []
@@ -67,7 +78,7 @@ def table_of_frame(
 
 
 def unstated(frame: pd.DataFrame, table: Mapping[str, Any], people: str | None) -> tuple[str, ...]:
-    """Says which columns take no part, as nothing was stated about them."""
+    """Names the columns that take no part, as they have no bounds."""
     label, rewards = table.get("label", {}), table.get("rewards", {})
     used = {column["name"] for column in table["columns"]} | {people, label.get("column")}
     left = [f"{name}" for name in frame.columns if name not in used | {*rewards.get("columns", [])}]
@@ -94,7 +105,7 @@ def _declared(bounds: object, frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _column(name: str, given: Any) -> dict[str, Any]:
-    """What is stated about one column, as keys of a study file."""
+    """The declaration of one column, as keys of a study file."""
     if isinstance(given, Mapping):
         return {key: each for key, each in given.items() if key != "name"}
     if isinstance(given, Column):
@@ -139,7 +150,7 @@ def _is_word(value: object) -> bool:
 
 
 def _keys_of(column: Column) -> dict[str, Any]:
-    """What a column was declared with; what follows from that is left out."""
+    """The arguments of a column, without those that follow from others."""
     derived = {"name", "values", "lower", "upper", "levels"} if column.thresholds else {"name"}
     if column.values and not column.thresholds:
         derived |= {"lower", "upper", "levels"}
@@ -154,10 +165,10 @@ def _keys_of(column: Column) -> dict[str, Any]:
 def _outcome(
     frame: pd.DataFrame, label: object, classes: object, rewards: object, reward_bounds: object
 ) -> dict[str, Any]:
-    """What people can be given: `label` or `rewards` as study files write them."""
+    """The table `label` or `rewards` as study files write them."""
     if (label is None) == (rewards is None):
         raise InvalidInput(
-            "give either label (the column of what is to be guessed; arms are its classes) or "
+            "give either label (the column to predict; arms are its classes) or "
             "rewards (a column for each arm), "
             + ("not both." if label is not None else "as the study needs arms.")
         )
@@ -185,13 +196,13 @@ def _outcome(
 
 
 def _classes_of(series: pd.Series[Any]) -> str:
-    """How the classes of a label are stated, by the type of its column and not by its values."""
+    """How to state the classes of a label, by the type of its column, not its values."""
     if series.dtype.kind == "b":
         return "Give classes=[False, True]."
     if series.dtype.kind in "iuf":
         return (
             f'Cut numbers into brackets, label={{"column": "{series.name}", "thresholds": [..]}}, '
-            "at cuts that anybody may know; or, where they are codes, give all codes there can be "
+            "at public cuts; or, where they are codes, give all codes there can be "
             "as classes=[..]."
         )
     return "Give all labels that a form or a register knows as classes=[..], each once."
@@ -225,8 +236,8 @@ def learner_entries(
         if epsilon is None or (isinstance(epsilon, Sequence | np.ndarray) and not len(epsilon)):
             given = "not given" if epsilon is None else f"{epsilon!r:.80}"
             raise InvalidInput(
-                f"epsilon was {given}; say what one person may pay, such as epsilon=[1, 4] for a "
-                "line of the result each, or name learners."
+                f"epsilon was {given}; give the cost that one person may bear, such as "
+                "epsilon=[1, 4] for one line of the result each, or name learners."
             )
         return [budget, {"name": "uniform"}]
     named = [learners] if isinstance(learners, str | Mapping) else learners
@@ -246,10 +257,77 @@ def _entry(given: object, budget: Mapping[str, Any]) -> Any:
     if isinstance(name, str):
         try:
             models = learner_class(name).trust_models
-        except InvalidInput:  # said with everything else that is wrong with the study
+        except InvalidInput:  # reported with everything else that is wrong with the study
             return entry
         if models == ("none",):
             return entry
         if "none" not in models:
             del taken["non_private"]
     return {**taken, **entry}
+
+
+# Mappings.
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_values(value: Any) -> Any:
+    """A value as TOML's reader would give it; what TOML cannot hold stays as it is."""
+    if isinstance(value, Mapping):
+        return {str(key): toml_values(each) for key, each in value.items() if each is not None}
+    if isinstance(value, np.ndarray | pd.Series | pd.Index):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [toml_values(each) for each in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Kernel):
+        return kernel_to_text(value)
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def toml_text(content: Mapping[str, Any]) -> str:
+    """A mapping of TOML values as a study file would have it: keys, then tables."""
+    plain = {key: value for key, value in content.items() if not _is_table(value)}
+    lines = [f"{_key(key)} = {_written(value)}" for key, value in plain.items()]
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            lines += ["", f"[{_key(key)}]", *_entries(value)]
+        elif key not in plain:
+            lines += [line for each in value for line in ("", f"[[{_key(key)}]]", *_entries(each))]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _is_table(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(each, Mapping) for each in value)
+    return isinstance(value, Mapping)
+
+
+def _entries(table: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of a table; a list of tables has a line for each of them."""
+    for key, value in table.items():
+        if isinstance(value, list) and _is_table(value):
+            yield f"{_key(key)} = ["
+            yield from (f"  {_written(each)}," for each in value)
+            yield "]"
+        else:
+            yield f"{_key(key)} = {_written(value)}"
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_key(key)} = {_written(each)}" for key, each in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    # TOML's texts are JSON's, but for one character that must be written as its number.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -17,11 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments import Setting
-from discreet.lab.studies.settings import Strict
+from discreet.lab.studies.settings import ServeTable
 from discreet.learners.base import Learner
 from discreet.learners.public_randomness import TICKETS
 from discreet.learners.registry import learner_class, make_learner
@@ -34,22 +32,8 @@ from discreet.validation import InvalidInput, Refusals, nearest
 if TYPE_CHECKING:
     from discreet.lab.studies import Study
 
-# Longer is not a deployment, but an archive.
-_MOST_DAYS = 3650.0
 # Of the name of a study or a source, as it stands in addresses and in the database.
 LONGEST_NAME = 100
-
-
-class ServeTable(Strict):
-    """The `[serve]` table (see the module)."""
-
-    learner: str | None = Field(default=None, min_length=1)
-    epsilon: float | None = None
-    people: int | None = Field(default=None, ge=1)
-    default_arm: str | None = None
-    expires_days: float = Field(default=30.0, gt=0.0, le=_MOST_DAYS)
-    retention_days: float = Field(default=0.0, ge=0.0, le=_MOST_DAYS)
-    sources: dict[str, float] = Field(default_factory=dict)
 
 
 def served_learner(

@@ -1,4 +1,4 @@
-"""What the learners of a study become: one setting for each learner and budget.
+"""The tables of a study file: its problem, and a setting for each learner and budget.
 
 A `LearnerEntry` is a `[[learners]]` table. Without a name it is the usual learner for what is
 public about the problem (learners/defaults.py).
@@ -6,12 +6,14 @@ public about the problem (learners/defaults.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.lab.environments.base import Problem
+from discreet.lab.environments.catalog import Files, find_entry, load_problem
 from discreet.lab.experiments import REFERENCES, Setting
 from discreet.learners.defaults import Choice, Declared, usual_learner, usual_trust_model
 from discreet.learners.registry import LEARNERS, learner_class
@@ -20,9 +22,24 @@ from discreet.privacy.budget import budget_from_fields
 from discreet.toml_files import Place, checked, toml_value
 from discreet.validation import InvalidInput, Refusals
 
+# Longer is not a deployment, but an archive.
+_MOST_DAYS = 3650.0
+
 
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ServeTable(Strict):
+    """The `[serve]` table (see serving.py)."""
+
+    learner: str | None = Field(default=None, min_length=1)
+    epsilon: float | None = None
+    people: int | None = Field(default=None, ge=1)
+    default_arm: str | None = None
+    expires_days: float = Field(default=30.0, gt=0.0, le=_MOST_DAYS)
+    retention_days: float = Field(default=0.0, ge=0.0, le=_MOST_DAYS)
+    sources: dict[str, float] = Field(default_factory=dict)
 
 
 class LearnerEntry(Strict):
@@ -63,10 +80,10 @@ def all_settings(
 
 
 def entries_of(content: Mapping[str, Any], place: Place) -> list[tuple[int, LearnerEntry]]:
-    """Of a study that is refused the learners that are well written, each with its number."""
+    """The well-written learners of a study that is refused, each with its number."""
     learners, entries = content.get("learners"), []
     for number, entry in enumerate(learners if isinstance(learners, list) else ()):
-        with Refusals().collected():  # which is said already
+        with Refusals().collected():  # reported already
             entries.append((number, checked(LearnerEntry, entry, place)))
     return entries
 
@@ -153,7 +170,7 @@ def _budget(entry: LearnerEntry, learner: str, trust_model: str, epsilon: float)
 
 
 def check_space(learner: str, problem: Problem) -> None:
-    """Refuse a learner that cannot choose among what the problem offers."""
+    """Reject a learner that cannot choose from the problem's actions."""
     kind = type(problem.space)
     if kind in learner_class(learner).spaces:
         return
@@ -162,3 +179,91 @@ def check_space(learner: str, problem: Problem) -> None:
         f"{learner} does not fit this problem ({problem.offer}); learners that do: "
         f"{', '.join(fitting)}."
     )
+
+
+# The problem.
+
+# Makes a problem of a study's content and its place; None for a study without a problem.
+MakeProblem = Callable[[Mapping[str, Any], Place], Problem | None]
+
+
+def problem_of(content: Mapping[str, Any], given: Files) -> Problem | None:
+    """The problem of a study; None without such a table, which is refused elsewhere."""
+    if not isinstance(content.get("problem"), Mapping):
+        return None
+    options = dict(content["problem"])
+    name = options.pop("name", None)
+    where = given.place.within("problem")
+    if not isinstance(name, str):
+        raise InvalidInput(
+            where.message(
+                "[problem] is without a name; `discreet data list` shows the names.", ("name",)
+            )
+        )
+    refusals = Refusals()
+    with refusals.collected(where.message("", ("name",))):
+        find_entry(name)
+    refusals.raise_if_any()
+    options |= _people_option(content, name, given.place)
+    return load_problem(name, options, given.data_dir, given.base, where, given.tables)
+
+
+def on_table(table: Path, folder: Path, data_dir: Path | None = None) -> MakeProblem:
+    """Makes a study's problem of another table than the file's, with the same columns.
+
+    Args:
+        table: a file that the problem can read.
+        folder: of the study file, to which its other paths refer.
+        data_dir: see `load_study`.
+
+    Raises (when it is called):
+        InvalidInput: a problem that reads no table, or a table that does not fit.
+    """
+
+    def make(content: Mapping[str, Any], place: Place) -> Problem | None:
+        problem = content.get("problem")
+        if not isinstance(problem, Mapping) or "path" not in problem:
+            raise InvalidInput(
+                place.within("problem").message(
+                    f"the table {table} was given to stand in for the study's, but [problem] has "
+                    "no path that it could replace; leave --table out."
+                )
+            )
+        if not table.is_file():  # about the option, not the study's own path
+            raise InvalidInput(
+                f"the table {str(table)!r} is not a file that exists; check the path."
+            )
+        changed = {**content, "problem": {**problem, "path": str(table.resolve())}}
+        return problem_of(changed, Files(data_dir, folder, place, {}))
+
+    return make
+
+
+def _people_option(content: Mapping[str, Any], name: str, place: Place) -> dict[str, Any]:
+    """`[people]` as an option of the problem."""
+    people = content.get("people")
+    if not isinstance(people, Mapping) or not isinstance(people.get("id"), str):
+        return {}
+    if "person" not in find_entry(name).options.model_fields:
+        raise InvalidInput(
+            place.within("people").message(
+                f"[people] names the column {people['id']!r}, but the problem {name!r} is no table "
+                "of yours and each of its people comes once; leave [people] out."
+            )
+        )
+    return {"person": people["id"]}
+
+
+def people_of(asked: int | None, problem: Problem, place: Place | None) -> int:
+    """The number of people; `place` is the study that states it, if one does."""
+    people, where = asked or problem.size, place or Place("")
+    if people is None:
+        raise InvalidInput(
+            where.message(
+                "the study has no rounds; only a table can do without, as it has as many rounds as "
+                "people. Set rounds."
+            )
+        )
+    with where.at("rounds"):
+        problem.check_size(people)
+    return people

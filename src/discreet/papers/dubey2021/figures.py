@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from discreet.kernels import Additive, kernel_to_text
-from discreet.lab.environments.base import Crowd, Metric, People, Problem
+from discreet.lab.environments.base import Metric, People, Population, Problem
 from discreet.lab.environments.decision_sets import BumpProblem
 from discreet.lab.environments.functions import (
     FunctionProblem,
@@ -146,7 +146,7 @@ class PrivateSets(Problem):
         draws = float(self.function.noise) * rng.standard_normal((people, 1))
         return People(sets, np.clip(means + draws, 0.0, 1.0), means)
 
-    def metrics(self, people: Crowd, values: FloatArray) -> dict[str, FloatArray]:
+    def metrics(self, people: Population, values: FloatArray) -> dict[str, FloatArray]:
         """Regret (n,) by what it is counted against."""
         assert isinstance(people, People)
         assert people.means is not None

@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from discreet.lab.environments.auxiliary import auxiliary_from_table
-from discreet.lab.environments.base import Crowd
-from discreet.lab.environments.classification import (
+from discreet.lab.environments.base import Population
+from discreet.lab.environments.synthetic import auxiliary_from_table
+from discreet.lab.environments.tables import (
     ClassificationProblem,
     ClassLabels,
     classification_from_table,
@@ -73,7 +73,7 @@ _ADULT_FIELDS = {
 class Target(ClassificationProblem):
     """A table whose mean reward counts over all people and over the first quarter of them."""
 
-    def metrics(self, people: Crowd, values: FloatArray) -> dict[str, FloatArray]:
+    def metrics(self, people: Population, values: FloatArray) -> dict[str, FloatArray]:
         """Contributions (n,) to the mean reward of all, and of the first quarter."""
         count, quarter = len(values), max(len(values) // 4, 1)
         early = np.where(np.arange(count) < quarter, values / quarter, 0.0)

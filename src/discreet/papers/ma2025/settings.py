@@ -37,10 +37,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from discreet.lab.environments.auxiliary import draw_auxiliary
 from discreet.lab.environments.synthetic import (
     CornerContexts,
     SyntheticProblem,
+    draw_auxiliary,
     exponential,
     symmetric,
 )

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.lab.environments.base import Crowd
-from discreet.lab.environments.kernel_grid import GridCrowd, KernelGridProblem, Smoothness
+from discreet.lab.environments.base import Population
+from discreet.lab.environments.kernel_grid import GridPopulation, KernelGridProblem, Smoothness
 from discreet.learners.base import Learner
 from discreet.learners.epochs.capri import BernsteinElimination, Capri
 from discreet.learners.epochs.learner import EpochLearner
@@ -82,13 +82,13 @@ MATERN = Surface("Matérn 5/2", "matern52", "Matern(length_scale=0.3, nu=2.5)", 
 SURFACES = (SQUARED_EXPONENTIAL, MATERN)
 
 
-def share_wrong(learner: Learner[Any, Any, Any], people: Crowd) -> dict[str, float]:
+def share_wrong(learner: Learner[Any, Any, Any], people: Population) -> dict[str, float]:
     """How many contexts the learner is wrong in at the end: its best arm is 0.05 or more worse.
 
     An elimination learner's best arm is one that it has not given up.
     """
     assert isinstance(learner, EpochLearner)
-    assert isinstance(people, GridCrowd)
+    assert isinstance(people, GridPopulation)
     mean: FloatArray = learner.features.table @ learner.policy().believed
     if isinstance(learner, Capri):
         mean = np.where(learner.active, mean, -np.inf)
@@ -98,21 +98,21 @@ def share_wrong(learner: Learner[Any, Any, Any], people: Crowd) -> dict[str, flo
     return {WRONG: float(people.context_weights @ wrong)}
 
 
-def prediction_error(learner: Learner[Any, Any, Any], people: Crowd) -> dict[str, float]:
+def prediction_error(learner: Learner[Any, Any, Any], people: Population) -> dict[str, float]:
     """The expected regret of the prediction for one new person, without sampling error.
 
     One prediction is drawn too, so that the learner's guarantee says what it costs.
     """
     assert isinstance(learner, Usca)
-    assert isinstance(people, GridCrowd)
+    assert isinstance(people, GridPopulation)
     error = people.regret_of(learner.secret_probabilities(people.grid[:, None]))
     learner.predict(people.grid[:1, None])
     return {ERROR_RATE: error}
 
 
-def chance_error(learner: Learner[Any, Any, Any], people: Crowd) -> dict[str, float]:
+def chance_error(learner: Learner[Any, Any, Any], people: Population) -> dict[str, float]:
     """The expected regret of an arm chosen at random."""
-    assert isinstance(people, GridCrowd)
+    assert isinstance(people, GridPopulation)
     shape = people.function.shape
     return {ERROR_RATE: people.regret_of(np.full(shape, 1.0 / shape[1]))}
 

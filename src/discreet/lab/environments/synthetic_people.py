@@ -1,15 +1,13 @@
-"""A synthetic problem in place of a study's: the same columns, arms and number of people, and
-nobody's data.
+"""A synthetic problem in place of a study's, with its columns and arms and without its data.
 
-Of the study file only the declarations are read. People are uniform over the declared columns
-(levels and categories included), and arm k pays most in the k-th strip of the first column, as in
-section 4.1 of Ma et al. (2025):
+People are uniform over the declared columns (levels and categories included), and arm k pays most
+in the k-th strip of the first column, as in section 4.1 of Ma et al. (2025):
 
     f_k(x) = 1/2 + contrast (g_k(x) - 1/2),      g_k the `ExponentialMeans`
 
-on rewards of 0 or 1, scaled to the declared bounds of a reward. How different the arms really are
-is what nobody knows beforehand: `contrast` is that assumption, 1 for the paper's surface, on which
-the best arm of some people always pays.
+on rewards of 0 or 1, scaled to the declared bounds of a reward. The difference between the arms is
+unknown beforehand: `contrast` is the assumption, 1 for the paper's means, at which the best arm of
+some people always pays.
 
 | array    | shape  | meaning                                        |
 |----------|--------|------------------------------------------------|
@@ -26,9 +24,9 @@ import numpy as np
 
 from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import Entry, find_entry
-from discreet.lab.environments.classification import ClassLabels, RewardColumns
 from discreet.lab.environments.logs import LoggedAction, LoggedReward
 from discreet.lab.environments.synthetic import ExponentialMeans
+from discreet.lab.environments.tables import ClassLabels, RewardColumns
 from discreet.people.columns import Column
 from discreet.people.domain import Box, RewardBounds
 from discreet.toml_files import Place, checked
@@ -39,8 +37,8 @@ _LEAST = 0.01
 _PLACES = 1001  # of the first column, where arms are compared
 
 
-class StandIn(Problem):
-    """People and rewards that are invented from declarations alone.
+class SyntheticPeople(Problem):
+    """People and rewards drawn from declarations alone.
 
     Args:
         domain: the declared columns.
@@ -49,7 +47,7 @@ class StandIn(Problem):
         contrast: see the module, from 0.01 to 1.
 
     Attributes:
-        difference: by how much mean rewards of the arms differ at most, for one person.
+        difference: the largest difference between the arms' mean rewards for one person.
 
     Raises:
         InvalidInput: for a contrast that is not allowed.
@@ -85,17 +83,19 @@ class StandIn(Problem):
         return People(contexts, low + width * drawn, low + width * shares)
 
     def _shares(self, unit: FloatArray) -> FloatArray:
-        """(n, K) with which probability each arm pays."""
+        """(n, K) the probability that each arm pays."""
         return 0.5 + self.contrast * (self._means(unit) - 0.5)
 
 
-def stand_in(content: Mapping[str, Any], place: Place, contrast: float = CONTRAST) -> StandIn:
+def synthetic_people(
+    content: Mapping[str, Any], place: Place, contrast: float = CONTRAST
+) -> SyntheticPeople:
     """The stand-in of a study file's `[problem]`; no data are read.
 
     Args:
         content: of the study file.
         place: where it stands, for messages.
-        contrast: see `StandIn`.
+        contrast: see `SyntheticPeople`.
 
     Raises:
         InvalidInput: a problem without arms, learners for people who come more than once, or
@@ -113,8 +113,8 @@ def stand_in(content: Mapping[str, Any], place: Place, contrast: float = CONTRAS
         if isinstance(learner, Mapping) and learner.get("visits", 1) != 1:
             raise InvalidInput(
                 place.within("learners", number).message(
-                    f"visits was {learner['visits']!r}, but how often people come is not declared, "
-                    "so invented people come once each; plan with visits = 1, or on an older or "
+                    f"visits was {learner['visits']!r}, but synthetic people come once each, as "
+                    "the number of visits is not declared; plan with visits = 1, or on an older or "
                     "public table (--table FILE)."
                 )
             )
@@ -125,12 +125,12 @@ def stand_in(content: Mapping[str, Any], place: Place, contrast: float = CONTRAS
         declare = ways if "label" in entry.options.model_fields else ""
         raise InvalidInput(
             place.message(
-                f"invented people need arms, and the problem {name!r} declares none; {declare}plan "
+                f"synthetic people need arms, and the problem {name!r} has none; {declare}plan "
                 "on an older or public table (--table FILE), or on a problem of `discreet data "
                 "list`."
             )
         )
-    return StandIn(Box.of(columns), tuple(arms), bounds, contrast)
+    return SyntheticPeople(Box.of(columns), tuple(arms), bounds, contrast)
 
 
 def _declared(

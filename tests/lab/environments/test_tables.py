@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.lab.environments.classification import (
+from discreet.lab.environments.tables import (
     ClassificationProblem,
     ClassLabels,
     RewardColumns,
@@ -224,7 +224,7 @@ def test_a_column_that_gives_the_label_away_is_warned_of() -> None:
     label = ClassLabels("pay", thresholds=(10, 20, 90))
     problem = classification_from_table(frame, columns, label, "test")
     assert len(problem.warnings) == 3
-    assert "Nobody in the table has the pay '90 or more'" in problem.warnings[0]
+    assert "No row of the table has the pay '90 or more'" in problem.warnings[0]
     assert "column 'bracket'" in problem.warnings[1]
     assert "column 'year'" in problem.warnings[2]
 

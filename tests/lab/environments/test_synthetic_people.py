@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.lab.environments.stand_in import StandIn, stand_in
+from discreet.lab.environments.synthetic_people import SyntheticPeople, synthetic_people
 from discreet.toml_files import Place
 from discreet.validation import InvalidInput
 
@@ -21,9 +21,9 @@ LABEL = {"column": "y", "classes": ["none", "call", "visit"]}
 REWARDS = {"columns": ["a", "b"], "lower": -1, "upper": 3}
 
 
-def of(contrast: float = 0.5, **options: Any) -> StandIn:
+def of(contrast: float = 0.5, **options: Any) -> SyntheticPeople:
     table = {"name": "table", "path": "nowhere.csv", "columns": COLUMNS, **options}
-    return stand_in({"problem": table}, PLACE, contrast)
+    return synthetic_people({"problem": table}, PLACE, contrast)
 
 
 def test_declarations_become_a_problem_and_no_file_is_read() -> None:
@@ -62,29 +62,29 @@ def test_contrast_is_how_much_arms_differ(contrast: float) -> None:
 def test_thresholds_and_named_problems_have_arms_too() -> None:
     brackets = of(label={"column": "hours", "thresholds": [10, 20]})
     assert brackets.arm_names == ("under 10", "10 to 20", "20 or more")
-    earnings = stand_in({"problem": {"name": "earnings"}}, PLACE)
+    earnings = synthetic_people({"problem": {"name": "earnings"}}, PLACE)
     assert earnings.arm_names == ("under 13", "13 to 20", "20 or more")
 
 
 @pytest.mark.parametrize(
     ("problem", "message"),
     [
-        ({"name": "dose"}, "need arms, and the problem 'dose' declares none"),
+        ({"name": "dose"}, "need arms, and the problem 'dose' has none"),
         ({"name": "tabel"}, "problem was 'tabel'"),
         ({}, "without a name"),
         ({"name": "table", "columns": 3}, "columns"),
     ],
 )
-def test_what_has_no_stand_in_is_refused(problem: dict[str, Any], message: str) -> None:
+def test_problems_without_arms_are_refused(problem: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        stand_in({"problem": problem}, PLACE)
+        synthetic_people({"problem": problem}, PLACE)
 
 
-def test_how_often_people_come_is_not_invented() -> None:
+def test_synthetic_people_come_once() -> None:
     table = {"name": "table", "path": "nowhere.csv", "columns": COLUMNS, "label": LABEL}
     content = {"problem": table, "learners": [{"epsilon": 1.0}, {"epsilon": 1.0, "visits": 3}]}
-    with pytest.raises(InvalidInput, match="visits was 3, but how often people come"):
-        stand_in(content, PLACE)
+    with pytest.raises(InvalidInput, match="visits was 3, but synthetic people come once"):
+        synthetic_people(content, PLACE)
 
 
 def test_a_contrast_of_nothing_is_refused() -> None:

