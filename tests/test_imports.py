@@ -205,12 +205,15 @@ with tempfile.TemporaryDirectory() as folder:
     assert row.state == "accepted"
 """
 
-    @pytest.mark.parametrize("name", ["partition", "local_kernel"])
-    @pytest.mark.parametrize("source", [False, True])
+    @pytest.mark.parametrize(
+        ("name", "source"),
+        [("partition", False), ("local_kernel", False), ("local_kernel", True)],
+    )
     def test_numpy_is_all_that_it_takes(self, name: str, source: bool) -> None:
         domain = discreet.Box((0.0, 0.0), (1.0, 1.0))
         learner = discreet.make_learner(name, domain, 3, discreet.Local(2.0))
-        learner.open_source("clinic", 1.0)  # type: ignore[attr-defined]
+        if source:
+            learner.open_source("clinic", 1.0)  # type: ignore[attr-defined]
         policy = learner.source_policy("clinic") if source else learner.policy()  # type: ignore[attr-defined]
         code = self.SOURCE_REPORT if source else self.REPORT
         reports, modules = python(DEVICE + code + self.LOADED, discreet.encode(policy)).splitlines()

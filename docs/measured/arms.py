@@ -173,7 +173,7 @@ ARMS: tuple[Block, ...] = (
             ),
         ),
         columns=(
-            Column("regret of `partition`"),
+            Column("regret of `local_kernel`"),
             Column("logged by the published program", show="paper"),
         ),
     ),

@@ -14,8 +14,8 @@ arms depend on contexts in another way, they would confuse selection with effect
 
 | learner                              | a log                                                     |
 |--------------------------------------|-----------------------------------------------------------|
-| `local_kernel`, `partition`, and     | is an auxiliary source: the arm is reported as privately  |
-| others that take sources (local)     | as the context, and nothing is assumed about its origin   |
+| `local_kernel` and others that take  | is an auxiliary source: the arm is reported as privately  |
+| sources (local)                      | as the context, and nothing is assumed about its origin   |
 | `local_kernel` without privacy       | is used as it is: rewards are compared arm by arm         |
 | `released_thompson`, `capri`, `usca` | needs the propensity p of each decision. The policy draws |
 | (joint, none)                        | an arm for the person; the reward that counts is          |
@@ -48,9 +48,11 @@ from discreet.learners.base import Learner
 from discreet.learners.defaults import Declared as Facts
 from discreet.learners.defaults import usual_learner
 from discreet.learners.epochs.policy import EpochPolicy
+from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.messages import Actions, ArmPolicy
+from discreet.learners.partition.learner import Partition
 from discreet.learners.registry import learner_class, make_learner
-from discreet.learners.sources import SourceLearner, TrustingLearner
+from discreet.learners.sources import SourceLearner
 from discreet.learners.terms import Terms
 from discreet.people.columns import Declared
 from discreet.people.domain import Box, RewardBounds
@@ -407,7 +409,7 @@ class _Fitted:
         if self.least is None or local:
             way = "give least_propensity, and the propensities of the decisions"
             if local:
-                way = "choose local_kernel or partition, which take a log as a source"
+                way = "choose local_kernel, which takes a log as a source"
             raise InvalidInput(
                 f"decisions were logged, but {name} reads reports by how its own policy chooses, "
                 f"and would confuse selection with effect. Pass what act() returned, or {way}."
@@ -478,7 +480,7 @@ class _Fitted:
         learner = self.learner
         unit = self.domain.people_to_unit(contexts)
         policy = self.policy()
-        if isinstance(learner, TrustingLearner):
+        if isinstance(learner, LocalKernel | Partition):
             seen = self._copy or learner
             return self.plain.clip(seen.predict(self.domain.from_unit(unit))[0])
         if not isinstance(policy, EpochPolicy):

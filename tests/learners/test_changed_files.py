@@ -221,7 +221,7 @@ def test_a_file_imports_nothing(
 def test_a_file_that_is_not_what_its_checksum_says(tmp_path: Path) -> None:
     """Guarantees come from the policies in it; without them a file would promise epsilon 0."""
     path = tmp_path / "learner.json"
-    save(heard(ROWS["partition"]), path)
+    save(heard(ROWS["private_linear"]), path)
     load(path)
     whole = json.loads(path.read_text())
     policies = whole["state"]["target"]["policies"]
@@ -245,7 +245,7 @@ def test_a_file_that_is_not_what_its_checksum_says(tmp_path: Path) -> None:
     ],
 )
 def test_files_of_something_else(change: dict[str, Any], message: str, tmp_path: Path) -> None:
-    fields = content(heard(ROWS["partition"]), tmp_path / "learner.json")
+    fields = content(heard(ROWS["private_linear"]), tmp_path / "learner.json")
     refused({**fields, **change}, tmp_path / "learner.json", message)
     with pytest.raises(InvalidInput, match="cannot be read"):
         load(tmp_path / "none.json")

@@ -71,13 +71,11 @@ def test_learners_do_not_wait_for_each_other() -> None:
         assert published_meanwhile(second)
 
 
-@pytest.mark.parametrize("question", ["beliefs", "source_trust"])
-def test_whoever_asks_waits_for_a_policy_in_the_making(question: str) -> None:
+def test_beliefs_wait_for_a_policy_in_the_making() -> None:
     """Bins, sums and what is kept of them change one after the other."""
     asked, answered = learner(), threading.Event()
     asked.policy()
-    ask = getattr(asked, question)
-    thread = threading.Thread(target=lambda: (ask(), answered.set()), daemon=True)
+    thread = threading.Thread(target=lambda: (asked.beliefs(), answered.set()), daemon=True)
     with asked.lock:
         thread.start()
         assert not answered.wait(0.1)

@@ -30,8 +30,6 @@ def maker(name: str, budget: Budget, **options: Any) -> Callable[[int], Any]:
 ROWS = {
     "local_kernel": SourceRow(maker("local_kernel", Local(1.0))),
     "local_kernel, non-private": SourceRow(maker("local_kernel", NonPrivate())),
-    "partition": SourceRow(maker("partition", Local(1.0))),
-    "partition, non-private": SourceRow(maker("partition", NonPrivate())),
     "published_partition": SourceRow(maker("published_partition", Local(4.0), batch_size=50)),
     "private_linear": SourceRow(maker("private_linear", Local(1.0), batch=100)),
     "private_linear, non-private": SourceRow(maker("private_linear", NonPrivate(), batch=100)),

@@ -80,7 +80,7 @@ def test_a_value_says_itself_in_words() -> None:
 
 def test_leaves_have_the_variance_of_the_dense_posterior(bins: Any) -> None:
     """Against the Gaussian of all arms' leaves and the shared mean, written out."""
-    now, information = bins._decided.now, bins._view().target
+    now, information = bins._decided.now, bins._view().information
     assert isinstance(information, NodeInformation)
     prior = now.priors[0]
     part = LeafPosterior.of(prior, information)
@@ -267,7 +267,7 @@ def test_asking_changes_nothing(bins: Any) -> None:
 
 def test_sources_are_not_counted() -> None:
     """Whether they share the target's rewards is a guess."""
-    learner: Any = make_learner("partition", PROBLEM.domain, 3, Local(2.0), public_seed=1)
+    learner: Any = make_learner("local_kernel", PROBLEM.domain, 3, Local(2.0), public_seed=1)
     alone = learner.value().half_width
     learner.open_source("elsewhere", 8.0)
     policy = learner.source_policy("elsewhere")

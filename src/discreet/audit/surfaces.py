@@ -51,6 +51,7 @@ from discreet.audit.exact import (
 )
 from discreet.audit.games import Check
 from discreet.audit.runs import open_file, refused
+from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.learner import Partition
 from discreet.learners.schema import encode
 from discreet.learners.visits import VisitCounter
@@ -258,7 +259,7 @@ class Fit(Surface):
             bounds=_LEVELS,
             rewards=(-1.0, 1.0),
             trust_model=self.budget.trust_model,
-            learner="capri" if joint else "partition",
+            learner="capri" if joint else "local_kernel",
             least_propensity=0.5 if joint else None,
             horizon=2 * _PEOPLE,
             random_state=_SEED,
@@ -374,7 +375,7 @@ class DeviceRun(Surface):
         learner: of the study.
     """
 
-    learner: Partition
+    learner: Partition | LocalKernel
     source: str | None = None
     hold: bool = False
 
@@ -386,9 +387,11 @@ class DeviceRun(Surface):
 
         secure()  # a device takes no other noise
         learner = self.learner
-        stream = learner if self.source is None else None
-        policy = learner.policy() if stream else learner.source_policy(_SOURCE)
-        terms = learner.terms() if stream else learner.source_terms(_SOURCE)
+        if isinstance(learner, LocalKernel):
+            policy: Any = learner.source_policy(_SOURCE)
+            terms = learner.source_terms(_SOURCE)
+        else:
+            policy, terms = learner.policy(), learner.terms()
         clock, posts = _Clock(), [0]
 
         def answer(request: httpx2.Request) -> httpx2.Response:
@@ -431,9 +434,9 @@ class DeviceRun(Surface):
                 facts.rule("" if posts[0] else "the device sends no report")
                 reports = [(row.version, row.epsilon, row.state) for row in device.ledger()]
                 facts.add("what the ledger says", repr((reports, device.spending())))
-        if stream:
-            return self._promise(learner.guarantee())
-        return self._promise(learner.source_guarantees()[_SOURCE])
+        if isinstance(learner, LocalKernel):
+            return self._promise(learner.source_guarantees()[_SOURCE])
+        return self._promise(learner.guarantee())
 
     def _visited(self, device: Any, life: Life, clock: _Clock, facts: Facts, gone: Any) -> None:
         """Act, wait, report if there is a reward, and send at the same times whatever happens."""
@@ -480,11 +483,13 @@ def _devices() -> Iterator[DeviceRun]:
     yield replace(new, state="a device that holds reports", people=held, hold=True)
     # Where an arm is best without doubt, people are sure to get it.
     yield replace(new, state="under a learnt policy", learner=_served(often, taught=_TAUGHT))
+    elsewhere = LocalKernel(_BOX, 3, once, horizon=2000, identity="served")
+    elsewhere.open_source(_SOURCE, once.epsilon)
     yield DeviceRun(
         state="of a source",
         people=_lives(True),
         budget=once,
-        learner=_served(once, taught=0),
+        learner=elsewhere,
         source=_SOURCE,
     )
 
@@ -492,7 +497,6 @@ def _devices() -> Iterator[DeviceRun]:
 def _served(budget: Local, taught: int) -> Partition:
     """A learner that has heard from so many people, of whom half had the first arm's reward."""
     learner = Partition(_BOX, 3, budget, horizon=2000, identity="served")
-    learner.open_source(_SOURCE, budget.epsilon)
     rng, noise = np.random.default_rng(_SEED), SimulatedNoise(_SEED)
     for _ in range(_BATCHES if taught else 0):
         policy: Any = learner.policy()

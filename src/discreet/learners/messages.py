@@ -307,8 +307,8 @@ class Policy(Offer, Generic[H]):
             raise InvalidInput(
                 f"actions was {type(arms).__name__}; pass the Actions that act() returned, because "
                 "they carry the tickets, by which reports are read. From actions that somebody "
-                "else chose local_kernel and partition learn through open_source(): the policies "
-                "of sources take names and numbers of arms."
+                "else chose local_kernel learns through open_source(); policies of sources take "
+                "names and numbers of arms."
             )
         count = arm_count(self.space) or 0
         numbers = whole_names(arms, self.arm_names, count)

@@ -48,7 +48,6 @@ _KINDS = {
     "statistics": ("totals",),
     "partition.policy": (
         "partition-policy",
-        "partition-source-policy",
         "partition-statistics",
     ),
     "local_kernel.policy": (

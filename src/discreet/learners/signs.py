@@ -37,14 +37,14 @@ class SignedReports(Reports):
 
     Attributes:
         tickets: (n,) public tickets, or numbers of public questions; two people may draw the same
-            one. None where neither arm nor question was drawn.
+            one.
         places: (n, m) reported places, increasing in each row.
         signs: (n, m) their signs, -1 or +1.
     """
 
     kind: ClassVar[str] = "signed-reports"
 
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)] | None
+    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
     places: Annotated[IntArray, Shape("n", "m")]
     signs: Annotated[SignArray, Shape("n", "m"), Range(-1, 1)]
 
@@ -58,12 +58,10 @@ class SignedOffer(Offer):
     Attributes:
         data: what of a person is hidden among the values.
         place_name: what messages call a place.
-        draws_tickets: whether reports have tickets.
     """
 
     data: ClassVar[str]
     place_name: ClassVar[str]
-    draws_tickets: ClassVar[bool] = True
     if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
         epsilon: float
 
@@ -78,7 +76,7 @@ class SignedOffer(Offer):
         """What certificates call the mechanism."""
 
     def hidden(
-        self, places: IntArray, signs: SignArray, tickets: TicketArray | None, noise: NoiseSource
+        self, places: IntArray, signs: SignArray, tickets: TicketArray, noise: NoiseSource
     ) -> SignedReports:
         """Reports of people with these places and signs (n,)."""
         reported, shown = self.mechanism.privatise(places, signs, noise)
@@ -115,6 +113,3 @@ class SignedOffer(Offer):
             )
         if not (np.abs(reports.signs) == 1).all():
             raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
-        if self.draws_tickets != (reports.tickets is not None):
-            had = "no tickets" if self.draws_tickets else "tickets, which nobody draws there"
-            raise InvalidInput(f"reports had {had}; send them as the policy made them.")

@@ -14,6 +14,7 @@ from discreet.learners.partition.learner import Partition
 from discreet.validation import InvalidInput
 from tests.cli.cases import STUDY, invoke, write_study
 
+SERVED = STUDY.replace("partition", "local_kernel")
 SERVE = """[serve]
 epsilon = 2.0
 people = 5000
@@ -24,12 +25,12 @@ sources = { clinic = 4.0 }
 
 
 def test_the_table_chooses_one_line(tmp_path: Path) -> None:
-    study = load_study(write_study(tmp_path, STUDY + SERVE))
+    study = load_study(write_study(tmp_path, SERVED + SERVE))
     assert study.serve == ServeTable(
         epsilon=2.0, people=5000, default_arm="b", expires_days=7, sources={"clinic": 4.0}
     )
     setting = served_setting(study.settings, study.serve)
-    assert setting.label == "partition, epsilon 2"
+    assert setting.label == "local_kernel, epsilon 2"
 
 
 def test_one_private_line_needs_no_table(tmp_path: Path) -> None:
@@ -51,10 +52,14 @@ def test_without_a_table_several_lines_are_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("epsilon = 2.0", "", "line 15: epsilon was missing, .* partition at epsilon = 1"),
-        ("epsilon = 2.0", "epsilon = 3.0", "line 16: epsilon was 3; .* partition at epsilon = 1"),
+        ("epsilon = 2.0", "", "line 15: epsilon was missing, .* local_kernel at epsilon = 1"),
+        (
+            "epsilon = 2.0",
+            "epsilon = 3.0",
+            "line 16: epsilon was 3; .* at epsilon = 1",
+        ),
         ("epsilon = 2.0", 'learner = "uniform"', 'line 16: learner was "uniform", which promises'),
-        ("epsilon = 2.0", 'learner = "partitoin"', "line 16: .* Did you mean 'partition'"),
+        ("epsilon = 2.0", 'learner = "local_kernl"', "line 16: .* Did you mean 'local_kernel'"),
         ("people = 5000", "people = 0", "line 17: serve, people was 0; it must be 1 or more"),
         ('"b"', '"c"', 'line 18: default_arm was "c"; the arms are a, b'),
         (
@@ -72,7 +77,7 @@ def test_without_a_table_several_lines_are_listed(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_refused_has_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    text = STUDY + SERVE.replace(old, new)
+    text = SERVED + SERVE.replace(old, new)
     with pytest.raises(InvalidInput) as refused:
         load_study(write_study(tmp_path, text))
     assert re.search(message, str(refused.value)), str(refused.value)
@@ -100,18 +105,20 @@ def test_a_learner_whose_actions_send_bits_of_contexts_is_not_served(
 
 
 def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
-    text = STUDY + SERVE.replace('"b"', '"c"').replace("4.0", "40.0").replace("2.0", "9.0")
+    text = SERVED + SERVE.replace('"b"', '"c"').replace("4.0", "40.0").replace("2.0", "9.0")
     with pytest.raises(InvalidInput) as refused:
         load_study(write_study(tmp_path, text))
     assert len(refused.value.args) == 3
 
 
 def test_check_says_what_would_be_served(tmp_path: Path) -> None:
-    path = write_study(tmp_path, STUDY + SERVE)
+    path = write_study(tmp_path, SERVED + SERVE)
     code, out, _ = invoke("check", path, "--jobs", 1)
     assert code == 0
     said = " ".join(out.split())
-    assert "Served would be partition at epsilon = 2 under local privacy, to 5,000 people" in said
+    assert (
+        "Served would be local_kernel at epsilon = 2 under local privacy, to 5,000 people" in said
+    )
     assert f"discreet serve {path}" in said
 
 

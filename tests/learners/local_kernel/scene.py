@@ -76,11 +76,12 @@ def source_policy(
     epsilon: float = 1.0,
     count: int = 6,
     shares: FloatArray | None = None,
+    version: int = 0,
 ) -> KernelSourcePolicy:
     """A policy with four random sign functions and three partitions; `shares` (K,) of arms."""
     rng = np.random.default_rng([arms, count])
     features = CosineFeatures.of(domain.levels, arms)
-    grid = grid_of(3, 0, features).with_arms(arms)
+    grid = grid_of(3, version, features).with_arms(arms)
     given = np.full(arms, 1.0 / arms) if shares is None else shares
     density = np.tile(given * arms, len(DensityBins(domain.levels)))
     points = grid.points
@@ -89,7 +90,7 @@ def source_policy(
     directions = round_coefficients(rng.standard_normal((4, arms, len(used))))
     return KernelSourcePolicy(
         name="clinic",
-        version=0,
+        version=version,
         learner_id="scene",
         domain=domain,
         reward_bounds=RewardBounds(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.learners.partition.policy import PartitionPolicy, PartitionSourcePolicy
+from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.people.domain import RewardBounds, unit_cube
 
@@ -41,20 +41,4 @@ def quarters(epsilon: float = 1.0) -> PartitionPolicy:
         bins=Bins(tree, ACTIVE),
         offers=OFFERS,
         epsilon=epsilon,
-    )
-
-
-def source_policy(
-    tree: Tree, active: np.ndarray, epsilon: float, version: int = 0
-) -> PartitionSourcePolicy:
-    return PartitionSourcePolicy(
-        name="clinic",
-        version=version,
-        learner_id="scene",
-        domain=unit_cube(tree.dimension),
-        reward_bounds=RewardBounds(),
-        arms=active.shape[1],
-        epsilon=epsilon,
-        public_seed=1,
-        bins=Bins(tree, active),
     )

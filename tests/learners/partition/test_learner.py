@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,13 +23,19 @@ from discreet.lab.environments.synthetic import (
 )
 from discreet.lab.experiments import run_learner
 from discreet.learners.partition.learner import Partition
-from discreet.learners.partition.rules import Rules
+from discreet.learners.partition.policy import NodeSums, PartitionStatistics
+from discreet.learners.partition.rules import Rules, badly_cut
+from discreet.learners.partition.tree import Bins, Ranked, Tree
 from discreet.learners.registry import make_learner
+from discreet.learners.saving import load, save
 from discreet.papers.ma2025.learners.abse import Abse
 from discreet.papers.ma2025.learners.published_partition import CellSums, PublishedPartition
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
+
+from ..contract import ARMS
+from ..source_scene import regret
 
 
 def taught(problem: Problem, people: int, seed: int, budget: Local | NonPrivate) -> Partition:
@@ -333,3 +340,37 @@ def test_abse_finds_the_best_arm() -> None:
     regret = run_learner(learner, problem.sample(40_000, rng), rng, SimulatedNoise(0))
     assert regret[-5000:].mean() < 0.1 < regret[:2000].mean()
     assert not learner.policy().active.all()
+
+
+def test_bins_cut_along_an_idle_axis_are_badly_cut() -> None:
+    tree = Tree.root(2).split(np.array([0]), np.array([1]))
+    mass = np.array([1.0, 0.5, 0.5])
+    contending, resolved = np.ones((2, ARMS), dtype=bool), np.eye(2, ARMS, dtype=bool)
+    for active, scales, badly in [
+        (contending, (0.2, 3.2), True),  # the other axis came first
+        (contending, (3.2, 0.2), False),
+        (contending, (0.8, 0.8), False),
+        (resolved, (0.2, 3.2), False),  # one arm left: nothing to be told apart
+    ]:
+        assert badly_cut(Bins(tree, active), Ranked.plain(tree), mass, scales) == badly
+
+
+def test_bins_are_made_anew_once_length_scales_are_known(tmp_path: Path) -> None:
+    """A tree that was cut along an axis that does not matter is not kept, nor are its reports
+    lost."""
+    learner = Partition(exponential().domain, ARMS, Local(1.0), public_seed=5)
+    tree = Tree.root(2).split(np.array([0]), np.array([1]))
+    tree = tree.split(tree.leaves, np.array([1, 1]))
+    bins = Bins(tree, np.ones((4, ARMS), dtype=np.bool_))
+    now = replace(learner._decided.now, bins=bins, mass=np.full(4, 0.25))
+    learner._decide(now=now)
+    learner._target.sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
+    lost = regret(learner, 6000, 6)
+    assert learner._decided.left_behind[0] is tree
+    assert learner.people == 6000
+    assert lost < 0.65 * 6000 * 0.41
+    save(learner, tmp_path / "learner.json")
+    again = load(tmp_path / "learner.json")
+    assert isinstance(again, Partition)
+    restart = again._decided.may_restart_at
+    assert restart == learner._decided.may_restart_at > learner.rules.first_learning

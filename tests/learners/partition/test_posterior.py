@@ -26,12 +26,10 @@ from discreet.learners.partition.posterior import (
     mixture_variance,
     node_masses,
     observations,
-    projected,
     smoothness,
 )
 from discreet.learners.partition.rules import likely_length_scales, thompson_probabilities
-from discreet.learners.partition.tree import Ranked, Tree
-from discreet.learners.sources import Information
+from discreet.learners.partition.tree import Ranked, Tree, overlaps
 
 from .scene import random_tree, three_leaves
 
@@ -177,19 +175,23 @@ def test_reports_on_nodes_say_of_leaves_what_their_mixtures_say() -> None:
     assert np.allclose(twice[0], condition(prior, information.scaled(2.0))[0])
 
 
-def test_what_an_old_tree_saw_is_what_projecting_it_gives() -> None:
-    """Of a tree whose leaves alone were reported on, the two ways to other leaves agree."""
+def test_reports_on_an_old_tree_have_the_error_of_its_boxes_besides() -> None:
+    """Against the information of observations S f + e + noise, written out."""
     old = Ranked.plain(three_leaves())
     new = Ranked.plain(Tree.root(2).split(np.array([0]), np.array([1])))
     precision = np.zeros((5, 2))
-    precision[old.tree.leaves] = [[3.0, 0.0], [5.0, 1.0], [2.0, 4.0]]
+    precision[old.tree.leaves] = [[3.0, 0.5], [5.0, 1.0], [2.0, 4.0]]
     roughness = np.array([0.2, 0.1])
-    nodes = NodeInformation.elsewhere(precision, 0.7 * precision, old, new, roughness)
-    leaves = precision[old.tree.leaves].T
-    exact = Information(np.stack([np.diag(p) for p in leaves]), 0.7 * leaves)
-    expected = projected(exact, old, new, roughness)
-    assert np.allclose(nodes.dense().precision, expected.precision)
-    assert np.allclose(nodes.dense().weighted, expected.weighted)
+    nodes = NodeInformation.elsewhere(precision, 0.7 * precision, old, new, roughness).dense()
+    shares, coverage = (part[old.tree.leaves] for part in overlaps(old, new))
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_allclose(coverage.sum(axis=0), 1.0)
+    blur = np.maximum((roughness * shares**2 * (1.0 - coverage)).sum(axis=1), 1e-9)
+    for arm, reported in enumerate(precision[old.tree.leaves].T):
+        inverse = np.diag(1.0 / (1.0 / reported + blur))
+        np.testing.assert_allclose(nodes.precision[arm], shares.T @ inverse @ shares, rtol=1e-9)
+        seen = inverse @ np.full(3, 0.7)
+        np.testing.assert_allclose(nodes.weighted[arm], shares.T @ seen, rtol=1e-9)
 
 
 def test_length_scales_of_columns_that_matter_only_together_are_learnt() -> None:

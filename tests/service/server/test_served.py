@@ -11,7 +11,6 @@ import pytest
 from discreet.lab.studies import Study, load_study
 from discreet.learners.gp_ucb.calibration import KernelCalibration, PosteriorBonus
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.partition.learner import Partition
 from discreet.privacy import Budget, Joint, Local, SecureNoise
 from discreet.service.server.served import deployment_of
 from discreet.validation import InvalidInput
@@ -37,10 +36,14 @@ def study_of(folder: Path, text: str) -> Study:
 
 
 def test_a_local_study(tmp_path: Path) -> None:
-    text = STUDY + '[serve]\nepsilon = 2.0\npeople = 900\ndefault_arm = "b"\nsources.clinic = 3.0\n'
+    local_kernel = STUDY.replace("partition", "local_kernel")
+    text = (
+        local_kernel
+        + '[serve]\nepsilon = 2.0\npeople = 900\ndefault_arm = "b"\nsources.clinic = 3.0\n'
+    )
     study = study_of(tmp_path, text)
     deployment, learner = deployment_of(study, "abc")
-    assert isinstance(learner, Partition)
+    assert isinstance(learner, LocalKernel)
     assert (learner.budget, learner.horizon, learner.identity) == (Local(2.0), 900, "abc")
     assert learner.arm_names == ("a", "b")
     assert learner.sources == ("clinic",)

@@ -29,7 +29,6 @@ from tests.service.server.scene import (
     gp_ucb,
     in_database,
     local_kernel,
-    partition,
     private_glm,
     reported,
 )
@@ -255,16 +254,17 @@ def test_sources(database: Database) -> None:
 @pytest.mark.chance(0)
 def test_arrays_that_nobody_sends_are_refused_at_once(database: Database) -> None:
     """Fault once found: they were stored, and each release that met them paused the study."""
-    learner = partition()
+    learner = local_kernel()
     store, offer = with_source(database, learner)
     terms = replace(learner.terms(), most_epsilon=2.0)
     reports = offer.report(np.array([[30.0, 1.0]]), [0], [1.0], SecureNoise(), terms)
-    ticket = replace(reports, tickets=np.array([5], dtype=np.uint64))
+    signs = np.ones((1, 2), dtype=np.int8)
+    wide = replace(reports, places=np.array([[0, 1]]), signs=signs)
     intake = Intake(store)
-    with pytest.raises(InvalidInput, match="nobody draws there"):
-        intake.add("s", [encode(ticket)], [1], "clinic")
+    with pytest.raises(InvalidInput, match="shape"):
+        intake.add("s", [encode(wide)], [1], "clinic")
     with pytest.raises(InvalidInput, match="different shapes"):
-        intake.add("s", [encode(reports), encode(ticket)], [1, 2], "clinic")
+        intake.add("s", [encode(reports), encode(wide)], [1, 2], "clinic")
     assert Aggregator(store).waiting("s", "clinic") == 0
 
 

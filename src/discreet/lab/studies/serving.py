@@ -191,7 +191,7 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
     if setting is not None and not issubclass(learner_class(setting.learner), SourceLearner):
         raise InvalidInput(
             f"sources had {name!r}, but {setting.learner} learns from no sources; leave sources "
-            "out, or serve local_kernel or partition."
+            "out, or serve local_kernel."
         )
 
 

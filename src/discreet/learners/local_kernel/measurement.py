@@ -94,7 +94,6 @@ class Measurements:
 
     def statistics(self, reports: SignedReports) -> KernelStatistics:
         """What checked reports of the policy add up to."""
-        assert reports.tickets is not None
         function, partition = self._policy.picked(reports.tickets)
         cell, sign = reports.places[:, 0], reports.signs[:, 0].astype(np.float64)
         partitions, count = self.shown.shape

@@ -309,7 +309,7 @@ class KernelSourcePolicy(KernelOffer, SourcePolicy):
 
     def check(self, reports: SignedReports) -> None:
         super().check(reports)
-        if reports.tickets is not None and not (reports.tickets < self.questions).all():
+        if not (reports.tickets < self.questions).all():
             raise InvalidInput(
                 f"reports had questions outside 0 .. {self.questions - 1}, those of {self.title}; "
                 "send them as the policy made them."

@@ -3,10 +3,6 @@
 Reports and sums are those of policy.py, beliefs those of posterior.py. What is left here is when to
 publish and, from the beliefs, what: `Rules` says it in numbers. All of it reads reports that are
 private already, so none of it costs privacy.
-
-All sources report on one tree, which is theirs: it is refined by what they say, as the target's is
-by what the target says. So a weak or wrong source cannot tie the target to bins that it would not
-have made.
 """
 
 from __future__ import annotations
@@ -21,26 +17,22 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
 from discreet.learners.forgetting import half_life, longest, sharpness
 from discreet.learners.partition.policy import (
     NodeSums,
     PartitionPolicy,
-    PartitionSourcePolicy,
     PartitionStatistics,
     selection,
 )
 from discreet.learners.partition.posterior import (
     NodeInformation,
     TreePosterior,
-    cell_masses,
     node_masses,
     observations,
-    projected,
-    source_information,
 )
 from discreet.learners.partition.rules import (
-    FIRST_LENGTH_SCALE,
     Decisions,
     Rules,
     ScaledBins,
@@ -57,22 +49,17 @@ from discreet.learners.partition.tree import (
     Bins,
     Masses,
     Tree,
-    overlaps,
     same_boxes,
     splittable,
     trimmed,
 )
 from discreet.learners.partition.values import LeafBeliefs
 from discreet.learners.signs import SignedReports
-from discreet.learners.sources import Belief, Information, TrustingLearner, believe
-from discreet.learners.stream import Stream
+from discreet.learners.sources import Information
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import BoolArray, FloatArray, InvalidInput, check_options
 
-# Where sources were heard, an arm must lie this many standard deviations behind by the target's own
-# reports too. More would wait for arms that are hardly ever offered.
-_AGREEMENT = 0.5
 # Where a report tells the bin and more, the first policies are for few people, who choose nearly by
 # chance, each later one for a quarter of those so far, until batches are as large as the rules say.
 # Where it hardly tells the sign, a policy made of twenty reports follows noise.
@@ -84,45 +71,29 @@ _GROWTH_OF_MANY = 1.5
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What all reports so far say about the target's present leaves.
+    """What all reports so far say about the present leaves.
 
     Attributes:
-        masses: how the target's people are spread.
-        target: what the target's reports say.
-        joint: the same with all sources that are believed.
-        belief: how far sources share the target's reward functions.
+        masses: how people are spread.
+        information: what reports say of the leaves.
     """
 
     masses: Masses
-    target: Information
-    joint: Information
-    belief: Belief
+    information: Information
 
     @property
     def mass(self) -> FloatArray:
-        """(N,) the share of the target's people in every node."""
+        """(N,) the share of people in every node."""
         return self.masses.mass
 
-    @property
-    def deviation(self) -> FloatArray:
-        """(N,) its standard deviation."""
-        return self.masses.deviation
 
-
-class Partition(
-    TrustingLearner[PartitionPolicy, SignedReports, PartitionStatistics, PartitionSourcePolicy]
-):
+class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics]):
     """Learns which arm is best where, from reports that are private when they leave a person.
 
     Contexts are cut into bins that are halved where arms contend and the reports can tell halves
     apart. In each bin arms are offered with the probability that they are best (Thompson
     sampling) under a Gaussian posterior that shares strength between bins, arms that are clearly
     behind are given up, and bins with one arm left stop costing noise.
-
-    Auxiliary sources (`open_source`) refine the bins and enter the same posterior with their own
-    noise. With the probability that a source does not share the target's reward functions, arms are
-    offered as if there were no source, so a source that contradicts is found out; and arms are
-    given up only where the target's own reports are against them too.
 
     Args:
         budget: `Local(epsilon)`, or `NonPrivate()` for the same learner without noise.
@@ -134,9 +105,7 @@ class Partition(
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
     reports_type = SignedReports
     statistics_type = PartitionStatistics
-    source_policy_type = PartitionSourcePolicy
-    source_reports_type = SignedReports
-    saved: ClassVar[tuple[str, ...]] = (*TrustingLearner.saved, "_decided")
+    saved: ClassVar[tuple[str, ...]] = ("_decided",)
     _decided: Decisions
 
     def __init__(
@@ -156,7 +125,7 @@ class Partition(
         self.drift = half_life(drift)
         whole = ScaledBins.whole(domain.dimension, self.arms)
         first = self._before_learning
-        self._decided = Decisions(whole, whole, (), (), first, first, False)
+        self._decided = Decisions(whole, (), (), first, first)
 
     def _decide(self, **changes: Any) -> None:
         self._decided = replace(self._decided, **changes)
@@ -179,26 +148,15 @@ class Partition(
         reports, so it is the square of their variance that more of them must make up for."""
         return int(min(self.rules.first_learning * self._variance**2, _NEVER))
 
-    def source_batch(self, name: str) -> int:
-        return max(self.rules.batch, int(self.source_total * self.rules.growth))
-
     # Sums.
 
     def _empty(self) -> PartitionStatistics:
         return PartitionStatistics((NodeSums.zeros(1, self.arms),), reports=0)
 
-    def _empty_source(self) -> PartitionStatistics:
-        return PartitionStatistics((NodeSums.zeros(1, self.arms, self.arms),), reports=0)
-
     def _statistics(self, policy: PartitionPolicy, reports: SignedReports) -> PartitionStatistics:
         trees_before = bisect_right(self._decided.started, policy.version)
         before = (NodeSums.zeros(1, self.arms),) * trees_before
         return PartitionStatistics((*before, policy.sums(reports)), reports=len(reports))
-
-    def _source_statistics(
-        self, policy: PartitionSourcePolicy, reports: SignedReports
-    ) -> PartitionStatistics:
-        return PartitionStatistics((policy.sums(reports),), reports=len(reports))
 
     def _check_sums(self, statistics: PartitionStatistics) -> None:
         for place, sums in enumerate(statistics.trees):
@@ -209,14 +167,14 @@ class Partition(
 
     @property
     def _trees(self) -> list[Tree]:
-        """All trees that the target reported on, the present one last."""
+        """All trees that people reported on, the present one last."""
         return [*self._decided.left_behind, self._decided.now.tree]
 
     def beliefs(self) -> tuple[Bins, TreePosterior]:
         """The present bins and what is believed of each arm in each: for plots and for auditors."""
         with self.lock:
             now = self._decided.now
-            return now.bins, now.posterior(self._view().joint)[0]
+            return now.bins, now.posterior(self._view().information)[0]
 
     def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n, K) of each arm's reward in the bins of contexts
@@ -231,16 +189,13 @@ class Partition(
         deviation: FloatArray = 0.5 * width * np.sqrt(state.variance[leaf])
         return mean, deviation
 
-    def _belief(self) -> Belief:
-        return self._view().belief
-
     def _beliefs(self, contexts: Any) -> LeafBeliefs:
         unit = None if contexts is None else self.domain.people_to_unit(contexts)
         now, view = self._decided.now, self._view()
-        best = np.where(now.bins.active, now.posterior(view.joint)[0].mean, -np.inf).argmax(axis=1)
-        # Of the target's own reports: that sources share its rewards is a guess.
-        said = now.priors, view.target
-        return LeafBeliefs(self.domain, now.ranked, view.masses, best, *said, unit)
+        mean = now.posterior(view.information)[0].mean
+        best = np.where(now.bins.active, mean, -np.inf).argmax(axis=1)
+        known = now.priors, view.information
+        return LeafBeliefs(self.domain, now.ranked, view.masses, best, *known, unit)
 
     def _view(self) -> View:
         now = self._decided.now
@@ -257,60 +212,22 @@ class Partition(
                 parts.append(NodeInformation.of(tree, masses.mass, *seen))
             else:
                 parts.append(NodeInformation.elsewhere(*seen, ranked, now.ranked, roughness))
-        target = reduce(add, parts).scaled(sharpness(self.drift, self.people))
-        shared = self._decided.shared.tree
-        sources = {
-            name: projected(information, now.rank(shared), now.ranked, roughness)
-            for name, information in self._of_sources().items()
-        }
-        belief = believe(target, sources, now.evidence)
-        believed = [sources[name] for name in belief.used]
-        joint = target + reduce(add, believed) if believed else target
-        return View(masses, target, joint, belief)
-
-    def _of_sources(self) -> dict[str, Information]:
-        """What each source that is heard says about the leaves of the sources' tree."""
-        shared = self._decided.shared
-        return {
-            name: source_information(shared.tree, source.sums.trees[0], shared.length_scales[0])
-            for name, source in self._heard.items()
-        }
+        return View(masses, reduce(add, parts).scaled(sharpness(self.drift, self.people)))
 
     # What is published.
 
     def _publish(self) -> PartitionPolicy:
-        # Nobody of the target reported yet: what sources say is all there is.
-        first = self.people == 0 and self.source_total > 0
-        if first:
-            scales = self._decided.shared.length_scales
-            self._decide(now=replace(self._decided.now, length_scales=scales))
-        view, state = self._refine()
-        # A source that contradicted is not asked again: on fewer bins it would contradict less.
-        trust, used = view.belief.trust, view.belief.used
-        self._given_up = (*self._given_up, *(name for name in trust if name not in used))
-        if self._decided.believed and not used:
-            # Bins that were made on the word of sources are too many for the target alone, and
-            # length scales may be wrong.
-            self._decide(believed=False, learn_at=self.people)
-            self._start_anew(view, ((FIRST_LENGTH_SCALE,) * self.domain.dimension,))
-            view, state = self._grown()
-        elif self.people == 0:
-            view, state = self._grown()
-        self._decide(believed=bool(view.belief.used))
-        offers, doubt = self._thompson(state), view.belief.doubt
-        if doubt > 0.0:
-            own = self._thompson(self._decided.now.posterior(view.target)[0])
-            offers = (1.0 - doubt) * offers + doubt * own
+        _, state = self._grown() if self.people == 0 else self._refine()
         return PartitionPolicy(
             **self.policy_header(),
             bins=self._decided.now.bins,
-            offers=offers,
+            offers=self._thompson(state),
             epsilon=self.budget.visit_epsilon,
         )
 
     def _start_anew(self, view: View, length_scales: tuple[tuple[float, ...], ...]) -> None:
-        """Begin again with one bin, where nearly all people are; what the target reported so far
-        is carried over to it."""
+        """Begin again with one bin, where nearly all people are; what was reported so far is
+        carried over to it."""
         self.log_learnt("the tree", "begun anew with one bin")
         decided = self._decided
         tree = trimmed(decided.now.tree, view.mass)
@@ -347,17 +264,16 @@ class Partition(
         known of the bins that are left."""
         view = self._view()
         now, leaves = self._decided.now, self._decided.now.tree.leaves
-        moved = now.moved(view.mass[leaves], view.deviation[leaves])
+        moved = now.moved(view.mass[leaves], view.masses.deviation[leaves])
         if moved is not now:
             self._decide(now=moved)
             view = self._view()
-        # Until enough people of the target came, the sources' own tree tells length scales.
         learning = self.people >= self._decided.learn_at
         if learning:
             growth = self.rules.learning_growth if self.budget.private else _GROWTH_OF_MANY
             again = int(self.people * growth)
             self._decide(
-                now=self._decided.now.learnt(view.joint),
+                now=self._decided.now.learnt(view.information),
                 learn_at=max(self.people + self._before_learning, again),
             )
             now = self._decided.now
@@ -370,7 +286,7 @@ class Partition(
                 self._start_anew(view, now.length_scales)
                 return self._grown()
         before = self._decided.now
-        state, scales = before.posterior(view.joint)
+        state, scales = before.posterior(view.information)
         if self.people or growing:
             # While length scales are uncertain, a split may take an axis that does not matter,
             # and joining bins means to start anew: wait until they are learnt again.
@@ -379,7 +295,7 @@ class Partition(
             if self._decided.now.tree is not before.tree:
                 self.log_learnt("number of bins", self._decided.now.tree.leaf_count)
                 view = self._view()
-                state, _ = self._decided.now.posterior(view.joint)
+                state, _ = self._decided.now.posterior(view.information)
         return view, state
 
     def _cut(
@@ -395,10 +311,6 @@ class Partition(
             # Nothing is gained where bins cost no noise; and where rewards change, nobody would
             # find out that it is the best by now.
             behind[:] = False
-        if view.belief.trust:
-            # Nothing is given up for good on the word of sources alone, which may yet contradict.
-            own_gap, own_spread, _ = rivals(now.posterior(view.target)[0], active)
-            behind &= own_gap > _AGREEMENT * own_spread
         left = active & ~behind
         bins = now.bins if np.array_equal(left, active) else Bins(tree, left)
         noise = self._noise_in_halves(bins.active, mass)
@@ -423,44 +335,8 @@ class Partition(
         mechanism = selection(int((arms > 1).sum()) + 1, self.budget.visit_epsilon)
         half = 0.5 * mass
         precision = self.people * half**2 / (mechanism.variance(half) * arms)
-        if self._decided.believed or self.people == 0:
-            precision = precision + self._precision_of_sources(self._decided.now.tree)
         noise: FloatArray = np.sqrt(2.0 / np.maximum(precision, 1e-12))
         return noise
-
-    # Sources.
-
-    def _publish_source(
-        self, source: Stream[PartitionSourcePolicy, PartitionStatistics]
-    ) -> PartitionSourcePolicy:
-        if self._heard:
-            self._refine_shared()
-        return PartitionSourcePolicy(**self.source_header(source), bins=self._decided.shared.bins)
-
-    def _refine_shared(self) -> None:
-        """Split the leaves where arms contend and sources can tell halves apart."""
-        information = reduce(add, self._of_sources().values())
-        shared = self._decided.shared.learnt(information)
-        state, scales = shared.posterior(information)
-        gaps = rivals(state, shared.bins.active)
-        noise = np.sqrt(2.0 / self._precision_of_sources(shared.tree))
-        levels, rules, ranked = self.domain.levels, self.rules, shared.ranked
-        chosen, axes = worth_splitting(shared.bins, ranked, gaps, noise, scales, levels, rules)
-        if shared.tree.leaf_count + int(chosen.sum()) <= rules.max_bins:
-            shared = shared.split(chosen, axes)
-        self._decide(shared=shared)
-
-    def _precision_of_sources(self, tree: Tree) -> FloatArray:
-        """(L,) precision of an arm's mean in half a leaf of a tree, had as many people of all
-        sources that are heard reported again."""
-        shared, total = self._decided.shared.tree, np.zeros(tree.leaf_count)
-        now = self._decided.now
-        shares, _ = overlaps(now.rank(shared), now.rank(tree))
-        for source in self._heard.values():
-            masses, _ = cell_masses(shared, source.sums.trees[0])
-            cell = 0.5 * (shares[shared.leaves].T @ masses.mass[shared.leaves].mean(axis=1))
-            total += source.people * cell**2 / source.policies[-1].mechanism.variance(cell)
-        return total
 
     # Options.
 

@@ -8,10 +8,6 @@ one arm is left, count as one bin whose sign is always +.
 
 The claim of signs.py then holds for contexts and rewards, with the arms that follow.
 
-*Sources.* The arm of such a person was chosen before, so it is as private as the context. What is
-reported is the cell (bin, arm) and the sign of the rounded reward, by signed subset selection over
-all cells where an arm is still wanted, and one more for all the rest, whose sign is always +.
-
 *Sums.* Over the people whose ticket offered arm k in bin j, whether they were in bin j or not:
 
 | array       | shape  | sum of              | meaning                                    |
@@ -23,8 +19,7 @@ all cells where an arm is still wanted, and one more for all the rest, whose sig
 | mass_weight | (N, 1) | g^2 / v             | precision of the mass                      |
 | mass_sum    | (N, 1) | g (abs(h) - 2q) / v | precision x mass                           |
 
-with g = p + b - 2q and v the variance of |h|. People of a source report cells (bin, arm), because
-their arms are private too: there T is the number of people, and masses are those of cells, (N, K).
+with g = p + b - 2q and v the variance of |h|.
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -43,7 +38,6 @@ from discreet.learners.messages import LocalArmPolicy, Statistics
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.signs import SignedOffer, SignedReports
-from discreet.learners.sources import SourcePolicy
 from discreet.learners.terms import Offer
 from discreet.privacy import NoiseSource
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs
@@ -66,20 +60,20 @@ class NodeSums:
     signed: Annotated[FloatArray, Shape("N", "K")]
     noise_other: Counts
     noise_own: Counts
-    mass_weight: Annotated[FloatArray, Shape("N", "M"), Range(0.0)]
-    mass_sum: Annotated[FloatArray, Shape("N", "M")]
+    mass_weight: Annotated[FloatArray, Shape("N", 1), Range(0.0)]
+    mass_sum: Annotated[FloatArray, Shape("N", 1)]
 
     @classmethod
-    def zeros(cls, nodes: int, arms: int, masses: int = 1) -> NodeSums:
-        """No report at all; `masses` is K for a source whose arms are private too."""
-        return cls(*np.zeros((4, nodes, arms)), *np.zeros((2, nodes, masses)))
+    def zeros(cls, nodes: int, arms: int) -> NodeSums:
+        """The sums of no report."""
+        return cls(*np.zeros((4, nodes, arms)), *np.zeros((2, nodes, 1)))
 
     @classmethod
     def of(
         cls,
         mechanism: SignedSubsetSelection,
         shape: tuple[int, int],
-        at: Any,
+        at: IntArray,
         offered: FloatArray,
         signed: FloatArray,
         shown: FloatArray,
@@ -88,17 +82,17 @@ class NodeSums:
         """The sums of people who reported by a mechanism.
 
         Args:
-            mechanism: over the bins, or cells, that are counted, and perhaps one for the rest.
+            mechanism: over the B open bins, and perhaps one for all resolved leaves.
             shape: (N, K).
-            at: the nodes of those bins (B,), or the nodes and arms of those cells (C,), (C,).
-            offered: (B, K) or (C,) how many people were offered the arm there.
-            signed: the same shape: the sum of their signs.
-            shown: (B, 1) or (C,) how many people reported the bin or cell.
-            people: how many there are.
+            at: (B,) the nodes of the open bins.
+            offered: (B, K) how many people were offered the arm there.
+            signed: (B, K) the sum of their signs.
+            shown: (B, 1) how many people reported the bin.
+            people: the number of people.
         """
         q, contrast, gain = mechanism.other_probability, mechanism.contrast, mechanism.mass_contrast
         own = mechanism.true_probability + mechanism.false_probability
-        sums = cls.zeros(*shape, 1 if shown.ndim == 2 else shape[1])
+        sums = cls.zeros(*shape)
         sums.offered[at] = offered
         sums.signed[at] = signed / contrast
         sums.noise_other[at] = offered * (2.0 * q / contrast**2)
@@ -135,11 +129,10 @@ class NodeSums:
     def check(self, name: str, nodes: int, arms: int) -> None:
         """Refuse sums that no reports on a tree of so many nodes add up to."""
         check_fields(self)
-        given = self.offered.shape[1], self.mass_weight.shape[1]
-        if given != (arms, 1) or len(self) > nodes:
+        if self.offered.shape[1] != arms or len(self) > nodes:
             raise InvalidInput(
-                f"the statistics of {name} had {len(self)} nodes, {given[0]} arms and {given[1]} "
-                f"masses a node; this learner has {nodes} nodes, {arms} arms and 1 mass there."
+                f"the statistics of {name} had {len(self)} nodes and {self.offered.shape[1]} arms; "
+                f"this learner has {nodes} nodes and {arms} arms there."
             )
         # |h / (p - b)| is at most 1 / (p - b) <= 1 + (p + b) / (p - b)^2.
         most = self.offered + self.noise_own + self.noise_other
@@ -253,7 +246,7 @@ class PlacedOffer(BinOffer, SignedOffer):
         unit: FloatArray,
         arms: IntArray,
         rewards: FloatArray,
-        tickets: TicketArray | None,
+        tickets: TicketArray,
         noise: NoiseSource,
     ) -> SignedReports:
         """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
@@ -331,7 +324,6 @@ class PartitionPolicy(PlacedOffer, LocalArmPolicy):
     def sums(self, reports: SignedReports) -> NodeSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
         self.check(reports)
-        assert reports.tickets is not None
         if self.epsilon == math.inf:
             return self._exact_sums(reports)
         people, arms, leaves = len(reports), self.arms, np.flatnonzero(self.wanted)
@@ -356,7 +348,6 @@ class PartitionPolicy(PlacedOffer, LocalArmPolicy):
     def _exact_sums(self, reports: SignedReports) -> NodeSums:
         """Of reports without noise: each names the bin that its person is in, so nobody else's
         offers are counted there."""
-        assert reports.tickets is not None
         bins, arms, leaves = reports.places[:, 0], self.arms, np.flatnonzero(self.wanted)
         used = bins < self.asked
         own = bins[used]
@@ -368,37 +359,3 @@ class PartitionPolicy(PlacedOffer, LocalArmPolicy):
         shape, at = (len(self.tree), arms), self.tree.leaves[leaves]
         shown = counts.sum(axis=1, keepdims=True)
         return NodeSums.of(self.mechanism, shape, at, counts, signed, shown, len(reports))
-
-
-@dataclass(frozen=True, eq=False)
-class PartitionSourcePolicy(PlacedOffer, SourcePolicy):
-    """Which (bin, arm) cells the people of a source are counted in."""
-
-    kind: ClassVar[str] = "partition-source-policy"
-    data: ClassVar[str] = "the bin of the context with the arm, and the sign of the rounded reward"
-    place_name: ClassVar[str] = "cell"
-    draws_tickets: ClassVar[bool] = False
-
-    @cached_property
-    def wanted(self) -> BoolArray:
-        """(L, K) the cells: arms that are left, where more than one is."""
-        wanted: BoolArray = self.active & (self.active.sum(axis=1, keepdims=True) > 1)
-        return wanted
-
-    def _report(
-        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> SignedReports:
-        return self.reported(unit, arms, rewards, None, noise)
-
-    def sums(self, reports: SignedReports) -> NodeSums:
-        """What reports of this policy add; `InvalidInput` if it cannot have made them."""
-        self.check(reports)
-        people, cells = len(reports), reports.places.ravel()
-        counted = {"minlength": self.mechanism.bins}
-        signs = reports.signs.ravel().astype(np.float64)
-        signed = np.bincount(cells, signs, **counted).astype(np.float64)
-        shown = np.bincount(cells, **counted).astype(np.float64)
-        leaf, arm = np.nonzero(self.wanted)
-        shape, at = (len(self.tree), self.arms), (self.tree.leaves[leaf], arm)
-        offered, own = np.full(self.asked, float(people)), slice(self.asked)
-        return NodeSums.of(self.mechanism, shape, at, offered, signed[own], shown[own], people)

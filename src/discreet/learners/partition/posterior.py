@@ -7,14 +7,9 @@ y = S / (T mass), which has mean sum_l w_l (2 f_k - 1)_l over the leaves l in it
 of its mass, and variance R / (T mass)^2 + min(y^2, 1) var(mass) / mass^2 + what the shares w may
 be off by (`mixture_variance`).
 
-A source observes cells (node, arm). The mass of a cell, the share of the source's people who are in
-the node and were given the arm, is unknown and estimated from the same reports: nothing is assumed
-about the behaviour policy, nor about where the people of a source are. Sources report on a tree of
-their own; what they say there is then expressed on the target's leaves (`projected`).
-
 | array       | shape            | meaning                                                     |
 |-------------|------------------|-------------------------------------------------------------|
-| mass        | (N,), or (N, K)  | share of people in each node, or of a source's in each cell |
+| mass        | (N,)             | share of people in each node                                |
 | deviation   | the same         | its standard deviation                                      |
 | information | (K, L, L), (K, L)| what observations say about the leaves (learners/sources.py)|
 |             | (K, M), (K, M)   | the same of M nodes, each by itself (`NodeInformation`)     |
@@ -181,13 +176,6 @@ def smoothness(ranked: Ranked, length_scales: tuple[float, ...]) -> Smoothness:
 TEMPER = 1.12
 # One call for all arms is faster than one for each that knows of triangles, up to this many leaves.
 _FEW_LEAVES = 24
-# Of a source: prior of a root cell's mass, 1 / K +- this / K.
-_ROOT_SD = 1.0
-# The average over a cell is one under the source's density, not the target's: so much of the
-# variation within a node it may be off by, as a variance.
-_SHIFT = 0.1
-# No source is believed to tell f more exactly than this, on the scale of 2f - 1.
-_LEAST_VARIANCE = 0.02**2
 
 
 def node_masses(
@@ -202,36 +190,6 @@ def node_masses(
     return downwards(tree, *upwards(tree, *seen), np.array(1.0))
 
 
-@lru_cache(maxsize=64)
-def cell_masses(tree: Tree, sums: NodeSums) -> tuple[Masses, FloatArray]:
-    """Masses (N, K) of cells that add up over the tree, for every arm by itself; and (K,) the
-    variance of the root's over its square: an error that all observations of an arm share."""
-    sums = sums.grown(len(tree))
-    arms = sums.mass_weight.shape[1]
-    weight, total = upwards(tree, sums.mass_weight, sums.mass_sum)
-    prior = (arms / _ROOT_SD) ** 2
-    precision = prior + weight[0]
-    estimates, variance = (prior / arms + total[0]) / precision, 1.0 / precision
-    # Given that the shares of the arms add up to 1.
-    whole = variance.sum()
-    shares = estimates + variance / whole * (1.0 - estimates.sum())
-    left = variance * (1.0 - variance / whole)
-    # Not below half a standard deviation: a share that is too small makes rewards too extreme.
-    root = np.maximum(shares, 0.5 * np.sqrt(left) + 1e-4)
-    return downwards(tree, weight, total, root), left / root**2
-
-
-def readings(
-    sums: NodeSums, mass: FloatArray | float, deviation: FloatArray | float
-) -> tuple[FloatArray, FloatArray]:
-    """(N, K) averages of 2 f - 1 that reports say, and their variances from noise and from masses
-    that are only estimated; `mass` and `deviation` are (N, 1) of nodes, or (N, K) of cells."""
-    seen = np.maximum(sums.offered, 1.0) * mass
-    y = sums.signed / seen
-    noise = (1.0 - mass) * sums.noise_other + mass * sums.noise_own
-    return y, TEMPER * noise / seen**2 + np.minimum(y**2, 1.0) * (deviation / mass) ** 2
-
-
 def observations(
     tree: Tree, sums: NodeSums, masses: Masses, roughness: FloatArray, exact: bool = False
 ) -> tuple[FloatArray, FloatArray]:
@@ -239,7 +197,11 @@ def observations(
     (N,) is that of all nodes. Where each report names its bin, people need not be estimated."""
     if exact:
         return sums.offered / TEMPER, sums.signed / TEMPER
-    y, variance = readings(sums, masses.mass[:, None], masses.deviation[:, None])
+    mass, deviation = masses.mass[:, None], masses.deviation[:, None]
+    seen = np.maximum(sums.offered, 1.0) * mass
+    y = sums.signed / seen
+    noise = (1.0 - mass) * sums.noise_other + mass * sums.noise_own
+    variance = TEMPER * noise / seen**2 + np.minimum(y**2, 1.0) * (deviation / mass) ** 2
     variance += mixture_variance(tree, masses, roughness)[:, None]
     worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
     return worth, worth * y
@@ -304,77 +266,6 @@ class NodeInformation(Information):
         """The same about the leaves, which can be added to what sources say."""
         precision = (self.shares.T * self.precision[:, None, :]) @ self.shares
         return Information(precision, self.weighted @ self.shares)
-
-
-@lru_cache(maxsize=64)  # while nothing changes, what a source says is worked out once
-def source_information(tree: Tree, sums: NodeSums, length_scales: tuple[float, ...]) -> Information:
-    """What the reports of one source say about the leaves of the tree that it reported on."""
-    masses, root_variance = cell_masses(tree, sums)
-    sums = sums.grown(len(tree))
-    roughness = box_roughness(tree.lower, tree.upper, np.array(length_scales))[:, None]
-    y, variance = readings(sums, masses.mass, masses.deviation)
-    variance = (
-        variance + mixture_variance(tree, masses, roughness) + _SHIFT * roughness + _LEAST_VARIANCE
-    )
-    worth = np.where(sums.offered > 0.0, 1.0 / variance, 0.0)
-    # Beyond +-1 there is no 2f - 1: such an average comes from a mass that is too small.
-    y = np.clip(y, -1.5, 1.5)
-    leaves, arms = len(tree.leaves), worth.shape[1]
-    precision, weighted = np.zeros((arms, leaves, leaves)), np.zeros((arms, leaves))
-    for arm in range(arms):
-        used = np.flatnonzero(worth[:, arm] > 0.0)
-        shares = mixing(tree, masses.mass[:, arm], used)
-        precision[arm] = (shares.T * worth[used, arm]) @ shares
-        weighted[arm] = (worth[used, arm] * y[used, arm]) @ shares
-    return _without_scale(
-        smoothness(Ranked.plain(tree), length_scales),
-        Information(precision, weighted),
-        root_variance,
-    )
-
-
-def _without_scale(
-    prior: Smoothness, information: Information, variance: FloatArray
-) -> Information:
-    """The same after averaging over how far off the masses of an arm are together.
-
-    If all masses of an arm are off by a factor 1 - e, observations are (1 + e) times what they
-    should be: in the leaves y = f + e f + noise. With f in e f replaced by its mean m given this
-    source alone, averaging over e ~ N(0, v) takes A m m' A / (1 / v + m' A m) off the precision A.
-    """
-    mean = condition(prior, information)[0].T  # (K, L)
-    precision, weighted = information.precision.copy(), information.weighted.copy()
-    for arm, v in enumerate(variance):
-        along = precision[arm] @ mean[arm]
-        strength = 1.0 / (1.0 / max(float(v), 1e-12) + float(mean[arm] @ along))
-        weighted[arm] -= strength * float(mean[arm] @ weighted[arm]) * along
-        precision[arm] -= strength * np.outer(along, along)
-    return Information(precision, weighted)
-
-
-def projected(
-    information: Information, old: Ranked, new: Ranked, roughness: FloatArray
-) -> Information:
-    """What sources said about the leaves of `old`, expressed on those of `new`.
-
-    Sources report on a tree of their own. What they observed are averages g of f over boxes, which
-    on other leaves are mixtures g = S f + e with the shares S of `overlaps` and e ~ N(0, D), D that
-    of `blur`. With information (A, t) about g, since A may be singular,
-
-        A' = S' (A - A (A + D^-1)^-1 A) S and t' = S' (t - A (A + D^-1)^-1 t).
-
-    Args:
-        information: about the leaves of `old`.
-        roughness: (L,) of the leaves of `new`.
-    """
-    shares, coverage = (part[old.tree.leaves] for part in overlaps(old, new))
-    spread = blur(shares, coverage, roughness)
-    precision, weighted = [], []
-    for a, t in zip(information.precision, information.weighted, strict=True):
-        solved = np.linalg.solve(a + np.diag(1.0 / spread), np.column_stack([a, t]))
-        precision.append(shares.T @ (a - a @ solved[:, :-1]) @ shares)
-        weighted.append(shares.T @ (t - a @ solved[:, -1]))
-    return Information(np.stack(precision), np.stack(weighted))
 
 
 @dataclass(frozen=True, eq=False)

@@ -180,10 +180,6 @@ class ScaledBins:
         """(N,) that of all nodes of a tree, under the likeliest length scales."""
         return box_roughness(ranked.lower, ranked.upper, np.array(self.length_scales[0]))
 
-    def evidence(self, information: Information) -> float:
-        """The log evidence of the likeliest length scales."""
-        return log_evidence(smoothness(self.ranked, self.length_scales[0]), information)
-
     def posterior(self, information: Information) -> tuple[TreePosterior, FloatArray]:
         """The posterior averaged over likely length scales, and their (d,) geometric mean."""
         state, weights = average(self.priors, information)
@@ -205,22 +201,18 @@ class Decisions:
     """What the learner has decided so far.
 
     Attributes:
-        now: the target's bins.
-        shared: those that sources report on.
-        left_behind: trees that the target reported on before it started anew.
+        now: the present bins.
+        left_behind: trees that people reported on before the learner started anew.
         started: the version of the policy from which on each later tree was in use.
-        may_restart_at: after how many people of the target it may start anew.
-        learn_at: after how many length scales are learnt again.
-        believed: whether any source was believed at the last publication.
+        may_restart_at: after how many people it may start anew.
+        learn_at: after how many people length scales are learnt again.
     """
 
     now: ScaledBins
-    shared: ScaledBins
     left_behind: tuple[Tree, ...]
     started: tuple[int, ...]
     may_restart_at: int
     learn_at: int
-    believed: bool
 
 
 def likely_length_scales(

@@ -273,13 +273,13 @@ class Ranked:
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """How people are spread over the nodes of a tree, or over its cells (nodes with an arm each).
+    """How people are spread over the nodes of a tree.
 
     Attributes:
-        mass: (N,) share of all people in each node, or (N, K) in each cell.
-        deviation: the same shape: its standard deviation, had the root's been known.
-        split_variance: the same shape: variance of the share of a node's people that lies in its
-            left child; 0 for leaves.
+        mass: (N,) share of all people in each node.
+        deviation: (N,) its standard deviation.
+        split_variance: (N,) variance of the share of a node's people that lies in its left child; 0
+            for leaves.
     """
 
     mass: FloatArray

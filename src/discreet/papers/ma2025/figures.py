@@ -19,7 +19,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from discreet.learners.partition.learner import Partition
+from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.papers.base import Plan, Reproduction
 from discreet.papers.cases import (
     NON_PRIVATE,
@@ -52,9 +52,9 @@ from discreet.validation import InvalidInput, number_from, one_of, positive_numb
 
 METHODS = (OURS, PUBLISHED)
 _LEARNERS = {
-    OURS: Partition.name,
+    OURS: LocalKernel.name,
     PUBLISHED: PublishedPartition.name,
-    NON_PRIVATE: Partition.name,
+    NON_PRIVATE: LocalKernel.name,
     UNIFORM: UNIFORM,
 }
 _NO_DATA = "no auxiliary data"

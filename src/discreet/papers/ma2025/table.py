@@ -47,7 +47,7 @@ SIGNIFICANCE = 0.05
 _LEARNERS = {
     ABSE: "abse",
     UNIFORM: UNIFORM,
-    OURS: "partition",
+    OURS: "local_kernel",
     PUBLISHED: "published_partition",
     LINEAR: "private_linear",
     NEURAL: "private_neural",

@@ -179,7 +179,7 @@ def examples() -> dict[str, Any]:
             "visits": 1,
             "version": 0,
             "default_arm": "leaflet",
-            "sources": {"clinic": 2.0},
+            "sources": {},
             "terms_sha256": terms.digest,
             "request_bytes": None,
         },
