@@ -70,12 +70,11 @@ from discreet.learners.terms import Offer
 from discreet.service.server.app import create_app
 from discreet.service.server.database import Database
 from discreet.service.server.deployment import Deployment
+from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.keys import Keys
-from discreet.service.server.limits import Limits, Rate
-from discreet.service.server.listening import listen
+from discreet.service.server.middleware import Limits, Rate
 from discreet.service.server.schema import RECORD_DAYS, decisions
-from discreet.service.server.seal import KEY_VARIABLE, Seal
-from discreet.service.server.server import run
+from discreet.service.server.server import listen, run
 from discreet.service.server.service import Service
 from discreet.service.server.store import Store
 from discreet.service.server.upgrade import upgrade
@@ -209,7 +208,7 @@ def load(base: str, token: str, given: list[bytes], connections: int) -> float:
 
 
 def reports(urls: dict[str, str], seconds: float, turns: int, connections: int) -> None:
-    database = Database(urls["service"], Seal(b"k" * 32))
+    database = Database(urls["service"], Cipher(b"k" * 32))
     upgrade(database)
     database.begin()
     store = Store(database)
@@ -276,7 +275,7 @@ def serve_all(url: str, port: int) -> None:
 def old(url: str, seconds: float, connections: int, rows: int, rate: float) -> None:
     """How long decisions take beside old rows, whose deletion is due or not."""
     empty = decide(url, seconds, connections, rate, serve_all, "empty")
-    database = Database(url, Seal(b"k" * 32))
+    database = Database(url, Cipher(b"k" * 32))
     began, month = time.monotonic(), 86_400.0 * RECORD_DAYS
     make_old(database, rows, time.time() + month)
     print(f"  {rows:,} old decisions made in {time.monotonic() - began:.0f} s", flush=True)
@@ -337,7 +336,7 @@ def decide(
     what: str = "decide",
 ) -> float:
     """Decisions at a steady rate; how long each took, of which the 99% quantile is returned."""
-    database = Database(url, Seal(b"k" * 32))
+    database = Database(url, Cipher(b"k" * 32))
     upgrade(database)
     database.begin()
     store = Store(database)

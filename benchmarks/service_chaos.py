@@ -56,10 +56,10 @@ from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.app import create_app
 from discreet.service.server.database import Database, Unavailable
 from discreet.service.server.deployment import Deployment, unpacked
+from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.keys import Keys
-from discreet.service.server.limits import Limits, Rate
+from discreet.service.server.middleware import Limits, Rate
 from discreet.service.server.schema import batches, decisions, ledger, policies, tickets
-from discreet.service.server.seal import KEY_VARIABLE, Seal
 from discreet.service.server.server import server_of
 from discreet.service.server.service import Service
 from discreet.service.server.store import Store
@@ -108,7 +108,7 @@ def serve(url: str, port: int) -> None:
 def aggregate(url: str) -> None:
     """An aggregator of its own."""
     _quick()
-    Aggregator(Store(Database(url, Seal(b"k" * 32)))).run(threading.Event(), 0.05)
+    Aggregator(Store(Database(url, Cipher(b"k" * 32)))).run(threading.Event(), 0.05)
 
 
 def _quick() -> None:
@@ -239,7 +239,7 @@ class Load:
                 del sent[:-50]
 
     def client(self, client: Any, rng: Any) -> Any:
-        """Decisions, each with its reward, sent until it is accepted, and some once more."""
+        """DecisionStore, each with its reward, sent until it is accepted, and some once more."""
         while True:
             path = f"/studies/{TRUSTED[self.trusted]}/decisions"
             content = {"context": rng.random((3, 1)).tolist()}
@@ -413,7 +413,7 @@ class Result:
 def run(url: str, kills: int, seed: int, seconds: float = 1e9) -> Result:
     """Kill that often, or for so long."""
     choice = random.Random(seed)
-    database = Database(url, Seal(b"k" * 32))
+    database = Database(url, Cipher(b"k" * 32))
     upgrade(database)
     database.begin()
     store = Store(database)

@@ -49,9 +49,8 @@ from discreet.codec import decode, encode
 from discreet.learners.terms import Offer
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
-from discreet.service.server.limits import Limits, Rate
-from discreet.service.server.listening import listen
-from discreet.service.server.server import run
+from discreet.service.server.middleware import Limits, Rate
+from discreet.service.server.server import listen, run
 from discreet.service.server.service import Service
 
 ATTACKERS = 4
@@ -176,7 +175,7 @@ def _serve(folder: Path, there: Any) -> None:
         json.dumps({**made_up, "source": "0" * 32}),
         json.dumps({**made_up, "kind": "epoch-reports"}),
     ]
-    service.intake.add("local", [report], None)
+    service.ingest.add("local", [report], None)
     decision = service.decisions.decide("joint", [[0.1], [0.9]])
     service.decisions.reward("joint", decision.id, 0.5)
     listening = listen("127.0.0.1", 0)
@@ -497,18 +496,22 @@ def hostile(target: Target, rng: random.Random) -> Attack:
 
 
 def costly_bodies() -> list[bytes]:
-    """Bodies that take long to refuse, each of another kind."""
-    room = LIMITS.device - 100
+    """Bodies that take long to refuse, each of another kind.
+
+    The first two have as many bytes or values as there is room for and more; the others are just
+    within all limits, the last by escapes that hide its values.
+    """
+    room, most = LIMITS.device - 100, LIMITS.device_values - 20
     return [
         b'{"ids":[' + b"1," * (room // 2) + b"1]}",
         b'{"ids":[' + b"1," * 500_000 + b"1]}",
-        b'{"reports":[' + b"1," * (room // 2) + b"1]}",
-        b'{"reports":[' + b"{}," * 9_999 + b"{}]}",
-        b'{"reports":[{"a":[' + b"[]," * (room // 3) + b"[]]}]}",
-        b'{"reports":[{"kind":"signed-reports","schema":1,"a":['
-        + b"[]," * (room // 3 - 20)
-        + b"[]]}]}",
-        b'{"reports":[{' + b",".join(b'"%d":1' % at for at in range(room // 10)) + b"}]}",
+        b'{"ids":[' + b"1," * most + b"1]}",
+        b'{"reports":[' + b"1," * most + b"1]}",
+        b'{"reports":[' + b"{}," * (most // 2) + b"{}]}",
+        b'{"reports":[{"a":[' + b"[]," * (most // 2) + b"[]]}]}",
+        b'{"reports":[{"kind":"signed-reports","schema":1,"a":[' + b"[]," * (most // 2) + b"[]]}]}",
+        b'{"reports":[{' + b",".join(b'"%d":1' % at for at in range(most)) + b"}]}",
+        b'{"reports":["[' + rb"\u005b\u005d\u002c" * (room // 18) + b'[]]"]}',
     ]
 
 

@@ -17,7 +17,7 @@ from discreet.learners.epochs.usca import Usca
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.visits import VisitCounter
 from discreet.search import Search
-from discreet.service.client import pending, talking
+from discreet.service.client import pending, transport
 
 from .broken import BrokenMaker, finding
 
@@ -80,10 +80,10 @@ def test_requests_and_logs_that_show_a_context_are_found(monkeypatch: pytest.Mon
     with monkeypatch.context() as patched:
         patched.setattr(pending, "_drawn", logging_drawn)
         assert "what is logged depends on the data" in finding(CHECKS["device, requests"]).fault
-    headers = talking.Request.headers.fget  # type: ignore[attr-defined]
+    headers = transport._headers
     with monkeypatch.context() as patched:
-        hidden = property(lambda asked: {**headers(asked), "X-Body": str(asked.body)})
-        patched.setattr(talking.Request, "headers", hidden)
+        shown: Any = lambda body, etag: {**headers(body, etag), "X-Body": str(body)}  # noqa: E731
+        patched.setattr(transport, "_headers", shown)
         assert "a request depends on the data" in finding(CHECKS["decisions, requests"]).fault
     draw = pending.Pending.draw
 

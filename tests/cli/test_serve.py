@@ -18,7 +18,7 @@ import pytest
 
 import discreet.service
 from discreet.cli import serve as serving
-from discreet.service.server.listening import listen
+from discreet.service.server.server import listen
 from tests.cli.cases import STUDY, invoke, write_study
 
 SERVED = STUDY.replace("[1.0, 2.0]", "1.0")
@@ -112,7 +112,7 @@ def test_a_day_of_a_server(running: Running, database: str, tmp_path: Path) -> N
     assert "dk_" not in out + errors
     assert "There is no operator's key yet" in errors
     assert token.strip() not in errors
-    code, out, said = invoke("restore", backup, "--database", f"sqlite:///{tmp_path / 'again.db'}")
+    code, out, said = invoke("restore", "--database", f"sqlite:///{backup}")
     assert code == 0
     assert "This is another server" in out
     assert "1 keys open this server" in said
@@ -262,7 +262,10 @@ def test_commands_make_no_database_by_mistake(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("words", [["serve", "no.toml", "--port", "0"], ["restore", "people.csv"]])
+@pytest.mark.parametrize(
+    "words",
+    [["serve", "no.toml", "--port", "0"], ["restore", "--database", "sqlite:///people.csv"]],
+)
 def test_what_is_refused_leaves_no_database(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,11 +309,11 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_key_for_a_database_is_one() -> None:
-    from discreet.service.server.seal import Seal
+    from discreet.service.server.encryption import Cipher
 
     code, key, _ = invoke("keys", "database")
     assert code == 0
-    assert Seal.from_environment({"DISCREET_DATABASE_KEY": key.strip()}) is not None
+    assert Cipher.from_environment({"DISCREET_DATABASE_KEY": key.strip()}) is not None
     assert invoke("keys", "database")[1] != key
 
 

@@ -176,27 +176,16 @@ class DeviceRun(Subject):
 
 def _device_of(study: str, store: Path, facts: Facts) -> Any:
     """A device whose service stores whatever is sent."""
-    from discreet.service.client.device import _Device
-    from discreet.service.client.talking import Answer
+    import httpx2
 
-    class Stored(_Device):
-        def _connect(self, **options: Any) -> None:
-            """Nothing: there is no network."""
+    from discreet.service.client.device import Device
 
-        def _carry(self, talk: Any) -> Any:
-            answer = None
-            try:
-                while True:
-                    step, answer = talk.send(answer), None
-                    body = getattr(step, "body", None)
-                    if body is not None:
-                        facts.add("what is sent", body.decode())
-                        answer = Answer(202, {}, b'{"stored": 1, "repeated": 0}')
-            except StopIteration as end:
-                return end.value
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        facts.add("what is sent", request.content.decode())
+        return httpx2.Response(202, json={"stored": 1, "repeated": 0})
 
-    # What `Conversation` carries out on a plain party it carries out here.
-    return Stored(_URL, study, key="dct_" + "k" * 43, store=store)
+    transport = httpx2.MockTransport(answer)
+    return Device(_URL, study, key="dct_" + "k" * 43, store=store, transport=transport)
 
 
 @contextmanager

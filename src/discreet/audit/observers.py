@@ -49,12 +49,12 @@ from discreet.learners.epochs.capri import Capri
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.people.domain import Box, DecisionSets
 from discreet.privacy import Joint, SecureNoise
-from discreet.service.client.decisions import AsyncDecisions
+from discreet.service.client.decisions import DecisionClient
 from discreet.service.server.app import create_app
-from discreet.service.server.clock import Clock
+from discreet.service.server.clock import SteadyClock
 from discreet.service.server.deployment import AnyLearner, Deployment
+from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.schema import metadata
-from discreet.service.server.seal import KEY_VARIABLE, Seal
 from discreet.service.server.service import Service
 
 _STUDY, _ADDRESS = "s", "http://127.0.0.1:8000"
@@ -88,14 +88,14 @@ class ServedRun(Subject):
 
     def run(self, person: Value, facts: Facts) -> Promise:
         with TemporaryDirectory() as folder, _same_luck():
-            environment = {KEY_VARIABLE: Seal.new_key()}
+            environment = {KEY_VARIABLE: Cipher.new_key()}
             service = Service.open(f"sqlite:///{Path(folder) / 'served.db'}", environment)
             try:
                 learner = self.make()
                 deployment = Deployment(_STUDY, "a study", None, 30.0, 0.0, (), "")
                 service.store.register(deployment, learner)
                 outbox = Path(folder) / "outbox.db"
-                asyncio.run(self._play(service, person.data, facts, outbox))
+                self._play(service, person.data, facts, outbox)
                 _look_inside(service, facts)
                 _, released = service.aggregator._learner(_STUDY)
                 asked, held = learner.budget, released.guarantee()
@@ -104,60 +104,75 @@ class ServedRun(Subject):
             finally:
                 service.stop()
 
-    async def _play(self, service: Service, one: Any, facts: Facts, outbox: Path) -> None:
+    def _play(self, service: Service, one: Any, facts: Facts, outbox: Path) -> None:
         """Everybody asks for a decision and sends its reward twice; others look meanwhile."""
         tokens = {role: service.keys.make(role) for role in ("client", "operator", "auditor")}
-        transport = httpx2.ASGITransport(create_app(service))
+        transport = _InProcess(service)
         luck = np.random.default_rng(2).integers(0, 2, len(self.crowd))
-        product = AsyncDecisions(
+        product = DecisionClient(
             _ADDRESS,
             _STUDY,
             key=tokens["client"],
             store=outbox,
             transport=_Wire(transport, facts),
         )
-        async with httpx2.AsyncClient(base_url=_ADDRESS, transport=transport) as http, product:
+        with httpx2.Client(base_url=_ADDRESS, transport=transport) as http, product:
 
-            async def ask(method: str, path: str, role: str, **content: Any) -> httpx2.Response:
+            def ask(method: str, path: str, role: str, **content: Any) -> httpx2.Response:
                 headers = {"authorization": f"Bearer {tokens[role]}"}
-                return await http.request(method, path, headers=headers, **content)
+                return http.request(method, path, headers=headers, **content)
 
             for place, context in enumerate(self.crowd):
                 if place == _PLACE:
                     context, reward, name = one
-                    choice = await product.decide(context, name if self.named else None)
+                    choice = product.decide(context, name if self.named else None)
                     for _ in range(2):
-                        await product.reward(choice.id, reward)
+                        product.reward(choice.id, reward)
                 else:
                     name = f"person {place % (len(self.crowd) // 2)}"
                     body = {"context": context, **({"person": name} if self.named else {})}
-                    answers = [await ask("POST", "/v1/studies/s/decisions", "client", json=body)]
+                    answers = [ask("POST", "/v1/studies/s/decisions", "client", json=body)]
                     path = f"/v1/studies/s/decisions/{answers[0].json()['id']}/reward"
                     reward = {"reward": float(luck[place])}
                     for _ in range(2):
-                        answers.append(await ask("POST", path, "client", json=reward))
+                        answers.append(ask("POST", path, "client", json=reward))
                     for answer in answers:
                         _show(answer, facts)
                 if place % _LOOKS == _LOOKS - 1:
                     service.aggregator.step()
                     for role in tokens:
                         for path in _PUBLIC:
-                            _show(await ask("GET", f"/v1/studies{path}", role), facts)
+                            _show(ask("GET", f"/v1/studies{path}", role), facts)
                     paths = [f"/v1/studies/s{path}" for path in _OPERATED]
                     for path in (*paths, "/metrics", "/v1/operations", "/health"):
-                        _show(await ask("GET", path, "operator"), facts)
+                        _show(ask("GET", path, "operator"), facts)
 
 
-class _Wire(httpx2.AsyncBaseTransport):
+class _InProcess(httpx2.BaseTransport):
+    """Carries requests to the application of a service, without a network."""
+
+    def __init__(self, service: Service) -> None:
+        self._transport = httpx2.ASGITransport(create_app(service))
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        return asyncio.run(self._answered(request))
+
+    async def _answered(self, request: httpx2.Request) -> httpx2.Response:
+        answer = await self._transport.handle_async_request(request)
+        content = await answer.aread()
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=content)
+
+
+class _Wire(httpx2.BaseTransport):
     """Carries one person's requests, and notes what a network sees of them under TLS."""
 
-    def __init__(self, transport: httpx2.AsyncBaseTransport, facts: Facts) -> None:
+    def __init__(self, transport: httpx2.BaseTransport, facts: Facts) -> None:
         self._transport, self._facts = transport, facts
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        body = await request.aread()
-        response = await self._transport.handle_async_request(request)
-        answer = await response.aread()
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        body = request.read()
+        response = self._transport.handle_request(request)
+        answer = response.read()
         head = [len(request.method), len(request.url.raw_path), _length(request.headers)]
         self._facts.add("the length of the person's request", [*head, len(body)])
         self._facts.add("a code that the person was answered with", response.status_code)
@@ -204,7 +219,7 @@ def _same_luck() -> Iterator[None]:
     with (
         patch("discreet.service.server.decisions.np", drawing),
         patch.object(time, "time", lambda: _NOW),
-        patch.object(Clock, "now", lambda _: _NOW),
+        patch.object(SteadyClock, "now", lambda _: _NOW),
     ):
         yield
 

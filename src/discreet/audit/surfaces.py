@@ -360,7 +360,7 @@ def _same_luck(clock: _Clock) -> Iterator[None]:
     with (
         patch.object(np.random, "default_rng", seeded),
         patch.object(time, "time", clock),
-        patch("discreet.service.client.talking.random", random.Random(_SEED)),  # of pauses
+        patch("discreet.service.client.transport.random", random.Random(_SEED)),  # of pauses
     ):
         yield
 
@@ -383,7 +383,7 @@ class DeviceRun(Surface):
         import httpx2
 
         from discreet.service.client import Device, Unreachable
-        from discreet.service.client.talking import AT_ONCE
+        from discreet.service.client.transport import AT_ONCE
 
         secure()  # a device takes no other noise
         learner = self.learner
@@ -519,8 +519,8 @@ class ClientRun(Surface):
     def run(self, person: Value, facts: Facts) -> Promise:
         import httpx2
 
-        from discreet.service.client import Decisions, Unreachable
-        from discreet.service.client.talking import AT_ONCE
+        from discreet.service.client import DecisionClient, Unreachable
+        from discreet.service.client.transport import AT_ONCE
 
         clock, asked = _Clock(), [0]
 
@@ -539,7 +539,7 @@ class ClientRun(Surface):
 
         life: Life = person.data
         with TemporaryDirectory() as folder, _same_luck(clock):
-            client = Decisions(
+            client = DecisionClient(
                 _URL,
                 _STUDY,
                 key=_KEY,

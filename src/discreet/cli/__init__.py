@@ -55,11 +55,11 @@ _COMMANDS = (
         "Serve studies to people over HTTP, or show how that looks with --demo.",
     ),
     ("keys", "keys:keys_app", "Keys to a service, and the key of its database."),
-    ("backup", "backup:backup", "Write all that a service keeps into one file, while it goes on."),
+    ("backup", "backup:backup", "Copy a SQLite database while it is served, without observations."),
     (
         "restore",
         "backup:restore",
-        "Restore a backup into an empty database, as another server that releases nobody twice.",
+        "Make a copied database another server's, which releases no one twice.",
     ),
     (
         "aggregate",

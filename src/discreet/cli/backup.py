@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,73 +11,80 @@ from discreet.cli.console import err, out
 from discreet.cli.database import (
     DATABASE,
     DatabaseOption,
-    private_database,
+    existing_database,
     refusing_service,
     served_database,
 )
 
 if TYPE_CHECKING:
-    from discreet.service.server.restoring import Restored
+    from discreet.service.server.backup import Restored
 
 
 def backup(
     file: Annotated[Path, typer.Argument(help="The backup, which must not be there yet.")],
     database: DatabaseOption = DATABASE,
 ) -> None:
-    """Write all that a service keeps into one file, while it goes on."""
+    """Copy a SQLite database while it is served, without observations.
+
+    PostgreSQL is copied by pg_dump.
+    """
     with refusing_service():
         from discreet.service.server.backup import back_up
 
-        about = back_up(served_database(database), file)
-        out.say(f"Backup:   {file}")
-        out.say(f"Server:   {about.identity}")
-        out.say(f"Checksum: {about.checksum}")
+        back_up(served_database(database), file)
+        out.say(f"Backup: {file}")
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A backup.")],
     database: DatabaseOption = DATABASE,
+    moved: Annotated[
+        bool,
+        typer.Option(
+            "--moved", help="The original stopped before it was copied, and never starts again."
+        ),
+    ] = False,
 ) -> None:
-    """Restore a backup into an empty database, as another server that releases nobody twice.
+    """Make a copied database another server's, which releases no one twice.
 
     Restore each backup once. Servers restored from one backup do not know each other: under joint
-    privacy a person in two of them pays both budgets, and neither certificate says so.
+    privacy a person in two of them pays both budgets, and neither certificate counts the other.
     """
     with refusing_service():
-        from discreet.service.server.backup import read_about
-        from discreet.service.server.restoring import restore as restored_from
+        from discreet.service.server.backup import confirm_move
+        from discreet.service.server.backup import restore as restored
 
-        read_about(file)  # before there is a database, so that what is refused leaves none
-        target = private_database(database)
+        target = existing_database(database)
         try:
             target.hold()
-            _show(restored_from(file, target))
+            if moved:
+                confirm_move(target)
+                out.say("The database is served as before. Delete the original.")
+            else:
+                _show(restored(target))
         finally:
             target.close()
 
 
 def _show(outcome: Restored) -> None:
-    made = datetime.fromtimestamp(outcome.backup.made, UTC).strftime("%Y-%m-%d %H:%M UTC")
     out.say(
-        f"This is another server, {outcome.identity}, restored from a backup of "
-        f"{outcome.backup.identity} of {made}. Devices fetch policies again; reports made under "
-        "the old ones are refused."
+        f"This is another server, {outcome.identity}, restored from a copy of {outcome.previous}. "
+        "Devices fetch policies again; reports made under the old ones are refused."
     )
     if outcome.kept:
-        out.say(f"{outcome.kept:,} private reports that waited are kept.")
+        out.say(f"{outcome.kept:,} waiting private reports are kept.")
     if outcome.anew:
         out.say(
             f"Under joint privacy these begin anew: {', '.join(outcome.anew)}; "
-            f"{outcome.dropped:,} decisions that waited are dropped, because the old server may "
-            "have released them. Their certificates cover the servers before this one."
+            f"{outcome.dropped:,} waiting decisions are dropped, because the old server may have "
+            "released them. The certificates include the previous servers."
         )
         err.say(
             "Warning: restore this backup once. Servers restored from one backup do not know each "
-            "other: a person in two of them pays both, and neither certificate says so."
+            "other: a person in two of them pays both, and neither certificate counts the other."
         )
     if outcome.keys:
         err.say(
             f"Warning: {outcome.keys:,} keys open this server as they did the old one when it was "
-            "backed up. If any was revoked since, revoke it again: discreet keys list"
+            "copied. Revoke again those revoked since: discreet keys list"
         )
     err.say("Do not start the old server again.")

@@ -47,20 +47,14 @@ def refusing_service() -> Iterator[None]:
 def private_database(url: str) -> Database:
     """A database with its key from the environment. A file of SQLite is its owner's alone."""
     from discreet.service.server.database import Database
-    from discreet.service.server.seal import Seal
+    from discreet.service.server.encryption import Cipher
 
-    return Database(url, Seal.from_environment())
+    return Database(url, Cipher.from_environment())
 
 
-def served_database(url: str) -> Database:
-    """A database that `discreet serve` made.
-
-    Raises:
-        InvalidInput: where there is none, or one of another version.
-    """
+def existing_database(url: str) -> Database:
+    """A database of any version; `InvalidInput` where there is no such file."""
     from sqlalchemy import make_url
-
-    from discreet.service.server.upgrade import newest, version_of
 
     database = private_database(url)
     file = make_url(url).database
@@ -72,6 +66,18 @@ def served_database(url: str) -> Database:
                 f"there is no database {file}; name that of a service with --database, or start "
                 "one with `discreet serve STUDY.toml`."
             )
+    return database
+
+
+def served_database(url: str) -> Database:
+    """A database that `discreet serve` made.
+
+    Raises:
+        InvalidInput: where there is none, or one of another version.
+    """
+    from discreet.service.server.upgrade import newest, version_of
+
+    database = existing_database(url)
     with database.reading() as connection:
         version = version_of(connection)
     if version != newest():

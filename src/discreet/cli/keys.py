@@ -105,9 +105,9 @@ def revoke(
 def database_key() -> None:
     """A new key for a database, to be set as DISCREET_DATABASE_KEY; nothing is changed."""
     with refusing_service():
-        from discreet.service.server.seal import Seal
+        from discreet.service.server.encryption import Cipher
 
-        typer.echo(Seal.new_key())
+        typer.echo(Cipher.new_key())
 
 
 def _day(seconds: float) -> str:

@@ -81,7 +81,7 @@ def serve(
 
             run_demo(host, port, not no_browser, say=_say_line)
             return
-        from discreet.service.server.listening import listen
+        from discreet.service.server.server import listen
 
         with _ending_at_once():
             listening = None if only_aggregator else listen(host, port)
@@ -208,12 +208,12 @@ def _warn_of_clock(service: Service) -> None:
 def _read(file: Path, data: Path | None) -> tuple[Deployment, AnyLearner]:
     """The study of a file as it is served; refused where the database's key is missing."""
     from discreet.lab.studies import load_study
-    from discreet.service.server.seal import Seal, needed
+    from discreet.service.server.encryption import Cipher, needed
     from discreet.service.server.served import deployment_of
 
     deployment, learner = deployment_of(load_study(file, data_dir=data))
     if learner.secret:
-        needed(Seal.from_environment(), deployment.name)
+        needed(Cipher.from_environment(), deployment.name)
     return deployment, learner
 
 
@@ -277,8 +277,7 @@ def _warn(listening: socket.socket, names: list[str], proxy: str | None) -> None
 def _run(service: Service, listening: socket.socket, names: list[str], proxy: str | None) -> None:
     """Answer requests until told to stop, then end those that were begun."""
     from discreet.service.server.app import create_app
-    from discreet.service.server.listening import ANY
-    from discreet.service.server.server import run
+    from discreet.service.server.server import ANY, run
 
     host = listening.getsockname()[0]
     hosts = names if host in ANY else [*names, host]

@@ -20,7 +20,7 @@ from discreet.privacy import Local
 from discreet.service.client import Patience
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
-from discreet.service.server.seal import KEY_VARIABLE, Seal
+from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.service import Service
 
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
@@ -57,7 +57,7 @@ class Running:
         terms = self.service.store.study(name).terms
         rewards = rng.integers(0, 2, people).astype(float)
         reports = policy.report(contexts, actions, rewards, SecureNoise(), terms)
-        self.service.intake.add(name, [encode(reports)], None)
+        self.service.ingest.add(name, [encode(reports)], None)
         self.service.aggregator.step()
 
 
@@ -70,8 +70,17 @@ def running(tmp_path: Path) -> Iterator[Running]:
 @contextmanager
 def served(folder: Path) -> Iterator[Running]:
     """A service with its database in that folder."""
-    uvicorn = pytest.importorskip("uvicorn")
-    service = Service.open(f"sqlite:///{folder / 'service.db'}", {KEY_VARIABLE: Seal.new_key()})
+    pytest.importorskip("uvicorn")
+    service = Service.open(f"sqlite:///{folder / 'service.db'}", {KEY_VARIABLE: Cipher.new_key()})
+    with answering(service) as running:
+        yield running
+
+
+@contextmanager
+def answering(service: Service) -> Iterator[Running]:
+    """A service on a port of this machine, until the block ends."""
+    import uvicorn
+
     # To configure logging closes the handlers that others made, and with that of absl, which
     # dp-accounting brings, the file in which pytest captures what is printed.
     config = uvicorn.Config(create_app(service), port=0, log_config=None, lifespan="off")

@@ -15,10 +15,15 @@ import httpx2
 import pytest
 
 from discreet import GPUCB, Box, Capri, DecisionSets, InvalidInput, Joint, SecureNoise
-from discreet.service.client import AsyncDecisions, Choice, Decisions, Refused, Unreachable
-from discreet.service.client.talking import body_of
-from discreet.service.server.app import create_app
-from discreet.service.server.decisions import Decision
+from discreet.service.client import (
+    AsyncDecisionClient,
+    ChosenAction,
+    DecisionClient,
+    Refused,
+    Unreachable,
+)
+from discreet.service.client.transport import body_of
+from discreet.service.server.decisions import DecisionReply
 from discreet.service.server.deployment import (
     LONGEST_WARNING,
     Deployment,
@@ -49,7 +54,7 @@ def test_decisions_and_rewards_against_the_real_service(running: Running, tmp_pa
     pytest.importorskip("opendp")
     open_joint(running)
     key = running.key("client", "joint")
-    with Decisions(running.url, "joint", key=key, store=tmp_path / "outbox.db") as decisions:
+    with DecisionClient(running.url, "joint", key=key, store=tmp_path / "outbox.db") as decisions:
         choices = [decisions.decide(POINTS) for _ in range(5)]
         assert len({choice.id for choice in choices}) == 5
         for choice in choices:
@@ -80,26 +85,25 @@ def test_awaited_and_paused(running: Running, tmp_path: Path) -> None:
     pytest.importorskip("opendp")
     open_joint(running)
 
-    async def day() -> tuple[Choice, bool, int, int]:
-        async with AsyncDecisions(
-            "http://localhost",
+    async def day() -> tuple[ChosenAction, bool, int, int]:
+        async with AsyncDecisionClient(
+            running.url,
             "joint",
             key=running.key("client"),
             store=tmp_path / "outbox.db",
             default_arm=1,
             patience=QUICK,
-            transport=httpx2.ASGITransport(create_app(running.service)),
         ) as decisions:
             choice = await decisions.decide(POINTS)
             running.service.store.set_state("joint", "paused")
             default = await decisions.decide(POINTS)
             known = await decisions.reward(choice.id, 0.5)
-            waited = decisions.waiting()
+            waited = await decisions.waiting()
             running.service.store.set_state("joint", "running")
             return default, known, waited, await decisions.send()
 
     default, known, waited, sent = asyncio.run(day())
-    assert default == Choice(None, None, 1, None, None, 1.0, False)
+    assert default == ChosenAction(None, None, 1, None, None, 1.0, False)
     assert (known, waited, sent) == (False, 1, 1)
     assert running.service.aggregator.waiting("joint") == 1
 
@@ -162,7 +166,7 @@ def test_lengths_on_the_wire_do_not_tell_people_apart(running: Running, tmp_path
         ),
     ):
         wire = Wire()
-        with Decisions(
+        with DecisionClient(
             running.url,
             study,
             key=running.key("client", study),
@@ -212,7 +216,7 @@ def test_the_longest_answer_to_a_decision_is_within_its_public_length(points: bo
     learner: Any = SimpleNamespace(
         domain=Box((0.0,) * 9, (1.0,) * 9), arm_names=() if points else names
     )
-    longest = Decision(
+    longest = DecisionReply(
         "f" * 32,
         10**9,
         -(2**53),
@@ -247,8 +251,8 @@ class Server:
         return httpx2.Response(202, json={"new": True})
 
 
-def decisions_of(server: Server, folder: Path, **options: Any) -> Decisions:
-    return Decisions(
+def decisions_of(server: Server, folder: Path, **options: Any) -> DecisionClient:
+    return DecisionClient(
         "https://service.example.org",
         "joint",
         key=KEY,
@@ -266,7 +270,7 @@ class TestFallback:
         server.fails = [status]
         decisions = decisions_of(server, tmp_path, default_arm="a")
         choice = decisions.decide({"age": 40})
-        assert choice == Choice(None, None, None, "a", None, 1.0, False)
+        assert choice == ChosenAction(None, None, None, "a", None, 1.0, False)
         assert not decisions.reward(choice.id, 1.0)
         assert decisions.waiting() == 0
         assert not server.rewards
@@ -287,7 +291,7 @@ class TestFallback:
 
     def test_an_answer_that_is_no_decision(self, tmp_path: Path) -> None:
         transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json={"hello": 1}))
-        decisions = Decisions(
+        decisions = DecisionClient(
             "https://x", "s", key=KEY, store=tmp_path / "o.db", transport=transport, default_arm=0
         )
         assert not decisions.decide().offered

@@ -31,7 +31,7 @@ from discreet.codec import encode
 from discreet.learners.messages import ArmPolicy, Reports
 from discreet.service.client import (
     AsyncDevice,
-    Choice,
+    ChosenAction,
     Device,
     Refused,
     Unreachable,
@@ -124,7 +124,7 @@ class TestAgainstTheRealService:
         running.open_local()
         key = running.key("device", "study")
         with Device(running.url, "study", key=key, store=tmp_path / "device.db") as device:
-            with pytest.raises(InvalidInput, match="nobody said what this person agreed to"):
+            with pytest.raises(InvalidInput, match="has agreed to no terms"):
                 device.act(PERSON)
             terms = device.terms()
             assert terms == device.agree(terms.digest)
@@ -162,14 +162,11 @@ class TestAgainstTheRealService:
         running.open_local()
 
         async def takes_part() -> bool:
-            from discreet.service.server.app import create_app
-
             async with AsyncDevice(
-                "http://localhost",
+                running.url,
                 "study",
                 key=running.key("device"),
                 store=tmp_path / "device.db",
-                transport=httpx2.ASGITransport(create_app(running.service)),
             ) as device:
                 await device.agree((await device.terms()).digest)
                 choice = await device.act(PERSON)
@@ -274,7 +271,7 @@ class TestTerms:
 
         device = device_of(server, tmp_path)
         device.agree(server.terms.digest)
-        device._client = httpx2.Client(
+        device._http = httpx2.Client(
             base_url=device.url, transport=httpx2.MockTransport(changed), headers=device_headers()
         )
         with pytest.raises(InvalidInput, match="changed on the way"):
@@ -390,7 +387,7 @@ class TestOffline:
         server.fails = [None] * 20
         device = device_of(server, tmp_path, default_arm="leaflet")
         choice = device.act(PERSON)
-        assert choice == Choice(None, None, None, "leaflet", None, 1.0, False)
+        assert choice == ChosenAction(None, None, None, "leaflet", None, 1.0, False)
         assert not device.report(choice.id, 1.0)
         assert device.ledger() == []
         assert device.spending().epsilon == 0.0
@@ -473,7 +470,7 @@ class TestSending:
         server = Server()
         device = device_of(server, tmp_path)
         choice = device.act(PERSON)
-        device._client = httpx2.Client(
+        device._http = httpx2.Client(
             base_url=device.url, transport=httpx2.MockTransport(lambda _: answer)
         )
         assert device.report(choice.id, 1.0)
@@ -773,7 +770,7 @@ def test_the_file_is_the_persons_own_and_forgets_what_was_reported(tmp_path: Pat
     assert b"43.21098765" in file.read_bytes()
     device.report(choice.id, 1.0)
     assert b"43.21098765" not in file.read_bytes()
-    assert "call" not in repr(Choice.default("call"))
+    assert "call" not in repr(ChosenAction.default("call"))
     assert KEY not in repr(device)
 
 

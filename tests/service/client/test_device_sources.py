@@ -97,7 +97,7 @@ def test_a_source_does_not_choose_and_a_study_does(running: Running, tmp_path: P
     with device_of(running, tmp_path) as device:
         with pytest.raises(InvalidInput, match=r"act\(\) was called with source = 'clinic'.*obs"):
             device.act(PERSON)
-        with pytest.raises(InvalidInput, match="nobody said"):
+        with pytest.raises(InvalidInput, match="has agreed to no terms"):
             device.observe(PERSON, "call")
     with (
         device_of(running, tmp_path, source=None) as device,

@@ -15,14 +15,13 @@ from discreet.outsourcing.answers import QUESTION_BYTES, AnswerRules, Unmeasured
 from discreet.outsourcing.certificate import Certificate
 from discreet.privacy import SecureNoise
 from discreet.service.client import (
-    AsyncCurator,
-    AsyncModeler,
-    Curator,
-    Modeler,
+    AsyncCuratorClient,
+    AsyncModelerClient,
+    CuratorClient,
+    ModelerClient,
     Refused,
     Unreachable,
 )
-from discreet.service.server.app import create_app
 from tests.outsourcing.cases import bounds, release, table
 from tests.service.client.conftest import QUICK, Running
 from tests.service.client.test_device import Killed, killed_at
@@ -36,14 +35,14 @@ def drawn(folder: Path, **options: Any) -> Certificate:
     return release(folder, noise=SecureNoise(), seed=None, **options)
 
 
-def curator_of(running: Running, folder: Path, **options: Any) -> Curator:
+def curator_of(running: Running, folder: Path, **options: Any) -> CuratorClient:
     key = running.key("curator", "homes")
-    return Curator(running.url, "homes", key=key, folder=folder / "key", **options)
+    return CuratorClient(running.url, "homes", key=key, folder=folder / "key", **options)
 
 
-def modeler_of(running: Running, folder: Path, **options: Any) -> Modeler:
+def modeler_of(running: Running, folder: Path, **options: Any) -> ModelerClient:
     key = running.key("modeler", "homes")
-    return Modeler(
+    return ModelerClient(
         running.url, "homes", key=key, folder=folder / "search", patience=QUICK, **options
     )
 
@@ -92,23 +91,20 @@ def test_people_to_be_measured_and_people_who_cannot_be(running: Running, tmp_pa
 
 def test_awaited(running: Running, tmp_path: Path) -> None:
     certificate = drawn(tmp_path / "key", answers=AnswerRules(1, 1.0, 1e-6, (0.0, 10.0)))
-    transport = httpx2.ASGITransport(create_app(running.service))
 
     async def search() -> int:
         async with (
-            AsyncCurator(
-                "http://localhost",
+            AsyncCuratorClient(
+                running.url,
                 "homes",
                 key=running.key("curator"),
                 folder=tmp_path / "key",
-                transport=transport,
             ) as curator,
-            AsyncModeler(
-                "http://localhost",
+            AsyncModelerClient(
+                running.url,
                 "homes",
                 key=running.key("modeler"),
                 folder=tmp_path / "search",
-                transport=transport,
             ) as modeler,
         ):
             await curator.publish(certificate.release)

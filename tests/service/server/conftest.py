@@ -19,10 +19,11 @@ pytest.importorskip("cryptography")
 
 from sqlalchemy import URL, create_engine, make_url, text
 
-from discreet.service.server.clock import Clock
+from discreet.service.server.backup import back_up
+from discreet.service.server.clock import SteadyClock
 from discreet.service.server.database import Database
+from discreet.service.server.encryption import Cipher
 from discreet.service.server.schema import metadata
-from discreet.service.server.seal import Seal
 
 KEY = b"k" * 32
 _NUMBERS = itertools.count()
@@ -77,7 +78,20 @@ class Databases:
         if self.kind == "sqlite":
             self._folder.mkdir(exist_ok=True)
             return f"sqlite:///{self._folder}/{name}.db"
-        address = execute(self._server, f"CREATE DATABASE {name}")
+        return self._made(name)
+
+    def copy(self, database: Database) -> str:
+        """The address of a copy of a database that is made by its own tool."""
+        name = f"copy{next(_NUMBERS)}"
+        if self.kind == "sqlite":
+            path = self._folder / f"{name}.db"
+            back_up(database, path)
+            return f"sqlite:///{path}"
+        database.engine.dispose()  # a template has no other connections
+        return self._made(name, f" TEMPLATE {database.engine.url.database}")
+
+    def _made(self, name: str, template: str = "") -> str:
+        address = execute(self._server, f"CREATE DATABASE {name}{template}")
         return address.set(database=name).render_as_string(hide_password=False)
 
 
@@ -99,8 +113,8 @@ def connect(url: str) -> Iterator[Callable[..., Database]]:
     """Makes connections to the test's database, as separate servers would."""
     made: list[Database] = []
 
-    def another(key: bytes | None = KEY, clock: Clock | None = None) -> Database:
-        made.append(Database(url, None if key is None else Seal(key), clock))
+    def another(key: bytes | None = KEY, clock: SteadyClock | None = None) -> Database:
+        made.append(Database(url, None if key is None else Cipher(key), clock))
         return made[-1]
 
     first = another()

@@ -26,7 +26,7 @@ from discreet.learners.messages import ArmPolicy
 from discreet.learners.terms import Offer
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
-from discreet.service.server.seal import KEY_VARIABLE, Seal
+from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.service import Service
 
 ADDRESS = "http://127.0.0.1:8000"
@@ -50,7 +50,7 @@ def local_study(service: Service, name: str = "local", people: int = 300) -> Non
         actions, _ = policy.act(contexts, rng)
         rewards = (actions.arms == 2 * (contexts[:, 0] > 50)).astype(float)
         reports = policy.report(contexts, actions, rewards, SecureNoise(), learner.terms())
-        service.intake.add(name, [encode(reports)], None)
+        service.ingest.add(name, [encode(reports)], None)
         service.aggregator.step()
 
 
@@ -96,7 +96,7 @@ def points_study(service: Service, name: str, offered: Any) -> None:
 @contextmanager
 def opened(folder: Path) -> Iterator[Service]:
     """A service on a new database, which nothing but tests drives."""
-    environment = {KEY_VARIABLE: Seal.new_key()}
+    environment = {KEY_VARIABLE: Cipher.new_key()}
     service = Service.open(f"sqlite:///{folder / 'test.db'}", environment)
     try:
         yield service

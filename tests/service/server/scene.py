@@ -18,9 +18,9 @@ from discreet.learners.terms import Offer
 from discreet.privacy import Guarantee, NoiseSource, SecureNoise, SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
-from discreet.service.server.decisions import Decisions
+from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.deployment import Deployment, read_policy
-from discreet.service.server.intake import Intake, Receipt
+from discreet.service.server.ingest import Ingest, Receipt
 from discreet.service.server.ledger import millionths
 from discreet.service.server.schema import batches, decisions, ledger, policies, snapshots, tickets
 from discreet.service.server.store import Store
@@ -97,9 +97,9 @@ class Came:
     def of(self, rows: Sequence[int]) -> Came:
         return Came(self.reports.of(np.array(rows)), [self.numbers[row] for row in rows])
 
-    def send(self, intake: Intake, name: str = "s", stream: str = "target") -> Receipt:
+    def send(self, ingest: Ingest, name: str = "s", stream: str = "target") -> Receipt:
         own = getattr(self.reports, "tickets", None) is not None
-        return intake.add(name, [encode(self.reports)], None if own else self.numbers, stream)
+        return ingest.add(name, [encode(self.reports)], None if own else self.numbers, stream)
 
 
 def reported(store: Store, learner: Any, people: int, seed: int, name: str = "s") -> Came:
@@ -119,7 +119,7 @@ def rewarded(
     store: Store, learner: Any, people: int, seed: int, name: str = "s", persons: int = 0
 ) -> list[str]:
     """Decisions with their rewards; their ids."""
-    decisions, made = Decisions(store), []
+    decisions, made = DecisionStore(store), []
     rng = np.random.default_rng([seed, 2])
     for place, context in enumerate(contexts(learner, people, seed)):
         person = f"person {place % persons}" if persons else None

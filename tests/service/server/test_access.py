@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.service.server.keys import ROLES, Key
+from discreet.service.server.keys import ROLES, ApiKey
 from tests.service.server.web import Web, web
 
 __all__ = ["web"]
@@ -105,7 +105,7 @@ def test_a_route_without_roles_is_for_nobody() -> None:
     add_answers(app)
 
     async def with_key(scope, receive, send):  # type: ignore[no-untyped-def]
-        scope[KEY] = Key("0" * 16, "operator", None)
+        scope[KEY] = ApiKey("0" * 16, "operator", None)
         await app(scope, receive, send)
 
     answer = TestClient(with_key).get("/open")

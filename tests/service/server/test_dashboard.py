@@ -21,10 +21,10 @@ from discreet import DecisionSets, PublicBox
 from discreet.cli import app as cli
 from discreet.learners.values import Value
 from discreet.service.server.app import create_app
-from discreet.service.server.clock import Clock
+from discreet.service.server.clock import SteadyClock
 from discreet.service.server.dashboard import sessions as sessions_module
 from discreet.service.server.dashboard.views import verdict
-from discreet.service.server.findings import Finding
+from discreet.service.server.findings import ReleaseSummary
 from discreet.service.server.schema import decisions
 from discreet.service.server.service import Service
 
@@ -384,7 +384,7 @@ def test_a_clock_that_is_set_back_revives_no_session(
 ) -> None:
     made, key = sessions_module.Sessions(service.keys), service.keys.make("operator")
     passed = time.time() + 60.0
-    monkeypatch.setattr(service.database, "clock", Clock(lambda: passed, lambda: 0.0))
+    monkeypatch.setattr(service.database, "clock", SteadyClock(lambda: passed, lambda: 0.0))
     before = made.open(key)
     monkeypatch.setattr(time, "time", lambda: passed - 3600.0)
     service.keys.sign_out(key.split("_")[1])
@@ -489,7 +489,7 @@ def test_of_points_that_people_bring_nothing_is_said(tmp_path: Path) -> None:
     with opened(tmp_path) as service:
         points_study(service, "sets", DecisionSets(most=2))
         page = visitor(service).get("/studies/sets").text
-        assert "What the policy earns is not said" in page
+        assert "The policy's value is unknown" in page
         assert 'id="reward"' not in page
         assert 'class="chart"' in page  # of counts
         assert "Who is given what, by" not in page
@@ -505,7 +505,7 @@ def test_of_points_that_people_bring_nothing_is_said(tmp_path: Path) -> None:
 )
 def test_how_a_study_stands_is_a_sentence(low: float, high: float, said: str) -> None:
     gain = Value(0.5 * (low + high), low, high, 0.95, "")
-    assert said in verdict(Finding(3, 100, reward=gain, gain=gain, choice="call"))
+    assert said in verdict(ReleaseSummary(3, 100, reward=gain, gain=gain, choice="call"))
 
 
 def test_who_may_see_one_study_alone_is_shown_it(service: Service) -> None:

@@ -187,7 +187,7 @@ def report(service: Service, people: int) -> None:
     rewards = (contexts[:, 0] > 50).astype(float)
     terms = service.store.study("local").terms
     made = policy.report(contexts, actions, rewards, SecureNoise(), terms)
-    service.intake.add("local", [encode(made)], None)
+    service.ingest.add("local", [encode(made)], None)
 
 
 def until(tab: Tab, wanted: str, seconds: float = 30.0) -> None:

@@ -13,14 +13,14 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import SimulatedNoise
 from discreet.service.server import forgetting as module
 from discreet.service.server.aggregator import Aggregator
-from discreet.service.server.clock import Clock
+from discreet.service.server.clock import SteadyClock
 from discreet.service.server.control import counts
 from discreet.service.server.dashboard.watch import Watch
 from discreet.service.server.database import Database
-from discreet.service.server.decisions import Decisions
+from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.errors import Gone, NotFound
 from discreet.service.server.forgetting import VERSION_DAYS, Forgetting
-from discreet.service.server.intake import Intake
+from discreet.service.server.ingest import Ingest
 from discreet.service.server.operations import noted
 from discreet.service.server.schema import (
     RECORD_DAYS,
@@ -52,8 +52,8 @@ class Clocks:
     def __init__(self) -> None:
         self.wall, self.steady = 1.8e9, 5.0
 
-    def clock(self) -> Clock:
-        return Clock(lambda: self.wall, lambda: self.steady)
+    def clock(self) -> SteadyClock:
+        return SteadyClock(lambda: self.wall, lambda: self.steady)
 
     def passes(self, seconds: float) -> None:
         self.wall += seconds
@@ -89,7 +89,7 @@ def test_old_decisions_are_deleted_in_portions_and_stay_counted(
     store = Store(database)
     store.register(deployment(), gp_ucb(SimulatedNoise(1)))
     ids = rewarded(store, gp_ucb(SimulatedNoise(1)), 25, 1)
-    late = Decisions(store).decide("s", PLACES)
+    late = DecisionStore(store).decide("s", PLACES)
     assert Aggregator(store).step() == 1
     waits = rewarded(store, gp_ucb(SimulatedNoise(1)), 2, 2)
     before, forgetting, now = shown(store), Forgetting(store), time.time()
@@ -107,7 +107,7 @@ def test_old_decisions_are_deleted_in_portions_and_stay_counted(
     made: Any = shown(store)
     assert made[0]["decisions"] == {"rewarded": 27, "expired": 1}
     with pytest.raises(NotFound, match="ended more than 30 days ago"):
-        Decisions(store).reward("s", ids[0], 1.0)
+        DecisionStore(store).reward("s", ids[0], 1.0)
 
 
 def test_a_deleted_batch_is_still_known_by_its_tickets(database: Database) -> None:
@@ -115,13 +115,13 @@ def test_a_deleted_batch_is_still_known_by_its_tickets(database: Database) -> No
     learner = local_kernel()
     store.register(deployment(), learner)
     sent = reported(store, learner, 20, 1)
-    sent.send(Intake(store))
+    sent.send(Ingest(store))
     assert Aggregator(store).step() == 1
     before = shown(store)
     everything(Forgetting(store), time.time() + (RECORD_DAYS + 1.0) * _DAY)
     assert count(database, batches) == 0
     assert shown(store) == before
-    receipt = sent.send(Intake(store))
+    receipt = sent.send(Ingest(store))
     assert (receipt.stored, receipt.repeated) == (0, 20)
     assert Aggregator(store).waiting("s") == 0
 
@@ -135,10 +135,10 @@ def test_no_report_of_a_closed_version_is_taken_again(
     learner = local_kernel()
     store.register(deployment(), learner)
     first, offline = (reported(store, learner, 20, seed) for seed in (1, 2))
-    first.send(Intake(store))
+    first.send(Ingest(store))
     assert Aggregator(store).step() == 1
     second = reported(store, learner, 5, 3)
-    second.send(Intake(store))
+    second.send(Ingest(store))
     before, now = shown(store), time.time()
     everything(Forgetting(store), now + (VERSION_DAYS - 1.0) * _DAY)
     assert count(database, tickets) == 25
@@ -148,13 +148,13 @@ def test_no_report_of_a_closed_version_is_taken_again(
     assert shown(store) == before
     for came in (first, offline):
         with pytest.raises(Gone, match=r"version 0 .*more than 90 days ago"):
-            came.send(Intake(store))
-    assert second.send(Intake(store)).again
-    assert reported(store, learner, 3, 4).send(Intake(store)).stored == 3
+            came.send(Ingest(store))
+    assert second.send(Ingest(store)).again
+    assert reported(store, learner, 3, 4).send(Ingest(store)).stored == 3
     # A clock that is set back opens nothing.
     everything(Forgetting(store), now)
     with pytest.raises(Gone):
-        first.of([0]).send(Intake(store))
+        first.of([0]).send(Ingest(store))
 
 
 def test_a_finished_study_needs_no_tickets(database: Database) -> None:
@@ -162,12 +162,12 @@ def test_a_finished_study_needs_no_tickets(database: Database) -> None:
     learner = local_kernel()
     store.register(deployment(), learner)
     sent = reported(store, learner, 3, 1)
-    sent.send(Intake(store))
+    sent.send(Ingest(store))
     store.set_state("s", "finished")
     everything(Forgetting(store), time.time())
     assert count(database, tickets) == 0
     with pytest.raises(Gone):
-        sent.of([0, 1]).send(Intake(store))
+        sent.of([0, 1]).send(Ingest(store))
 
 
 def test_old_rows_are_in_no_index_that_a_pass_or_a_release_reads(tmp_path: object) -> None:
@@ -227,12 +227,12 @@ def test_a_clock_that_jumps_erases_nothing_early(
     database.begin()
     store = Store(database)
     store.register(deployment(), gp_ucb(SimulatedNoise(1)))
-    made = [Decisions(store).decide("s", PLACES) for _ in range(50)]
+    made = [DecisionStore(store).decide("s", PLACES) for _ in range(50)]
     forgetting = Forgetting(store)
     forgetting.step()
     clocks.passes(_DAY)
     clocks.wall += days * _DAY
-    made.append(Decisions(store).decide("s", PLACES))
+    made.append(DecisionStore(store).decide("s", PLACES))
     forgetting._due = forgetting._clock_due = 0.0
     forgetting.step()
     assert count(database, decisions, decisions.c.state == "waiting") == 51
@@ -245,7 +245,7 @@ def test_a_clock_that_jumps_erases_nothing_early(
     assert again.clock.ahead == pytest.approx(days * _DAY)
     Forgetting(Store(again)).step()
     assert count(again, decisions, decisions.c.state == "waiting") == 51
-    assert Decisions(Store(again)).reward("s", made[0].id, 1.0)
+    assert DecisionStore(Store(again)).reward("s", made[0].id, 1.0)
     clocks.passes(29.5 * _DAY)
     Forgetting(Store(again)).step()
     assert count(again, decisions, decisions.c.state == "waiting") == 1

@@ -14,10 +14,10 @@ from discreet.papers.ma2025.learners.published_partition import PublishedPartiti
 from discreet.privacy import SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
+from discreet.service.server.encryption import Cipher
 from discreet.service.server.errors import Gone
-from discreet.service.server.intake import Intake
+from discreet.service.server.ingest import Ingest
 from discreet.service.server.schema import ledger, metadata, snapshots
-from discreet.service.server.seal import Seal
 from discreet.service.server.store import Store
 from tests.service.server.scene import (
     ARMS,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.chance(0)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    database = Database(f"sqlite:///{tmp_path}/horizon.db", Seal(b"k" * 32))
+    database = Database(f"sqlite:///{tmp_path}/horizon.db", Cipher(b"k" * 32))
     metadata.create_all(database.engine)
     return Store(database)
 
@@ -46,7 +46,7 @@ def test_private_reports_are_learnt_from_beyond_the_horizon(store: Store, kind: 
     store.register(deployment(), learner)
     aggregator = Aggregator(store)
     for turn, people in enumerate((100, 100)):
-        assert reported(store, learner, people, turn).send(Intake(store)).stored == people
+        assert reported(store, learner, people, turn).send(Ingest(store)).stored == people
         assert aggregator.step() == 1
     assert store.row("s").state == "running"
     assert aggregator._learner("s")[1].people == 200

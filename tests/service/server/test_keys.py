@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from discreet.service.server.clock import Clock
+from discreet.service.server.clock import SteadyClock
 from discreet.service.server.database import Database
 from discreet.service.server.errors import NotFound, Unauthorized
-from discreet.service.server.keys import ROLES, Key, Keys, opens
+from discreet.service.server.keys import ROLES, ApiKey, Keys, opens
 from discreet.service.server.operations import noted
 from discreet.service.server.schema import (
     RECORD_SECONDS,
@@ -42,7 +42,7 @@ def test_a_token_opens_what_it_was_made_for(database: Database, role: str) -> No
     assert (key.role, key.study) == (role, "s")
     assert key.covers("s")
     assert not key.covers("t")
-    assert Key("0", "device", None).covers("t")
+    assert ApiKey("0", "device", None).covers("t")
 
 
 def test_only_a_hash_is_kept(database: Database, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_clock_that_is_set_back_revives_no_key(
     now = passed = 0.0
     began = time.time()
     monkeypatch.setattr(time, "time", lambda: began + now)
-    database.clock = Clock(steady=lambda: passed)
+    database.clock = SteadyClock(steady=lambda: passed)
     made = Keys(database)
     token = made.make("device", days=2.0)
     now = passed = 2.0 * 86_400.0

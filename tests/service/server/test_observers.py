@@ -12,7 +12,7 @@ pytest.importorskip("opendp")
 from discreet.audit.games import Check
 from discreet.audit.observers import service_checks
 from discreet.service.server import control
-from discreet.service.server.decisions import Decisions
+from discreet.service.server.decisions import DecisionStore
 
 pytestmark = pytest.mark.chance(0)
 CHECKS = service_checks()
@@ -40,14 +40,14 @@ def test_the_game_sees_a_service_that_tells(monkeypatch: pytest.MonkeyPatch) -> 
     for module in ("decisions", "store"):
         monkeypatch.setattr(
             f"discreet.service.server.{module}.closed",
-            lambda seal, content, secret, study, place, *_: seal.close(
+            lambda cipher, content, secret, study, place, *_: cipher.encrypt(
                 content, f"{place} of {study}"
             ),
         )
     for module in ("decisions", "store", "aggregator"):
         monkeypatch.setattr(
             f"discreet.service.server.{module}.opened",
-            lambda seal, kept, secret, study, place: seal.open(kept, f"{place} of {study}"),
+            lambda cipher, kept, secret, study, place: cipher.decrypt(kept, f"{place} of {study}"),
         )
     assert CHECKS[0].exact is not None
     found = CHECKS[0].exact()
@@ -69,7 +69,7 @@ def test_the_game_sees_a_service_that_answers_others_by_one_person(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One whose export told the sum of rewards would be found out by whoever asks for it."""
-    reward, counts = Decisions.reward, control.counts
+    reward, counts = DecisionStore.reward, control.counts
 
     def heard(self: Any, name: str, identity: str, value: float) -> bool:
         self.store.told = getattr(self.store, "told", 0.0) + value
@@ -78,7 +78,7 @@ def test_the_game_sees_a_service_that_answers_others_by_one_person(
     def telling(service: Any, study: str) -> dict[str, Any]:
         return {**counts(service, study), "set_aside": round(1e6 * service.store.told)}
 
-    monkeypatch.setattr(Decisions, "reward", heard)
+    monkeypatch.setattr(DecisionStore, "reward", heard)
     monkeypatch.setattr(control, "counts", telling)
     assert CHECKS[0].exact is not None
     assert "/export depends on the data" in CHECKS[0].exact().fault

@@ -22,7 +22,7 @@ from discreet.learners.terms import Offer, Terms
 from discreet.privacy import SecureNoise
 from discreet.service.server.app import create_app
 from discreet.service.server.keys import ROLES
-from discreet.service.server.limits import Limits, Rate
+from discreet.service.server.middleware import Limits, Rate
 from tests.service.server.web import listening, opened
 
 load_all_checks()

@@ -88,7 +88,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_a_release_that_finds_no_room_is_made_later(tmp_path: Path) -> None:
     service = opened(tmp_path)
     web = Web(service, TestClient(create_app(service), base_url=ADDRESS), {})
-    service.intake.add("other", [web.reports(100, "other")], None)
+    service.ingest.add("other", [web.reports(100, "other")], None)
     with full(service.database):
         # Policies take room, and nothing is erased before they have it.
         for _ in range(100):
@@ -99,7 +99,7 @@ def test_a_release_that_finds_no_room_is_made_later(tmp_path: Path) -> None:
                 said = str(error)
                 break
             with suppress(Unavailable):
-                service.intake.add("other", [web.reports(100, "other")], None)
+                service.ingest.add("other", [web.reports(100, "other")], None)
         else:
             pytest.fail("the disk was never full")
         assert "full" in said
@@ -123,7 +123,7 @@ def test_a_certificate_under_a_clock_that_is_set_back(
         now = time.time() - days * 86_400.0
         # A clock that was set back and confirmed at a restart.
         monkeypatch.setattr(service.store.clock, "now", lambda now=now: now)
-        service.intake.add("other", [web.reports(50, "other")], None)
+        service.ingest.add("other", [web.reports(50, "other")], None)
         assert service.aggregator.step() == 1
     rows = web.ask("GET", "/v1/studies/other/ledger", "auditor").json()
     assert [row["version"] for row in rows] == [2, 1, 0]

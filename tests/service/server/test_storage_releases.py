@@ -21,11 +21,12 @@ from discreet.privacy import Guarantee, SecureNoise, SimulatedNoise
 from discreet.service.aggregation.order import in_order
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database, Unavailable
-from discreet.service.server.decisions import Decisions
+from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.deployment import packed
+from discreet.service.server.encryption import Cipher
 from discreet.service.server.errors import Gone
 from discreet.service.server.forgetting import Forgetting
-from discreet.service.server.intake import Intake, Receipt
+from discreet.service.server.ingest import Ingest, Receipt
 from discreet.service.server.keys import Keys
 from discreet.service.server.ledger import MILLION, millionths
 from discreet.service.server.schema import (
@@ -38,7 +39,6 @@ from discreet.service.server.schema import (
     policies,
     snapshots,
 )
-from discreet.service.server.seal import Seal
 from discreet.service.server.store import Store
 from discreet.validation import InvalidInput
 from tests.service.server.scene import (
@@ -69,7 +69,7 @@ def ready(store: Store, trusted: bool) -> Any:
     if trusted:
         rewarded(store, learner, 20, 1)
     else:
-        reported(store, learner, 20, 1).send(Intake(store))
+        reported(store, learner, 20, 1).send(Ingest(store))
     return learner
 
 
@@ -105,9 +105,9 @@ def test_reports_make_the_policies_of_the_library(
         entered = [*portions, came.of(now[:9].tolist())]
 
         def write(which: int, given: list[Came] = entered) -> None:
-            intake = Intake(Store(connect()))
+            ingest = Ingest(Store(connect()))
             for each in given[which::3]:
-                each.send(intake)
+                each.send(ingest)
 
         at_once([lambda which=which: write(which) for which in range(3)])
         assert aggregator.step() == 1
@@ -218,7 +218,7 @@ def test_an_older_snapshot_put_back_releases_nobody_again(
         if trusted:
             rewarded(store, learner, 20, seed)
         else:
-            reported(store, learner, 20, seed).send(Intake(store))
+            reported(store, learner, 20, seed).send(Ingest(store))
 
     assert Aggregator(store, "one").step() == 1
     with database.reading() as connection:
@@ -292,7 +292,7 @@ def test_an_aggregator_that_fell_behind_is_no_fault_of_the_study(
     def late(self: Aggregator, *given: Any) -> Any:
         if self is slow:
             assert quick.step() == 1
-            reported(store, learner, 30, 2).send(Intake(store))
+            reported(store, learner, 30, 2).send(Ingest(store))
         return gathered(self, *given)
 
     monkeypatch.setattr(Aggregator, "_gathered", late)
@@ -380,18 +380,18 @@ def test_a_writer_may_die_at_any_point(database: Database) -> None:
     store = Store(database)
     store.register(deployment(), local_kernel())
     came = reported(store, local_kernel(), 12, 1)
-    came.of([0, 1, 2]).send(Intake(store))
+    came.of([0, 1, 2]).send(Ingest(store))
     before, deaths = in_database(database), 0
     while True:
         with dying(database, deaths):
             try:
-                came.send(Intake(store))
+                came.send(Ingest(store))
                 break
             except Died:
                 deaths += 1
         assert in_database(database) == before
     assert deaths > 4
-    assert came.send(Intake(store)).stored == 9
+    assert came.send(Ingest(store)).stored == 9
     assert Aggregator(store).waiting("s") == 12
 
 
@@ -439,7 +439,7 @@ def test_a_clock_that_is_set_back(
     learner = ready(one.store, False)
     assert one.step() == 1
     clock(-30 * 86_400.0)
-    reported(one.store, learner, 20, 2).send(Intake(one.store))
+    reported(one.store, learner, 20, 2).send(Ingest(one.store))
     assert two.step() == 1
     assert [two.step(), one.step()] == [0, 0]
     assert one.store.policy("s").version == 2
@@ -452,10 +452,10 @@ def test_decisions_survive_a_clock_that_is_set_back(
     simulated(monkeypatch)
     store = Store(database)
     store.register(deployment(), gp_ucb(SimulatedNoise(1)))
-    decision = Decisions(store).decide("s", [[0.1], [0.5]])
+    decision = DecisionStore(store).decide("s", [[0.1], [0.5]])
     clock(-10 * 86_400.0)
     Forgetting(store).portion()
-    assert Decisions(store).reward("s", decision.id, 1.0)
+    assert DecisionStore(store).reward("s", decision.id, 1.0)
 
 
 # What goes wrong with a database.
@@ -467,7 +467,7 @@ def test_one_bad_study_does_not_stop_the_others(
     store = Store(database)
     for name in ("a", "z"):
         store.register(deployment(name), local_kernel())
-        reported(store, local_kernel(), 20, 1, name).send(Intake(store), name)
+        reported(store, local_kernel(), 20, 1, name).send(Ingest(store), name)
     with database.writing() as connection:
         connection.execute(
             update(snapshots).where(snapshots.c.study == "a").values(learner=b"damaged")
@@ -485,16 +485,16 @@ def test_an_unreadable_batch_is_set_aside(database: Database, body: bytes | None
     """The others are released, and its people cannot report again."""
     store, learner = Store(database), local_kernel()
     store.register(deployment(), learner)
-    intake, aggregator = Intake(store), Aggregator(store)
+    ingest, aggregator = Ingest(store), Aggregator(store)
     lost = reported(store, learner, 20, 1)
-    lost.send(intake)
+    lost.send(ingest)
     with database.writing() as connection:
         connection.execute(update(batches).values(body=body))
     aggregator.step()
     assert (store.row("s").state, store.set_aside("s")) == ("running", 20)
     assert (store.policy("s").version, aggregator.waiting("s")) == (0, 0)
-    assert lost.of(range(10)).send(intake) == Receipt(0, 10)
-    reported(store, learner, 20, 2).send(intake)
+    assert lost.of(range(10)).send(ingest) == Receipt(0, 10)
+    reported(store, learner, 20, 2).send(ingest)
     assert aggregator.step() == 1
     assert aggregator._learner("s")[1].people == 20
     check_told_the_same(store, "s")
@@ -504,8 +504,8 @@ def test_a_source_is_released_beside_an_unreadable_batch(database: Database) -> 
     store, learner = Store(database), local_kernel()
     learner.open_source("clinic", 2.0)
     store.register(deployment(sources=(("clinic", 2.0),)), learner)
-    intake, aggregator = Intake(store), Aggregator(store)
-    reported(store, learner, learner.batch_size, 1).send(intake)
+    ingest, aggregator = Ingest(store), Aggregator(store)
+    reported(store, learner, learner.batch_size, 1).send(ingest)
     with database.writing() as connection:
         connection.execute(update(batches).values(body=b"damaged"))
     offer: Any = decode(store.policy("s", "clinic").text, Offer)
@@ -514,7 +514,7 @@ def test_a_source_is_released_beside_an_unreadable_batch(database: Database) -> 
     reports = offer.report(
         contexts(learner, people, 2), np.zeros(people, int), np.ones(people), SecureNoise(), terms
     )
-    intake.add("s", [encode(reports)], list(range(people)), "clinic")
+    ingest.add("s", [encode(reports)], list(range(people)), "clinic")
     aggregator.step()
     assert store.row("s").state == "running"
     assert (store.policy("s").version, store.policy("s", "clinic").version) == (0, 1)
@@ -566,9 +566,9 @@ def test_a_fault_of_one_study_keeps_nothing_of_the_others(
     simulated(monkeypatch)
     store = Store(database)
     store.register(deployment("a"), gp_ucb(SimulatedNoise(1)))
-    late = Decisions(store).decide("a", [[0.1], [0.5]])
+    late = DecisionStore(store).decide("a", [[0.1], [0.5]])
     store.register(deployment("z"), local_kernel())
-    reported(store, local_kernel(), 20, 1, "z").send(Intake(store), "z")
+    reported(store, local_kernel(), 20, 1, "z").send(Ingest(store), "z")
     with database.writing() as connection:
         connection.execute(update(decisions).values(expires=1.0))
     aggregator = Aggregator(store)
@@ -583,7 +583,7 @@ def test_a_fault_of_one_study_keeps_nothing_of_the_others(
     assert aggregator.step() == 1
     assert (store.policy("z").version, store.row("a").state) == (1, "running")
     with pytest.raises(Gone):
-        Decisions(store).reward("a", late.id, 1.0)
+        DecisionStore(store).reward("a", late.id, 1.0)
     assert count(database, decisions, decisions.c.payload.is_not(None)) == 0
     assert "RuntimeError" in caplog.text
     assert "anna" not in caplog.text
@@ -612,7 +612,7 @@ def test_releases_go_on_after_anything(
 
 def test_a_full_disk(tmp_path: Any, trusted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is half written, and all goes on once there is room."""
-    database = Database(f"sqlite:///{tmp_path}/full.db", Seal(b"k" * 32))
+    database = Database(f"sqlite:///{tmp_path}/full.db", Cipher(b"k" * 32))
     metadata.create_all(database.engine)
     store = Store(database)
     learner = ready(store, trusted)
@@ -634,7 +634,7 @@ def test_a_full_disk(tmp_path: Any, trusted: bool, monkeypatch: pytest.MonkeyPat
             if trusted:
                 rewarded(store, learner, 1, seed)
             else:
-                reported(store, learner, 8, seed).send(Intake(store))
+                reported(store, learner, 8, seed).send(Ingest(store))
             accepted += 1
 
     before = in_database(database)

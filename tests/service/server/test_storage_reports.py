@@ -18,7 +18,7 @@ from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
 from discreet.service.server.errors import Conflict, Gone, NotFound
-from discreet.service.server.intake import MOST_REPORTS, Intake, Receipt
+from discreet.service.server.ingest import MOST_REPORTS, Ingest, Receipt
 from discreet.service.server.schema import batches, ledger, policies, tickets
 from discreet.service.server.store import Store
 from discreet.validation import InvalidInput
@@ -97,25 +97,25 @@ def test_policies_by_version(store: Store, database: Database) -> None:
 def test_reports_count_once(database: Database, make: Callable[[], Any]) -> None:
     store = Store(database)
     store.register(deployment(), make())
-    intake, came = Intake(store), reported(store, make(), 9, 1)
-    assert came.of([0, 1, 2]).send(intake) == Receipt(3, 0)
-    assert came.of([0, 1, 2]).send(intake) == Receipt(3, 0), "the answer that it had"
-    assert came.of([2, 1, 0]).send(intake) == Receipt(0, 3), "another request"
-    assert came.of([1, 3, 4]).send(intake) == Receipt(2, 1), "in part"
-    assert came.of([1, 3, 4]).send(intake) == Receipt(2, 1)
+    ingest, came = Ingest(store), reported(store, make(), 9, 1)
+    assert came.of([0, 1, 2]).send(ingest) == Receipt(3, 0)
+    assert came.of([0, 1, 2]).send(ingest) == Receipt(3, 0), "the answer that it had"
+    assert came.of([2, 1, 0]).send(ingest) == Receipt(0, 3), "another request"
+    assert came.of([1, 3, 4]).send(ingest) == Receipt(2, 1), "in part"
+    assert came.of([1, 3, 4]).send(ingest) == Receipt(2, 1)
     assert stored(database) == 5
-    assert came.send(intake) == Receipt(4, 5)
+    assert came.send(ingest) == Receipt(4, 5)
     assert stored(database) == 9
 
 
 def test_a_request_with_a_report_twice(store: Store, database: Database) -> None:
-    intake, came = Intake(store), reported(store, local_kernel(), 4, 1)
+    ingest, came = Ingest(store), reported(store, local_kernel(), 4, 1)
     texts = [encode(came.of(rows).reports) for rows in ([0, 1], [1, 2], [1], [3])]
-    assert intake.add("s", texts, None) == Receipt(4, 2)
+    assert ingest.add("s", texts, None) == Receipt(4, 2)
     assert stored(database) == 4
     twice = encode(came.of([0, 0]).reports)
     with pytest.raises(InvalidInput, match="a ticket twice"):
-        intake.add("s", [twice], None)
+        ingest.add("s", [twice], None)
     Aggregator(store).step()
     assert Aggregator(store).waiting("s") == 4
 
@@ -127,10 +127,10 @@ def test_writers_at_once(store: Store, connect: Callable[..., Database]) -> None
     receipts: list[Receipt] = []
 
     def send(writer: int) -> None:
-        intake = Intake(Store(connect()))
+        ingest = Ingest(Store(connect()))
         order = np.random.default_rng(writer // 2).permutation(60)
         for rows in np.split(order, 12):
-            receipts.append(came.of(rows.tolist()).send(intake))
+            receipts.append(came.of(rows.tolist()).send(ingest))
 
     at_once([lambda writer=writer: send(writer) for writer in range(6)])
     database = connect()
@@ -143,14 +143,14 @@ def test_writers_at_once(store: Store, connect: Callable[..., Database]) -> None
 
 def test_the_same_request_at_once(store: Store, connect: Callable[..., Database]) -> None:
     came, receipts = reported(store, local_kernel(), 50, 3), []
-    senders = [Intake(Store(connect())) for _ in range(4)]
+    senders = [Ingest(Store(connect())) for _ in range(4)]
     at_once([lambda each=each: receipts.append(came.send(each)) for each in senders])
     assert receipts == [Receipt(50, 0)] * 4
     assert count(connect(), batches) == 1
 
 
 def test_what_is_refused_changes_nothing(store: Store, database: Database) -> None:
-    intake, came = Intake(store), reported(store, local_kernel(), 3, 1)
+    ingest, came = Ingest(store), reported(store, local_kernel(), 3, 1)
     reports, before = came.reports, in_database(database)
     good = encode(reports)
     for texts, ids, said in (
@@ -165,17 +165,17 @@ def test_what_is_refused_changes_nothing(store: Store, database: Database) -> No
         ([good] * (MOST_REPORTS // 3 + 1), None, f"at most {MOST_REPORTS}"),
     ):
         with pytest.raises(InvalidInput, match=said):
-            intake.add("s", texts, ids)
+            ingest.add("s", texts, ids)
         assert in_database(database) == before
     with pytest.raises(NotFound):
-        intake.add("t", [good], None)
+        ingest.add("t", [good], None)
     with pytest.raises(NotFound, match="clinic"):
-        intake.add("s", [good], None, "clinic")
+        ingest.add("s", [good], None, "clinic")
 
 
 def test_reports_without_tickets_need_numbers(database: Database) -> None:
     """Those of a learner whose reports have none are known by numbers that come with them."""
-    from discreet.service.server.intake import _tickets
+    from discreet.service.server.ingest import _tickets
 
     store = Store(database)
     store.register(deployment(), private_glm())
@@ -189,19 +189,19 @@ def test_reports_without_tickets_need_numbers(database: Database) -> None:
 
 
 def test_paused_and_finished(store: Store, database: Database) -> None:
-    intake, came = Intake(store), reported(store, local_kernel(), 15, 1)
-    assert came.of(range(5)).send(intake) == Receipt(5, 0)
+    ingest, came = Ingest(store), reported(store, local_kernel(), 15, 1)
+    assert came.of(range(5)).send(ingest) == Receipt(5, 0)
     store.set_state("s", "paused")
     with pytest.raises(Conflict, match="paused"):
-        came.of(range(5, 15)).send(intake)
+        came.of(range(5, 15)).send(ingest)
     assert Aggregator(store).step() == 0
-    assert came.of(range(5)).send(intake) == Receipt(5, 0), "stored already"
+    assert came.of(range(5)).send(ingest) == Receipt(5, 0), "stored already"
     store.set_state("s", "running")
-    assert came.of(range(5, 15)).send(intake) == Receipt(10, 0)
+    assert came.of(range(5, 15)).send(ingest) == Receipt(10, 0)
     assert Aggregator(store).step() == 1
     store.set_state("s", "finished")
     with pytest.raises(Gone, match="finished"):
-        reported(store, local_kernel(), 1, 2).send(intake)
+        reported(store, local_kernel(), 1, 2).send(ingest)
     with pytest.raises(Conflict, match="cannot be undone"):
         store.set_state("s", "running")
     assert stored(database) == 15
@@ -236,16 +236,16 @@ def test_sources(database: Database) -> None:
     context = np.array([[30.0, 1.0], [40.0, 0.0], [50.0, 1.0]])
     terms = replace(learner.terms(), most_epsilon=2.0)
     reports = offer.report(context, np.array([0, 1, 2]), np.ones(3), SecureNoise(), terms)
-    intake, ids = Intake(store), [1, 2, 3]
-    assert intake.add("s", [encode(reports)], ids, "clinic") == Receipt(3, 0)
-    assert intake.add("s", [encode(reports)], ids, "clinic") == Receipt(3, 0)
+    ingest, ids = Ingest(store), [1, 2, 3]
+    assert ingest.add("s", [encode(reports)], ids, "clinic") == Receipt(3, 0)
+    assert ingest.add("s", [encode(reports)], ids, "clinic") == Receipt(3, 0)
     with pytest.raises(InvalidInput):
-        intake.add("s", [encode(reports)], ids)
+        ingest.add("s", [encode(reports)], ids)
     # Tickets of a source are questions: people who have the same one are people all the same.
     texts = [encode(reports.of(np.array([0])))] * 2
-    assert intake.add("s", texts, [4, 5], "clinic") == Receipt(2, 0)
+    assert ingest.add("s", texts, [4, 5], "clinic") == Receipt(2, 0)
     with pytest.raises(InvalidInput, match="no tickets of their own here; send ids"):
-        intake.add("s", texts, None, "clinic")
+        ingest.add("s", texts, None, "clinic")
     aggregator = Aggregator(store)
     assert aggregator.waiting("s", "clinic") == 5
     assert aggregator.waiting("s") == 0
@@ -260,11 +260,11 @@ def test_arrays_that_nobody_sends_are_refused_at_once(database: Database) -> Non
     reports = offer.report(np.array([[30.0, 1.0]]), [0], [1.0], SecureNoise(), terms)
     signs = np.ones((1, 2), dtype=np.int8)
     wide = replace(reports, places=np.array([[0, 1]]), signs=signs)
-    intake = Intake(store)
+    ingest = Ingest(store)
     with pytest.raises(InvalidInput, match="shape"):
-        intake.add("s", [encode(wide)], [1], "clinic")
+        ingest.add("s", [encode(wide)], [1], "clinic")
     with pytest.raises(InvalidInput, match="different shapes"):
-        intake.add("s", [encode(reports), encode(wide)], [1, 2], "clinic")
+        ingest.add("s", [encode(reports), encode(wide)], [1, 2], "clinic")
     assert Aggregator(store).waiting("s", "clinic") == 0
 
 
@@ -272,7 +272,7 @@ def test_people_who_trust_a_study_do_not_report(database: Database) -> None:
     store = Store(database)
     store.register(deployment(), gp_ucb())
     with pytest.raises(InvalidInput, match="ask for a decision"):
-        Intake(store).add("s", ["{}"], None)
+        Ingest(store).add("s", ["{}"], None)
 
 
 def test_a_database_that_cannot_be_had() -> None:

@@ -27,21 +27,20 @@ from discreet.codec import decode
 from discreet.learners.messages import Reports
 from discreet.learners.visits import Visitors
 from discreet.privacy import SimulatedNoise
-from discreet.service.server import aggregator as aggregator_module
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
-from discreet.service.server.decisions import Decisions
+from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.deployment import (
-    closed,
+    decrypted,
+    encrypted,
     longest_kept,
-    opened,
     pseudonym,
     without_policies,
 )
+from discreet.service.server.encryption import Cipher
 from discreet.service.server.errors import Conflict, Gone, NotFound
 from discreet.service.server.forgetting import Forgetting
 from discreet.service.server.schema import decisions, ledger, snapshots, studies
-from discreet.service.server.seal import Seal
 from discreet.service.server.store import Store
 from discreet.validation import InvalidInput
 from tests.service.server.scene import (
@@ -70,7 +69,7 @@ def store(database: Database, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def test_a_reward_counts_once(store: Store, database: Database) -> None:
-    made = Decisions(store)
+    made = DecisionStore(store)
     decision = made.decide("s", PLACES)
     assert (decision.version, decision.point) == (0, tuple(PLACES[decision.arm]))
     assert made.reward("s", decision.id, 1)
@@ -85,12 +84,12 @@ def test_a_reward_counts_once(store: Store, database: Database) -> None:
 def test_a_reward_that_comes_at_once_from_several(
     store: Store, connect: Callable[..., Database]
 ) -> None:
-    decision = Decisions(store).decide("s", PLACES)
+    decision = DecisionStore(store).decide("s", PLACES)
     answers: list[object] = []
 
     def send(reward: float) -> None:
         try:
-            answers.append(Decisions(Store(connect())).reward("s", decision.id, reward))
+            answers.append(DecisionStore(Store(connect())).reward("s", decision.id, reward))
         except Conflict:
             answers.append("conflict")
 
@@ -104,14 +103,14 @@ def test_a_decision_of_another_server(store: Store, connect: Callable[..., Datab
     late.study("s").fresh_until = time.monotonic() + 1000.0
     rewarded(store, gp_ucb(SimulatedNoise(1)), 18, 1)
     assert Aggregator(store).step() == 1
-    decision = Decisions(Store(connect())).decide("s", PLACES)
+    decision = DecisionStore(Store(connect())).decide("s", PLACES)
     assert decision.version == 1
-    assert Decisions(late).reward("s", decision.id, 1.0)
+    assert DecisionStore(late).reward("s", decision.id, 1.0)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1.5, -0.1])
 def test_a_wrong_reward_changes_nothing(store: Store, database: Database, wrong: float) -> None:
-    made = Decisions(store)
+    made = DecisionStore(store)
     decision = made.decide("s", PLACES)
     before = in_database(database)
     with pytest.raises(InvalidInput):
@@ -124,9 +123,9 @@ def test_wrong_contexts_change_nothing(store: Store, database: Database) -> None
     before = in_database(database)
     for context in (None, "x", [], 3, ["a"], [[0.1, 0.2]], {"x2": 0.1}):
         with pytest.raises(InvalidInput):
-            Decisions(store).decide("s", context)
+            DecisionStore(store).decide("s", context)
     with pytest.raises(InvalidInput, match="person was given"):
-        Decisions(store).decide("s", PLACES, "anna")
+        DecisionStore(store).decide("s", PLACES, "anna")
     assert in_database(database) == before
 
 
@@ -144,17 +143,17 @@ def test_values_that_the_domain_does_not_allow_are_moved_to_the_nearest(
     store: Store, database: Database, context: Any, kept: Any, warning: str | None
 ) -> None:
     """A refusal would tell a network what is wrong with a person."""
-    decision = Decisions(store).decide("s", context)
+    decision = DecisionStore(store).decide("s", context)
     assert _sealed(database, decision.id)["context"] == kept
     assert (decision.warning is None) if warning is None else (warning in str(decision.warning))
-    assert Decisions(store).reward("s", decision.id, 0.5)
+    assert DecisionStore(store).reward("s", decision.id, 0.5)
 
 
 def _sealed(database: Database, identity: str) -> Any:
     with database.reading() as connection:
         payload = connection.scalar(select(decisions.c.payload))
-    assert database.seal is not None
-    return json.loads(opened(database.seal, payload, True, "s", f"decision {identity}"))
+    assert database.cipher is not None
+    return json.loads(decrypted(database.cipher, payload, True, "s", f"decision {identity}"))
 
 
 @pytest.mark.parametrize(
@@ -180,10 +179,10 @@ def test_contexts_of_arms_are_moved_to_the_nearest(
         horizon=60,
     )
     store.register(deployment(), learner)
-    decision = Decisions(store).decide("s", context)
+    decision = DecisionStore(store).decide("s", context)
     assert _sealed(database, decision.id)["context"] == kept
     assert (decision.warning is None) == (kept[0] == 40.25)
-    assert Decisions(store).reward("s", decision.id, 0.5)
+    assert DecisionStore(store).reward("s", decision.id, 0.5)
 
 
 def test_missing_values_of_columns_that_take_them_are_filled_in(
@@ -199,10 +198,10 @@ def test_missing_values_of_columns_that_take_them_are_filled_in(
         horizon=60,
     )
     store.register(deployment(), learner)
-    decision = Decisions(store).decide("s", {"age": None})
+    decision = DecisionStore(store).decide("s", {"age": None})
     assert decision.warning is None
     assert _sealed(database, decision.id)["context"] == [54.0, 1.0]
-    assert Decisions(store).reward("s", decision.id, 0.5)
+    assert DecisionStore(store).reward("s", decision.id, 0.5)
 
 
 def test_ids_of_people_are_at_most_as_long_as_public_lengths_allow(
@@ -213,15 +212,15 @@ def test_ids_of_people_are_at_most_as_long_as_public_lengths_allow(
     store = Store(database)
     store.register(deployment(), capri(SimulatedNoise(1), visits=2))
     with pytest.raises(InvalidInput, match="at most 100"):
-        Decisions(store).decide("s", [0.0], "\U0001f600" * 101)
+        DecisionStore(store).decide("s", [0.0], "\U0001f600" * 101)
     for person in ("x", "\U0001f600" * 100):
-        Decisions(store).decide("s", [0.123456789012345], person)
+        DecisionStore(store).decide("s", [0.123456789012345], person)
     with database.reading() as connection:
         assert len({len(each) for each in connection.scalars(select(decisions.c.payload))}) == 1
 
 
 def test_decisions_expire(store: Store, database: Database) -> None:
-    made = Decisions(store)
+    made = DecisionStore(store)
     late, early = made.decide("s", PLACES), made.decide("s", PLACES)
     assert made.reward("s", early.id, 1.0)
     month = 31 * 86_400.0
@@ -236,7 +235,7 @@ def test_decisions_expire(store: Store, database: Database) -> None:
 
 
 def test_paused_and_finished(store: Store, database: Database) -> None:
-    made = Decisions(store)
+    made = DecisionStore(store)
     one, two = made.decide("s", PLACES), made.decide("s", PLACES)
     assert made.reward("s", one.id, 1.0)
     store.set_state("s", "paused")
@@ -274,7 +273,7 @@ def test_a_study_ends_with_the_people_it_was_planned_for(
     assert rows[-1].reports == 40
     assert count(database, decisions, decisions.c.payload.is_not(None)) == 0
     with pytest.raises(Gone):
-        Decisions(store).decide("s", PLACES)
+        DecisionStore(store).decide("s", PLACES)
 
 
 @pytest.mark.parametrize("days", [0.0, 3.0])
@@ -285,7 +284,7 @@ def test_what_was_released_is_erased(
     store, learner = Store(database), gp_ucb(SimulatedNoise(1))
     store.register(deployment(retention_days=days), learner)
     ids = rewarded(store, learner, 20, 1)
-    waiting = Decisions(store).decide("s", PLACES)
+    waiting = DecisionStore(store).decide("s", PLACES)
     assert Aggregator(store).step() == 1
     kept = count(database, decisions, decisions.c.payload.is_not(None))
     assert kept == (21 if days else 1)
@@ -295,7 +294,7 @@ def test_what_was_released_is_erased(
     with database.reading() as connection:
         left = connection.scalars(select(decisions.c.id).where(decisions.c.payload.is_not(None)))
         assert list(left) == [waiting.id]
-    assert not Decisions(store).reward("s", ids[0], 1.0)
+    assert not DecisionStore(store).reward("s", ids[0], 1.0)
 
 
 @pytest.mark.parametrize("days", [0.0, 3.0])
@@ -311,7 +310,9 @@ def test_nobody_can_try_out_which_reward_was_erased(
     Forgetting(store).portion(time.time() + (days + 0.1) * 86_400.0)
     assert count(database, decisions, decisions.c.mark.is_not(None)) == 0
     for identity in ids:
-        assert [Decisions(store).reward("s", identity, each) for each in (0.0, 1.0)] == [False] * 2
+        assert [DecisionStore(store).reward("s", identity, each) for each in (0.0, 1.0)] == [
+            False
+        ] * 2
 
 
 def test_a_finished_study_keeps_nothing_of_people(store: Store, database: Database) -> None:
@@ -337,7 +338,7 @@ def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) 
     store, learner = Store(database), capri(noise(), visits=2)
     store.register(deployment(), learner)
     with pytest.raises(InvalidInput, match="person was missing"):
-        Decisions(store).decide("s", [0.0])
+        DecisionStore(store).decide("s", [0.0])
     batch = max(learner.batch_size, 4)
     rewarded(store, learner, batch, 1, persons=2)
     aggregator = Aggregator(store)
@@ -357,7 +358,7 @@ def test_blank_ids_of_people_are_refused(
     store = Store(database)
     store.register(deployment(), capri(SimulatedNoise(1), visits=2))
     with pytest.raises(InvalidInput, match="id"):
-        Decisions(store).decide("s", [0.0], blank)
+        DecisionStore(store).decide("s", [0.0], blank)
     assert count(database, decisions) == 0
 
 
@@ -370,15 +371,16 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
 ) -> None:
     """What is public of the release is that of readable rows; sums are those of the others."""
     noise = simulated(monkeypatch)
-    store, seal = Store(database), database.seal
-    assert seal is not None
+    store, cipher = Store(database), database.cipher
+    assert cipher is not None
     learner = capri(noise(), visits=2)
     store.register(deployment(), learner)
     ids = sorted(rewarded(store, learner, learner.batch_size, 1, persons=learner.batch_size))
     with database.reading() as connection:
         sealed = dict(connection.execute(select(decisions.c.id, decisions.c.payload)).all())
     kept = {
-        each: json.loads(opened(seal, sealed[each], True, "s", f"decision {each}")) for each in ids
+        each: json.loads(decrypted(cipher, sealed[each], True, "s", f"decision {each}"))
+        for each in ids
     }
     if damage == "bytes":
         payload = sealed[ids[1]]
@@ -388,7 +390,7 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
             report = json.loads(kept[ids[0]]["report"])
             changed = {**kept[ids[0]], "report": json.dumps({**report, "source": "other"})}
         content = json.dumps(changed).encode()
-        payload = closed(seal, content, True, "s", f"decision {ids[0]}")
+        payload = encrypted(cipher, content, True, "s", f"decision {ids[0]}")
     with database.writing() as connection:
         connection.execute(
             update(decisions).where(decisions.c.id == ids[0]).values(payload=payload)
@@ -414,7 +416,7 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
     assert served._target.visitors.came == len(ids)
     assert "set aside 1 stored rows of s" in caplog.text
     # The same reward is acknowledged as before, whatever became of it.
-    assert not Decisions(store).reward("s", ids[0], 0.25)
+    assert not DecisionStore(store).reward("s", ids[0], 0.25)
 
 
 @pytest.mark.parametrize(
@@ -441,7 +443,7 @@ def test_a_release_of_unreadable_observations_alone(
     simulated(monkeypatch)
     store, learner = Store(database), made()
     store.register(deployment(), learner)
-    taking, batch = Decisions(store), learner.batch_size
+    taking, batch = DecisionStore(store), learner.batch_size
     for context in contexts(learner, batch, 1):
         box = isinstance(learner.space, PublicBox)
         taking.reward("s", taking.decide("s", None if box else context).id, 1.0)
@@ -485,28 +487,28 @@ def _bytes_of(url: str, database: Database, request: pytest.FixtureRequest, sinc
     return b"".join(each.read_bytes() for each in new)
 
 
-class _Glass(Seal):
+class _Glass(Cipher):
     """Seals nothing."""
 
-    def close(self, content: bytes, place: str) -> bytes:
+    def encrypt(self, content: bytes, place: str) -> bytes:
         return content
 
-    def open(self, sealed: bytes, place: str) -> bytes:
+    def decrypt(self, sealed: bytes, place: str) -> bytes:
         return sealed
 
 
-@pytest.mark.parametrize("seal", [Seal, _Glass])
+@pytest.mark.parametrize("cipher", [Cipher, _Glass])
 def test_a_stolen_database_shows_no_observation(
     database: Database,
     url: str,
-    seal: type[Seal],
+    cipher: type[Cipher],
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """A glass pane instead of the seal shows that the search finds what is there."""
+    """A glass pane instead of the cipher shows that the search finds what is there."""
     simulated(monkeypatch)
     since = time.time()
-    if seal is _Glass:
+    if cipher is _Glass:
         # Of another name, as write-ahead logs of one server keep what other tests wrote.
         monkeypatch.setitem(globals(), "PERSON", "somebody behind glass")
         monkeypatch.setitem(globals(), "CONTEXT", 0.5773502691896257)
@@ -515,13 +517,13 @@ def test_a_stolen_database_shows_no_observation(
                 connection.execute(
                     text("ALTER TABLE decisions ALTER COLUMN payload SET STORAGE EXTERNAL")
                 )
-    database.seal = seal(b"k" * 32)
+    database.cipher = cipher(b"k" * 32)
     store = Store(database)
     learner = capri(SimulatedNoise(1), visits=2)
     line = gp_ucb(SimulatedNoise(1))
     store.register(deployment(), learner)
     store.register(deployment("points"), line)
-    made = Decisions(store)
+    made = DecisionStore(store)
     decision = made.decide("s", [1.0], PERSON)
     other = made.decide("points", [[CONTEXT], [0.2]])
     before = _bytes_of(url, database, request, since)
@@ -529,7 +531,7 @@ def test_a_stolen_database_shows_no_observation(
     made.reward("points", other.id, REWARD)
     after = before + _bytes_of(url, database, request, since)
     found = [mark for mark in _marks() if mark in after]
-    if seal is _Glass:
+    if cipher is _Glass:
         assert PERSON.encode() in found
         assert repr(CONTEXT)[2:14].encode() in found
     else:
@@ -537,15 +539,15 @@ def test_a_stolen_database_shows_no_observation(
 
 
 def test_the_wrong_key(store: Store, database: Database, connect: Callable[..., Database]) -> None:
-    waiting = Decisions(store).decide("s", PLACES).id
+    waiting = DecisionStore(store).decide("s", PLACES).id
     for key in (b"x" * 32, None):
         other = connect(key)
         with pytest.raises(InvalidInput, match="another key"):
             other.begin()
         before = in_database(database)
         for refused in (
-            lambda other=other: Decisions(Store(other)).reward("s", waiting, 1.0),
-            lambda other=other: Decisions(Store(other)).decide("s", PLACES),
+            lambda other=other: DecisionStore(Store(other)).reward("s", waiting, 1.0),
+            lambda other=other: DecisionStore(Store(other)).decide("s", PLACES),
             lambda other=other: Aggregator(Store(other))._learner("s"),
         ):
             with pytest.raises(InvalidInput, match="key"):
@@ -574,9 +576,9 @@ def test_the_size_of_what_is_sealed_tells_nothing(
         store.register(deployment(name, retention_days=1.0), learner)
         for place in range(30):
             points = [[0.5]] if name == "few" else many[: place + 171]
-            decision = Decisions(store).decide(name, points)
+            decision = DecisionStore(store).decide(name, points)
             if place:
-                assert Decisions(store).reward(name, decision.id, 0.5)
+                assert DecisionStore(store).reward(name, decision.id, 0.5)
 
     def sizes(column: Any) -> dict[str, set[int]]:
         with database.reading() as connection:
@@ -624,27 +626,27 @@ def test_what_is_sealed_of_a_context_does_not_follow_from_how_it_is_written(
     simulated(monkeypatch)
     store = Store(database)
     store.register(deployment(), learner())
-    ids = [Decisions(store).decide("s", context).id for context in written]
+    ids = [DecisionStore(store).decide("s", context).id for context in written]
     with database.reading() as connection:
         kept = dict(connection.execute(select(decisions.c.id, decisions.c.payload)).all())
     assert len({len(each) for each in kept.values()}) == 1
     contexts = [
-        json.loads(opened(database.seal, kept[each], True, "s", f"decision {each}"))["context"]
+        json.loads(decrypted(database.cipher, kept[each], True, "s", f"decision {each}"))["context"]
         for each in ids
     ]
     assert contexts == [contexts[0]] * len(contexts)
-    assert all(Decisions(store).reward("s", each, 0.5) for each in ids)
+    assert all(DecisionStore(store).reward("s", each, 0.5) for each in ids)
 
 
 def test_the_size_of_a_snapshot_does_not_tell_who_came_before() -> None:
     """Whether visits were of many people or of few, whatever their ids; brute force."""
-    learner, seal = capri(SimulatedNoise(1), visits=400), Seal(b"k" * 32)
+    learner, cipher = capri(SimulatedNoise(1), visits=400), Cipher(b"k" * 32)
     sizes = []
     for people in (1, 2, 400):
         sizes.append([])
         for visits in range(1, 401, 5):
             came = [
-                pseudonym(seal, "s", "é" * (1 + visit % people % 100) + str(visit % people))
+                pseudonym(cipher, "s", "é" * (1 + visit % people % 100) + str(visit % people))
                 for visit in range(visits)
             ]
             learner._target.visitors = Visitors()
@@ -652,22 +654,20 @@ def test_the_size_of_a_snapshot_does_not_tell_who_came_before() -> None:
             content = without_policies(learner)
             longest = longest_kept(content)
             assert len(content) < longest
-            sizes[-1].append(len(closed(seal, content, True, "s", "snapshot", longest)))
+            sizes[-1].append(len(encrypted(cipher, content, True, "s", "snapshot", longest)))
     assert sizes[0] == sizes[1] == sizes[2]
 
 
-def test_ids_in_a_snapshot_of_an_older_version_stand_for_the_same_people(
+def test_a_snapshot_counts_visits_by_pseudonym(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noise = simulated(monkeypatch)
     store, learner = Store(database), capri(noise(), visits=2)
     store.register(deployment(), learner)
     rewarded(store, learner, learner.batch_size, 1, persons=2)
-    with monkeypatch.context() as older:
-        older.setattr(aggregator_module, "pseudonym", lambda seal, study, person: person)
-        assert Aggregator(store).step() == 1
+    assert Aggregator(store).step() == 1
     visits = Aggregator(store)._learner("s")[1]._target.visitors.visits
-    assert set(visits) == {pseudonym(database.seal, "s", f"person {n}") for n in (0, 1)}
+    assert set(visits) == {pseudonym(database.cipher, "s", f"person {n}") for n in (0, 1)}
 
 
 def test_sealed_rows_cannot_be_moved(
@@ -706,4 +706,4 @@ def test_a_study_that_is_trusted_needs_a_key(connect: Callable[..., Database]) -
     assert in_database(database) == before
     assert store.register(deployment(), local_kernel())
     with pytest.raises(InvalidInput, match="local privacy"):
-        Decisions(store).decide("s", [30.0, 1.0])
+        DecisionStore(store).decide("s", [30.0, 1.0])

@@ -27,7 +27,7 @@ from discreet.learners.terms import Offer
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.keys import ROLES
-from discreet.service.server.limits import Limits
+from discreet.service.server.middleware import Limits
 from discreet.service.server.server import server_of
 from discreet.service.server.service import Service
 

@@ -28,9 +28,9 @@ from discreet.parallel import Engine, in_parallel, running_on
 from discreet.service.aggregation.tasks import (
     BUCKETS,
     GROUPS,
+    BucketSums,
     Folder,
-    Gathered,
-    Place,
+    RowGroups,
     Scattered,
     gather,
     put_learner,
@@ -218,9 +218,9 @@ def _scattered(
     return done, sorted([*damaged, *(text for each in done for text in each.damage)])
 
 
-def _places(files: Sequence[str]) -> tuple[list[Place], list[str]]:
+def _places(files: Sequence[str]) -> tuple[list[RowGroups], list[str]]:
     """Row groups for each task, and files that cannot be opened."""
-    places: list[Place] = []
+    places: list[RowGroups] = []
     damaged = []
     for path in files:
         try:
@@ -233,16 +233,18 @@ def _places(files: Sequence[str]) -> tuple[list[Place], list[str]]:
         rows = 0
         for at, size in enumerate(sizes):
             if groups and rows + size > _ROWS:
-                places.append(Place(path, tuple(groups)))
+                places.append(RowGroups(path, tuple(groups)))
                 groups, rows = [], 0
             groups.append(at)
             rows += size
         if groups:
-            places.append(Place(path, tuple(groups)))
+            places.append(RowGroups(path, tuple(groups)))
     return places, damaged
 
 
-def _gathered(work: Folder, count: int, workers: int, progress: Progress | None) -> list[Gathered]:
+def _gathered(
+    work: Folder, count: int, workers: int, progress: Progress | None
+) -> list[BucketSums]:
     tasks = [joblib.delayed(gather)(work, count, group) for group in range(GROUPS)]
     return _all(tasks, workers, "summing", progress)
 

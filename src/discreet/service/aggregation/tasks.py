@@ -54,7 +54,7 @@ _EACH = BUCKETS // GROUPS
 
 
 @dataclass(frozen=True)
-class Place:
+class RowGroups:
     """Row groups of a file."""
 
     path: str
@@ -75,7 +75,7 @@ class Scattered:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class BucketSums:
     """What became of a group of buckets.
 
     Attributes:
@@ -149,7 +149,7 @@ def _given_back() -> Iterator[None]:
 
 
 @_given_back()
-def scatter(folder: Folder, number: int, place: Place, thorough: bool = False) -> Scattered:
+def scatter(folder: Folder, number: int, place: RowGroups, thorough: bool = False) -> Scattered:
     """Sort some row groups by bucket, without those that are damaged.
 
     Args:
@@ -216,7 +216,7 @@ def _check(
 
 
 @_given_back()
-def gather(folder: Folder, count: int, group: int) -> Gathered:
+def gather(folder: Folder, count: int, group: int) -> BucketSums:
     """Sum one group of buckets of `count` scattered files."""
     learner = _learner(str(folder.learner_file()))
     sums: Statistics | None = None
@@ -243,9 +243,9 @@ def gather(folder: Folder, count: int, group: int) -> Gathered:
                     sums = part if sums is None else sums + part
             _keep(folder.keys(bucket), _joined(known, keys))
     except InvalidInput as error:
-        return Gathered(group, damage=str(error))
+        return BucketSums(group, damage=str(error))
     write_bytes(folder.sums(group), pickle.dumps(sums), private=True)
-    return Gathered(group, added, repeated, before)
+    return BucketSums(group, added, repeated, before)
 
 
 def _keep(path: Path, keys: IntArray) -> None:

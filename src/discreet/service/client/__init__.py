@@ -1,7 +1,7 @@
 """Clients of a service: devices, decision clients, curators, modelers and auditors.
 
-Each comes in two forms, such as `Device`, whose calls block, and `AsyncDevice`, whose calls are
-awaited. Names are imported when they are first used: a device loads NumPy and httpx2 alone.
+Methods of `Device` block, those of `AsyncDevice` are awaited, and so on. Names are imported when
+they are first used: a device loads NumPy and httpx2 alone.
 """
 
 from importlib import import_module
@@ -11,30 +11,30 @@ if TYPE_CHECKING:
     from discreet.service.client.auditor import AsyncAuditor as AsyncAuditor
     from discreet.service.client.auditor import Audit as Audit
     from discreet.service.client.auditor import Auditor as Auditor
-    from discreet.service.client.choice import Choice as Choice
-    from discreet.service.client.decisions import AsyncDecisions as AsyncDecisions
-    from discreet.service.client.decisions import Decisions as Decisions
+    from discreet.service.client.choice import ChosenAction as ChosenAction
+    from discreet.service.client.decisions import AsyncDecisionClient as AsyncDecisionClient
+    from discreet.service.client.decisions import DecisionClient as DecisionClient
     from discreet.service.client.device import AsyncDevice as AsyncDevice
     from discreet.service.client.device import Device as Device
     from discreet.service.client.person import LedgerRow as LedgerRow
     from discreet.service.client.person import Spending as Spending
     from discreet.service.client.person import read_ledger as read_ledger
-    from discreet.service.client.tables import AsyncCurator as AsyncCurator
-    from discreet.service.client.tables import AsyncModeler as AsyncModeler
-    from discreet.service.client.tables import Curator as Curator
-    from discreet.service.client.tables import Modeler as Modeler
-    from discreet.service.client.talking import Patience as Patience
-    from discreet.service.client.talking import Refused as Refused
-    from discreet.service.client.talking import Unreachable as Unreachable
+    from discreet.service.client.tables import AsyncCuratorClient as AsyncCuratorClient
+    from discreet.service.client.tables import AsyncModelerClient as AsyncModelerClient
+    from discreet.service.client.tables import CuratorClient as CuratorClient
+    from discreet.service.client.tables import ModelerClient as ModelerClient
+    from discreet.service.client.transport import Patience as Patience
+    from discreet.service.client.transport import Refused as Refused
+    from discreet.service.client.transport import Unreachable as Unreachable
 else:
     _NAMES = {
         "auditor": ("AsyncAuditor", "Audit", "Auditor"),
-        "choice": ("Choice",),
-        "decisions": ("AsyncDecisions", "Decisions"),
+        "choice": ("ChosenAction",),
+        "decisions": ("AsyncDecisionClient", "DecisionClient"),
         "device": ("AsyncDevice", "Device"),
         "person": ("LedgerRow", "Spending", "read_ledger"),
-        "tables": ("AsyncCurator", "AsyncModeler", "Curator", "Modeler"),
-        "talking": ("Patience", "Refused", "Unreachable"),
+        "tables": ("AsyncCuratorClient", "AsyncModelerClient", "CuratorClient", "ModelerClient"),
+        "transport": ("Patience", "Refused", "Unreachable"),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}
     __all__ = sorted(_MODULES)

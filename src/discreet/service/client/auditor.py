@@ -1,8 +1,8 @@
-"""An auditor's side of a service: what it promises, worked out anew from what it published.
+"""Audit of a service: its guarantee, derived again from what it published.
 
     audit = Auditor(URL, "earnings", key=TOKEN).check()
-    audit.holds             # nothing is wrong
-    print(audit)            # the promise in words, or everything that is wrong
+    audit.holds             # no problem was found
+    print(audit)            # the guarantee in words, or every problem
 
 | checked                                | against                                          |
 |----------------------------------------|--------------------------------------------------|
@@ -33,21 +33,17 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.learners.terms import Offer
 from discreet.privacy import Guarantee, Release, SecureNoise, derive_guarantee
 from discreet.privacy.accounting import GaussianEvent
-from discreet.service.client.talking import (
-    Asynchronous,
-    Conversation,
-    Party,
-    Plain,
-    Request,
-    Talk,
+from discreet.service.client.transport import (
+    AsyncClient,
+    Client,
     Unreachable,
-    ask,
+    fields_of,
     study_path,
 )
 from discreet.validation import InvalidInput
 
 _MILLION = 1_000_000
-# Of one row; who declares more wants to fill somebody's memory.
+# Of one row; more would exhaust the auditor's memory.
 _MOST_RECORDS = 1_000_000
 # OpenDP may be absent here and present there, and its grid changes the last digits.
 _FORGIVEN = 1e-6
@@ -64,16 +60,12 @@ class Audit:
         study: its name.
         guarantee: what the certificate promises.
         versions: of how many policies each stream was read.
-        recomputed: whether the promise to the target's people was worked out anew, from policies
-            under local privacy, from declared mechanisms under joint; False where an older version
-            of the service declared none.
-        problems: everything that is wrong.
+        problems: what is wrong.
     """
 
     study: str
     guarantee: Guarantee
     versions: Mapping[str, int]
-    recomputed: bool
     problems: tuple[str, ...]
 
     @property
@@ -85,61 +77,52 @@ class Audit:
         if self.problems:
             return "\n".join([f"{self.study}: the certificate does not hold.", *self.problems])
         count = sum(self.versions.values())
-        how = f"the ledger and {count} policies agree with it"
-        if self.recomputed:
-            how = f"it follows from the {count} policies that were published"
-            if self.guarantee.trust_model != "local":
-                how = f"it follows from the mechanisms declared for {count} policies"
+        how = f"it follows from the {count} policies that were published"
+        if self.guarantee.trust_model != "local":
+            how = f"it follows from the mechanisms declared for {count} policies"
         return f"{self.study}: {self.guarantee.sentence} The certificate holds: {how}."
 
 
-class _Auditor(Party):
+class Auditor(Client):
     """Reads and checks what a study promises and published.
 
     Args:
         url: of the service.
         study: its name.
         key: a token for auditors of this study.
-        options: as of `Party`: `patience`, `transport`, `allow_http`.
+        options: as of `Client`: `patience`, `transport`, `allow_http`.
     """
 
     def __init__(self, url: str, study: str, *, key: str, **options: Any) -> None:
         super().__init__(url, key=key, **options)
         self.study = study
 
-    @Conversation
-    def certificate(self) -> Talk[dict[str, Any]]:
-        """What the study promises its people: `sentence`, `guarantee`, the `ledger`'s SHA-256."""
-        fields: dict[str, Any] = yield from self._read("certificate")
+    def certificate(self) -> dict[str, Any]:
+        """The study's certificate: `sentence`, `guarantee`, the `ledger`'s SHA-256."""
+        fields: dict[str, Any] = self._read("certificate")
         return fields
 
-    @Conversation
-    def ledger(self) -> Talk[list[dict[str, Any]]]:
-        """For every release what it may cost a person, asked for and held, in millionths of
-        epsilon."""
-        rows: list[dict[str, Any]] = yield from self._read("ledger")
+    def ledger(self) -> list[dict[str, Any]]:
+        """The cost of every release per person, asked for and held, in millionths of epsilon."""
+        rows: list[dict[str, Any]] = self._read("ledger")
         return rows
 
-    @Conversation
-    def releases(self) -> Talk[list[dict[str, Any]]]:
-        """What was published, and when."""
-        rows: list[dict[str, Any]] = yield from self._read("releases")
+    def releases(self) -> list[dict[str, Any]]:
+        """Published policies and their times."""
+        rows: list[dict[str, Any]] = self._read("releases")
         return rows
 
-    @Conversation
-    def check(self) -> Talk[Audit]:
-        """Read everything that was published, and work the promise out anew.
+    def check(self) -> Audit:
+        """Read everything that was published, and derive the guarantee again.
 
         Raises:
             Unreachable, Refused: as every request; and where the study published something new
                 each time it was read.
         """
-        facts = (yield from ask(Request("GET", study_path(self.study)), self.patience)).fields()
+        facts = fields_of(self._ask("GET", study_path(self.study)))
         for _ in range(_ATTEMPTS):
-            certificate = yield from self._read("certificate")
-            ledger = yield from self._read("ledger")
-            releases = yield from self._read("releases")
-            if (yield from self._read("certificate")) == certificate:
+            certificate, ledger, releases = self.certificate(), self.ledger(), self.releases()
+            if self.certificate() == certificate:
                 break
         else:
             raise Unreachable(f"the study {self.study!r} published meanwhile; check it again.")
@@ -158,7 +141,7 @@ class _Auditor(Party):
                 )
             before = _Before.of(ledger, float(facts["delta"]))
             for stream, rows in streams.items():
-                offers = yield from self._policies(stream, rows, problems)
+                offers = self._policies(stream, rows, problems)
                 trust = guarantee.trust_model if stream == TARGET_NAME else "local"
                 problems += _of_stream(stream, rows, offers, before, trust)
             versions = {stream: len(rows) for stream, rows in streams.items()}
@@ -166,23 +149,19 @@ class _Auditor(Party):
             if isinstance(error, InvalidInput):
                 raise
             raise InvalidInput(
-                f"the service sent a ledger that is damaged ({error!r:.200}); nothing can be said."
+                f"the service sent a damaged ledger ({error!r:.200}); nothing can be verified."
             ) from error
-        worked_out = guarantee.trust_model == "local" or all(
-            row["declared"] is not None for row in streams[TARGET_NAME]
-        )
-        return Audit(self.study, guarantee, versions, worked_out, tuple(problems))
+        return Audit(self.study, guarantee, versions, tuple(problems))
 
     def _policies(
         self, stream: str, rows: list[dict[str, Any]], problems: list[str]
-    ) -> Talk[list[Offer]]:
+    ) -> list[Offer]:
         """The policies of a stream, each with the SHA-256 of its row."""
         where = () if stream == TARGET_NAME else ("sources", stream)
         offers = []
         for row in rows:
             path = study_path(self.study, *where, "policies", str(row["version"]))
-            answer = yield from ask(Request("GET", path), self.patience)
-            offer: Offer = decode(answer.body.decode(), Offer)
+            offer: Offer = decode(self._ask("GET", path).content.decode(), Offer)
             if offer.digest != row["digest"] or offer.version != row["version"]:
                 problems.append(
                     f"{stream}, version {row['version']}: the policy has the SHA-256 "
@@ -191,18 +170,14 @@ class _Auditor(Party):
             offers.append(offer)
         return offers
 
-    def _read(self, what: str) -> Talk[Any]:
-        return (
-            yield from ask(Request("GET", study_path(self.study, what)), self.patience)
-        ).fields()
+    def _read(self, what: str) -> Any:
+        return fields_of(self._ask("GET", study_path(self.study, what)))
 
 
-class Auditor(Plain, _Auditor):
-    __doc__ = _Auditor.__doc__
+class AsyncAuditor(AsyncClient):
+    """An `Auditor` whose methods are awaited."""
 
-
-class AsyncAuditor(Asynchronous, _Auditor):
-    __doc__ = _Auditor.__doc__
+    blocking = Auditor
 
 
 def _guarantee(fields: Any) -> Guarantee:
@@ -305,6 +280,7 @@ def _of_stream(
             problems += [f"{name}: {wrong}" for wrong in _of_declared(declared)]
             derived, how = _composed(claimed, declared, former), "what it declares gives"
         else:
+            problems.append(f"{name}: it declares no mechanisms, so its guarantee is unverified.")
             continue
         if not _follows(claimed, derived):
             problems.append(f"{name}: the ledger claims {claimed.held}, but {how} {derived.held}.")
@@ -326,7 +302,7 @@ def _declared(fields: Any) -> list[Release]:
     )
     if sum(times for times, _ in pairs) > _MOST_RECORDS:
         raise InvalidInput(
-            f"a row declares more than {_MOST_RECORDS} releases; nothing can be said."
+            f"a row declares more than {_MOST_RECORDS} releases; nothing can be verified."
         )
     return [release for times, release in pairs for _ in range(times)]
 

@@ -10,7 +10,7 @@ from discreet.people.domain import whole_names
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenAction:
     """An action for one person.
 
     Attributes:
@@ -38,7 +38,7 @@ class Choice:
     @classmethod
     def made(
         cls, identity: str | None, policy: Policy[Any], actions: Actions, propensity: float
-    ) -> Choice:
+    ) -> ChosenAction:
         """The first of the actions that a policy chose."""
         arm = int(actions.arms[0])
         return cls(
@@ -52,7 +52,7 @@ class Choice:
         )
 
     @classmethod
-    def default(cls, arm: int | str, names: tuple[str, ...] = ()) -> Choice:
+    def default(cls, arm: int | str, names: tuple[str, ...] = ()) -> ChosenAction:
         """The arm that people get while nobody can choose for them, by name or number.
 
         Raises:

@@ -1,46 +1,43 @@
-"""Decisions of a service that people trust (joint privacy), for the product that serves them.
+"""Decisions under joint privacy, for the product that serves people.
 
-    decisions = Decisions(URL, "prices", key=TOKEN, store="decisions.db", default_arm="standard")
+    decisions = DecisionClient(URL, "prices", key=TOKEN, store="rewards.db", default_arm="a")
     choice = decisions.decide({"age": 40})
     decisions.reward(choice.id, 1.0)        # minutes or weeks later; kept until the service has it
     decisions.send()                        # now and then, until nothing waits
 
 Requests and answers have lengths that follow from the study alone, so a network that counts bytes
-learns neither context nor arm nor reward. The service says to which length a decision's request is
-padded, and is asked before the first one.
+learns neither context nor arm nor reward. The length of a decision's request is asked for before
+the first one.
 
 While the service cannot be reached, or makes no decisions, people get the default arm, with
-propensity 1, and nothing is learnt from them. A reward is on the disk before it is sent, and is
-taken away when the service has it. A decision that was made and did not arrive expires unrewarded.
+propensity 1, and are not learnt from. A reward is on disk before it is sent, and is erased once
+the service has it. A decision whose answer was lost expires unrewarded.
 """
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.atomic_files import StateFile
 from discreet.codec import padded
-from discreet.service.client.choice import Choice
-from discreet.service.client.talking import (
+from discreet.service.client.choice import ChosenAction
+from discreet.service.client.transport import (
     AT_ONCE,
-    Answer,
-    Asynchronous,
-    Conversation,
-    Party,
+    AsyncClient,
+    Client,
     Patience,
-    Plain,
     Refused,
-    Request,
-    Talk,
     Unreachable,
-    ask,
     body_of,
-    paused,
+    fields_of,
     study_path,
 )
 from discreet.validation import InvalidInput, finite_number
+
+if TYPE_CHECKING:
+    import httpx2
 
 _APPLICATION = 0x64726577
 _WAIT = 10.0
@@ -51,12 +48,12 @@ _SCHEMA = (
 )
 # A study that is paused or finished makes no decisions, and one that has too much to do none now.
 _NO_DECISIONS = (409, 410)
-# More than any reward has.
+# More bytes than any reward takes.
 _REWARD_BYTES = 64
 
 
-class _Decisions(Party):
-    """The product's side of a study under joint privacy.
+class DecisionClient(Client):
+    """Decisions and rewards of a study under joint privacy.
 
     Args:
         url: of the service.
@@ -65,7 +62,7 @@ class _Decisions(Party):
         store: a file for rewards that the service does not have yet; private.
         default_arm: what is given while the service makes no decision, by name or number; None to
             raise `Unreachable` then.
-        options: as of `Party`: `patience`, `transport`, `allow_http`.
+        options: as of `Client`: `patience`, `transport`, `allow_http`.
     """
 
     def __init__(
@@ -84,44 +81,41 @@ class _Decisions(Party):
         self._file = StateFile(Path(store), "an outbox", _SCHEMA, _APPLICATION, wait=_WAIT)
         self._request_bytes: int | None = None
 
-    @Conversation
-    def decide(self, context: Any = None, person: str | None = None) -> Talk[Choice]:
-        """Choose for one person; it is asked for once, because somebody waits.
+    def decide(self, context: Any = None, person: str | None = None) -> ChosenAction:
+        """Choose for one person, in one attempt because the person waits.
 
         Args:
             context: values by column, or in order; the points of a decision set; None where
                 everyone can be given the same points.
-            person: who it is, where a promise covers several visits of a person.
+            person: an id, where the guarantee covers several visits of a person.
 
         Raises:
             Refused: for a context of another shape, or a key that opens nothing. Values outside
-                the domain are moved to the nearest within, and `Choice.warning` says so.
+                the domain are moved to the nearest within, and `ChosenAction.warning` says so.
             Unreachable: where there is no default arm either.
         """
         fields = {"context": context} if person is None else {"context": context, "person": person}
         body = body_of(fields)
         try:
             if self._request_bytes is None:
-                facts = yield from ask(Request("GET", study_path(self.study)), AT_ONCE)
+                facts = self._ask("GET", study_path(self.study), patience=AT_ONCE)
                 self._request_bytes = _request_bytes(facts)
             body = padded(body, self._request_bytes)
-            wanted = Request("POST", study_path(self.study, "decisions"), body)
-            return _read((yield from ask(wanted, AT_ONCE)))
+            path = study_path(self.study, "decisions")
+            return _read(self._ask("POST", path, body, patience=AT_ONCE))
         except Refused as refusal:
             if refusal.status not in _NO_DECISIONS or self.default_arm is None:
                 raise
         except Unreachable:
             if self.default_arm is None:
                 raise
-        return Choice.default(self.default_arm)
+        return ChosenAction.default(self.default_arm)
 
-    @Conversation
-    def reward(self, identity: str | None, reward: float) -> Talk[bool]:
-        """Keep what followed from a decision, and send it, if the service is there; else `send`
-        sends it.
+    def reward(self, identity: str | None, reward: float) -> bool:
+        """Keep the reward of a decision and send it; `send` repeats a failed attempt.
 
         Args:
-            identity: of the decision; None for a default arm, of which nothing is learnt.
+            identity: of the decision; None for a default arm, which is not learnt from.
             reward: within the bounds of the study.
 
         Returns:
@@ -137,7 +131,7 @@ class _Decisions(Party):
             row = state.execute("SELECT reward FROM rewards WHERE id = ?", (identity,)).fetchone()
             if row is not None and row[0] not in (None, number):
                 raise InvalidInput(
-                    f"the decision {identity!r:.80} has another reward already; a reward is told "
+                    f"the decision {identity!r:.80} has another reward already; a reward is given "
                     "once, and cannot be changed."
                 )
             state.execute(
@@ -145,13 +139,12 @@ class _Decisions(Party):
                 (identity, self.url, self.study, number, time.time()),
             )
         try:
-            yield from self._send(AT_ONCE, identity)
+            self._send(AT_ONCE, identity)
         except Unreachable:
             return False
         return identity not in self.refused()
 
-    @Conversation
-    def send(self) -> Talk[int]:
+    def send(self) -> int:
         """Send rewards that wait.
 
         Returns:
@@ -160,7 +153,7 @@ class _Decisions(Party):
         Raises:
             Unreachable: where some wait still.
         """
-        return (yield from self._send(self.patience, None))
+        return self._send(self.patience, None)
 
     def waiting(self) -> int:
         """How many rewards the service does not have yet."""
@@ -180,22 +173,22 @@ class _Decisions(Party):
                 (self.url, self.study),
             ).fetchall()
 
-    def _send(self, patience: Patience, only: str | None) -> Talk[int]:
+    def _send(self, patience: Patience, only: str | None) -> int:
         sent = 0
         for identity, reward, _ in self._rows("reward IS NOT NULL"):
             if only not in (None, identity):
                 continue
             path = study_path(self.study, "decisions", identity, "reward")
-            wanted = Request("POST", path, padded(body_of({"reward": reward}), _REWARD_BYTES))
+            body = padded(body_of({"reward": reward}), _REWARD_BYTES)
             try:
-                answer = yield from ask(wanted, patience)
-                if answer.status != 202 or "new" not in answer.fields():
+                answer = self._ask("POST", path, body, patience=patience)
+                if answer.status_code != 202 or "new" not in fields_of(answer):
                     raise Unreachable(
-                        f"something answered {answer.status} in place of the service; the reward "
-                        "is kept, and sent again later."
+                        f"something answered {answer.status_code} in place of the service; the "
+                        "reward is kept, and sent again later."
                     )
             except Refused as refusal:
-                if refusal.status == 409 and (yield from paused(self.study, patience)):
+                if refusal.status == 409 and self._paused(self.study, patience):
                     raise Unreachable(str(refusal), 409) from refusal
                 self._settle(identity, str(refusal))
                 continue
@@ -204,7 +197,7 @@ class _Decisions(Party):
         return sent
 
     def _settle(self, identity: str, reason: str | None) -> None:
-        """Take a reward away: the service has it, or never will."""
+        """Erase a reward that the service has, or refused for good."""
         with self._file.changing() as state:
             state.execute("PRAGMA secure_delete = ON")
             if reason is None:
@@ -215,32 +208,30 @@ class _Decisions(Party):
                 )
 
 
-class Decisions(Plain, _Decisions):
-    __doc__ = _Decisions.__doc__
+class AsyncDecisionClient(AsyncClient):
+    """A `DecisionClient` whose methods are awaited."""
+
+    blocking = DecisionClient
 
 
-class AsyncDecisions(Asynchronous, _Decisions):
-    __doc__ = _Decisions.__doc__
-
-
-def _request_bytes(answer: Answer) -> int:
-    """Bytes to which a study's requests are padded; `Unreachable` where something else answered."""
-    fields = answer.fields()
+def _request_bytes(answer: httpx2.Response) -> int:
+    """Bytes to which a study's requests are padded; `Unreachable` for another program's answer."""
+    fields = fields_of(answer)
     size = fields.get("request_bytes") if isinstance(fields, dict) else None
     if not isinstance(size, int) or size < 1:
         raise Unreachable(
-            f"something answered {answer.status} in place of a service that makes decisions, or "
-            "one of another version; no decision was made."
+            f"something answered {answer.status_code} in place of a service that makes decisions; "
+            "no decision was made."
         )
     return size
 
 
-def _read(answer: Answer) -> Choice:
-    """A decision; `Unreachable` where something else answered."""
-    fields = answer.fields()
+def _read(answer: httpx2.Response) -> ChosenAction:
+    """A decision; `Unreachable` where another program answered."""
+    fields = fields_of(answer)
     try:
         point = fields["point"]
-        return Choice(
+        return ChosenAction(
             str(fields["id"]),
             int(fields["version"]),
             int(fields["arm"]),
@@ -252,5 +243,6 @@ def _read(answer: Answer) -> Choice:
         )
     except (LookupError, TypeError, ValueError) as error:
         raise Unreachable(
-            f"something answered {answer.status} in place of the service; no decision was made."
+            f"something answered {answer.status_code} in place of the service; no decision was "
+            "made."
         ) from error

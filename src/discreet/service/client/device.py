@@ -36,14 +36,14 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.codec import decode
 from discreet.learners.messages import Policy
 from discreet.learners.terms import Offer, Terms
 from discreet.people.domain import with_names
 from discreet.privacy import SecureNoise
-from discreet.service.client.choice import Choice
+from discreet.service.client.choice import ChosenAction
 from discreet.service.client.pending import Pending
 from discreet.service.client.person import (
     Agreement,
@@ -54,28 +54,25 @@ from discreet.service.client.person import (
     keep_agreement,
     keep_policy,
 )
-from discreet.service.client.talking import (
+from discreet.service.client.transport import (
     AT_ONCE,
-    Answer,
-    Asynchronous,
-    Conversation,
-    Party,
+    AsyncClient,
+    Client,
     Patience,
-    Plain,
     Refused,
-    Request,
-    Talk,
     Unreachable,
-    ask,
-    paused,
+    fields_of,
     study_path,
 )
 from discreet.validation import InvalidInput, number_from, positive_number
 
+if TYPE_CHECKING:
+    import httpx2
+
 _DAY = 86_400.0
 
 
-class _Device(Party):
+class Device(Client):
     """One person's side of one study.
 
     Args:
@@ -91,7 +88,7 @@ class _Device(Party):
         hold_seconds: the least time between an action and its report. Above 0 reports leave in
             `send` alone.
         source: of which auxiliary source the person is; None where the study chooses for them.
-        options: as of `Party`: `patience`, `transport`, `allow_http`.
+        options: as of `Client`: `patience`, `transport`, `allow_http`.
     """
 
     def __init__(
@@ -128,24 +125,23 @@ class _Device(Party):
 
     # What the person says and sees.
 
-    @Conversation
-    def terms(self) -> Talk[Terms]:
-        """What the study asks people to agree to now, for the person to read.
+    def terms(self) -> Terms:
+        """The study's current terms, for the person to read.
 
         Raises:
             Unreachable, Refused: as every request.
         """
-        return (yield from self._offered_terms())
+        return self._offered_terms(self.patience)
 
-    @Conversation
-    def agree(self, sha256: str) -> Talk[Terms]:
-        """The person agrees to the terms with this SHA-256, and to none that are put in their
-        place. What they agreed to before counts no longer, but for what they paid under it.
+    def agree(self, sha256: str) -> Terms:
+        """Record that the person agrees to the terms with this SHA-256, and to no others.
+
+        Earlier agreements end; what was paid under them still counts.
 
         Raises:
             InvalidInput: where the study asks for other terms.
         """
-        return (yield from self._agree(sha256, self.patience)).terms
+        return self._agree(sha256, self.patience).terms
 
     def ledger(self) -> list[LedgerRow]:
         """Every report of this person, to whatever study; it needs no service."""
@@ -162,8 +158,7 @@ class _Device(Party):
 
     # What the app does.
 
-    @Conversation
-    def refresh(self) -> Talk[bool]:
+    def refresh(self) -> bool:
         """Fetch the current policy, if it is another one.
 
         Returns:
@@ -173,11 +168,9 @@ class _Device(Party):
             InvalidInput: for a policy on other terms than the person agreed to; it is not kept.
             Unreachable, Refused: as every request.
         """
-        agreement = yield from self._agreement(self.patience)
-        return (yield from self._refresh(agreement, self.patience))
+        return self._refresh(self._agreement(self.patience), self.patience)
 
-    @Conversation
-    def act(self, context: Any = None) -> Talk[Choice]:
+    def act(self, context: Any = None) -> ChosenAction:
         """Choose for this person, with the policy at hand.
 
         What happens to them is told with `report`, by the id of the choice. It has none where a
@@ -194,14 +187,13 @@ class _Device(Party):
         """
         self._check_source(False)
         try:
-            agreement, policy = yield from self._policy(AT_ONCE)
+            agreement, policy = self._policy(AT_ONCE)
         except Unreachable:
             return self._default()
         assert isinstance(policy, Policy)
         return self._pending.act(agreement, policy, context, self._hold_seconds)
 
-    @Conversation
-    def observe(self, context: Any, arm: int | str) -> Talk[str | None]:
+    def observe(self, context: Any, arm: int | str) -> str | None:
         """Keep what somebody else chose for this person of an auxiliary source.
 
         What happens to them is told with `report`. As in all reports to sources, a value outside
@@ -221,11 +213,10 @@ class _Device(Party):
             Unreachable, Refused: where there is no policy here and none can be fetched.
         """
         self._check_source(True)
-        agreement, policy = yield from self._policy(self.patience)
+        agreement, policy = self._policy(self.patience)
         return self._pending.observe(agreement, policy, context, arm, self._hold_seconds)
 
-    @Conversation
-    def report(self, identity: str | None, reward: float) -> Talk[bool]:
+    def report(self, identity: str | None, reward: float) -> bool:
         """Report what followed from a choice.
 
         The report is drawn and kept, and sent if the service can be reached; else, and always with
@@ -248,11 +239,10 @@ class _Device(Party):
         # Under hold the time of a report must not follow from that of its reward.
         if self._hold_seconds == 0.0:
             with suppress(Unreachable):
-                yield from self._send(AT_ONCE, False, time.time())
+                self._send(AT_ONCE, False, time.time())
         return True
 
-    @Conversation
-    def send(self, again: bool = False) -> Talk[list[LedgerRow]]:
+    def send(self, again: bool = False) -> list[LedgerRow]:
         """Send what waits and is due, after whatever waited too long for its reward was reported.
 
         Args:
@@ -268,7 +258,7 @@ class _Device(Party):
         now = time.time()
         # One time for both: else what comes due in between leaves only where its reward is known.
         self._pending.lapse(now)
-        accepted = yield from self._send(self.patience, again, now)
+        accepted = self._send(self.patience, again, now)
         rows = {row.number: row for row in self.ledger()} if accepted else {}
         return [rows[number] for number in accepted]
 
@@ -282,12 +272,12 @@ class _Device(Party):
                 f"own people and for nobody of a source, so call {instead}."
             )
 
-    def _policy(self, patience: Patience) -> Talk[tuple[Agreement, Offer]]:
+    def _policy(self, patience: Patience) -> tuple[Agreement, Offer]:
         """What the person agreed to, and the policy at hand; it is fetched where there is none."""
-        agreement = yield from self._agreement(patience)
+        agreement = self._agreement(patience)
         policy = self._pending.policy(agreement.policy)
         if policy is None:
-            yield from self._refresh(replace(agreement, policy=None), patience)
+            self._refresh(replace(agreement, policy=None), patience)
             policy = self._pending.policy(self._known_agreement().policy)
         assert policy is not None
         return agreement, policy
@@ -298,18 +288,18 @@ class _Device(Party):
                 raise LookupError(self.study)
             return agreement_of(state, self.url, self._stream, None)
 
-    def _agreement(self, patience: Patience) -> Talk[Agreement]:
-        """What the person agreed to; `InvalidInput` where nobody said that they did."""
+    def _agreement(self, patience: Patience) -> Agreement:
+        """What the person agreed to; `InvalidInput` where there is no agreement."""
         try:
             known = self._known_agreement()
         except LookupError:
             if self._agreed is None:
                 raise InvalidInput(
-                    f"nobody said what this person agreed to in the study {self.study!r}: show "
+                    f"this person has agreed to no terms of the study {self.study!r}: show "
                     "them device.terms(), and call device.agree(terms.digest), or give the SHA-256 "
                     "of the terms as agreed=."
                 ) from None
-            return (yield from self._agree(self._agreed, patience))
+            return self._agree(self._agreed, patience)
         if self._agreed not in (None, known.sha256):
             raise InvalidInput(
                 f"agreed was {self._agreed!r:.80}, but this person agreed to {known.sha256} in the "
@@ -318,36 +308,34 @@ class _Device(Party):
             )
         return known
 
-    def _agree(self, sha256: str, patience: Patience) -> Talk[Agreement]:
+    def _agree(self, sha256: str, patience: Patience) -> Agreement:
         try:
             known = self._known_agreement()
             if known.sha256 == sha256:
                 return known
         except LookupError:
             pass
-        terms = yield from self._offered_terms(patience)
+        terms = self._offered_terms(patience)
         if terms.digest != sha256:
             raise InvalidInput(
                 f"this person agreed to the terms {sha256!r:.80}, but the study {self.study!r} "
                 f"asks for {terms.digest}; nothing was agreed to. Show them device.terms()."
             )
-        facts = (yield from ask(Request("GET", study_path(self.study)), patience)).fields()
+        facts = fields_of(self._ask("GET", study_path(self.study), patience=patience))
         arm = facts.get("default_arm") if isinstance(facts, dict) else None
         arm = arm if isinstance(arm, str | int) else None
         with self._file.changing() as state:
             keep_agreement(state, self.url, self._stream, terms, arm, time.time())
         return self._known_agreement()
 
-    def _offered_terms(self, patience: Patience | None = None) -> Talk[Terms]:
-        wanted = Request("GET", study_path(self.study, *self._where, "terms"))
-        return Terms.from_fields((yield from ask(wanted, patience or self.patience)).fields())
+    def _offered_terms(self, patience: Patience) -> Terms:
+        path = study_path(self.study, *self._where, "terms")
+        return Terms.from_fields(fields_of(self._ask("GET", path, patience=patience)))
 
-    def _refresh(self, agreement: Agreement, patience: Patience) -> Talk[bool]:
-        wanted = Request(
-            "GET", study_path(self.study, *self._where, "policy"), etag=agreement.policy
-        )
-        answer = yield from ask(wanted, patience)
-        if answer.status == 304:
+    def _refresh(self, agreement: Agreement, patience: Patience) -> bool:
+        path = study_path(self.study, *self._where, "policy")
+        answer = self._ask("GET", path, etag=agreement.policy, patience=patience)
+        if answer.status_code == 304:
             return False
         policy = _read_policy(answer)
         if isinstance(policy, Policy) != (self.source is None):
@@ -359,13 +347,13 @@ class _Device(Party):
         if policy.digest == agreement.policy:
             return False
         with self._file.changing() as state:
-            body = answer.body.decode()
+            body = answer.content.decode()
             keep_policy(state, self.url, self._stream, agreement, policy.digest, body)
         return True
 
     # Actions and reports.
 
-    def _default(self) -> Choice:
+    def _default(self) -> ChosenAction:
         arm, names = self.default_arm, _names(None)
         try:
             known = self._known_agreement()
@@ -378,9 +366,9 @@ class _Device(Party):
                 f"the study {self.study!r} cannot be reached, no policy of it is here, and it has "
                 "no default arm; state one as default_arm=, or try again later."
             )
-        return Choice.default(arm, names)
+        return ChosenAction.default(arm, names)
 
-    def _send(self, patience: Patience, again: bool, now: float) -> Talk[list[int]]:
+    def _send(self, patience: Patience, again: bool, now: float) -> list[int]:
         """The numbers of the reports that were accepted, of those that are due at a time."""
         accepted = list[int]()
         for row in self._pending.reports(("waiting", "refused") if again else ("waiting",)):
@@ -388,17 +376,17 @@ class _Device(Party):
             # neither keep a report forever nor send one because its reward is known.
             if 0.0 < row["due"] - now < 2.0 * self._hold_seconds:
                 continue
-            wanted = Request("POST", study_path(self.study, *self._where, "reports"), row["body"])
+            path = study_path(self.study, *self._where, "reports")
             try:
-                answer = yield from ask(wanted, patience)
+                answer = self._ask("POST", path, row["body"], patience=patience)
                 if not _is_receipt(answer):
                     raise Unreachable(
-                        f"something answered {answer.status} in place of the service; the report "
-                        "is kept, and sent again later.",
-                        answer.status,
+                        f"something answered {answer.status_code} in place of the service; the "
+                        "report is kept, and sent again later.",
+                        answer.status_code,
                     )
             except Refused as refusal:
-                if refusal.status == 409 and (yield from paused(self.study, patience)):
+                if refusal.status == 409 and self._paused(self.study, patience):
                     raise Unreachable(str(refusal), 409) from refusal
                 self._pending.mark(row["number"], "refused", str(refusal))
                 continue
@@ -407,12 +395,10 @@ class _Device(Party):
         return accepted
 
 
-class Device(Plain, _Device):
-    __doc__ = _Device.__doc__
+class AsyncDevice(AsyncClient):
+    """A `Device` whose methods are awaited."""
 
-
-class AsyncDevice(Asynchronous, _Device):
-    __doc__ = _Device.__doc__
+    blocking = Device
 
 
 def _reward(value: Any) -> float:
@@ -430,10 +416,10 @@ def _names(terms: Terms | None) -> tuple[str, ...]:
     return () if terms is None else with_names(terms.arms)[1]
 
 
-def _read_policy(answer: Answer) -> Offer:
-    """The policy in an answer, which is the one that the answer names."""
+def _read_policy(answer: httpx2.Response) -> Offer:
+    """The policy in an answer, verified by its ETag."""
     try:
-        policy: Offer = decode(answer.body.decode(), Offer)
+        policy: Offer = decode(answer.content.decode(), Offer)
     except UnicodeDecodeError as error:
         raise InvalidInput("the policy was no text; fetch it again.") from error
     named = answer.headers.get("etag", "").removeprefix("W/").strip('"')
@@ -445,12 +431,12 @@ def _read_policy(answer: Answer) -> Offer:
     return policy
 
 
-def _is_receipt(answer: Answer) -> bool:
+def _is_receipt(answer: httpx2.Response) -> bool:
     """Whether the service has the report: it says 202, and that it was stored now or before."""
-    if answer.status != 202:
+    if answer.status_code != 202:
         return False
     try:
-        fields = answer.fields()
+        fields = fields_of(answer)
         return int(fields["stored"]) + int(fields["repeated"]) == 1
     except (Unreachable, LookupError, TypeError, ValueError):
         return False

@@ -23,7 +23,7 @@ from discreet.learners.terms import Offer, Terms
 from discreet.learners.visits import VisitCounter
 from discreet.people.domain import arm_numbers
 from discreet.privacy import SecureNoise
-from discreet.service.client.choice import Choice
+from discreet.service.client.choice import ChosenAction
 from discreet.service.client.person import (
     Agreement,
     PersonFile,
@@ -33,7 +33,7 @@ from discreet.service.client.person import (
     event_fields,
     event_of,
 )
-from discreet.service.client.talking import body_of, plain_value
+from discreet.service.client.transport import body_of, plain_value
 from discreet.validation import InvalidInput, nearest_whole
 
 _ID_BITS = 62
@@ -71,7 +71,7 @@ class Pending:
 
     def act(
         self, agreement: Agreement, policy: Policy[Any], context: Any, hold_seconds: float
-    ) -> Choice:
+    ) -> ChosenAction:
         """Put by what a report will cost, choose, and keep the action until its reward comes."""
         people = 1 if context is None else [context]
         facts = self._facts(agreement, policy)
@@ -84,7 +84,7 @@ class Pending:
             )
             if identity is not None:
                 _keep(state, identity, facts, people, encode(actions), hold_seconds)
-        return Choice.made(identity, policy, actions, float(propensities[0]))
+        return ChosenAction.made(identity, policy, actions, float(propensities[0]))
 
     def observe(
         self, agreement: Agreement, policy: Any, context: Any, arm: Any, hold_seconds: float

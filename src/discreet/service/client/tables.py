@@ -1,11 +1,11 @@
 """Curator and modeler over a service, in place of files that they would mail to each other.
 
-    curator = Curator(URL, "homes", key=TOKEN, folder="key")       # the folder of the curator's key
+    curator = CuratorClient(URL, "homes", key=TOKEN, folder="key")    # of the curator's key
     curator.publish(certificate.release)
     curator.questions()                                            # the work list: rows to measure
     curator.answer(outcomes)                                       # Unmeasured says who is missing
 
-    modeler = Modeler(URL, "homes", key=TOKEN, folder="search")    # release and state are kept here
+    modeler = ModelerClient(URL, "homes", key=TOKEN, folder="search") # keeps release and state
     turn = modeler.step(rounds=50, batch=5)                        # take answers over, ask for more
 
 What the two keep is what they keep without a service: the curator's key and the modeler's state are
@@ -21,14 +21,14 @@ import binascii
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from discreet.codec import padded
-from discreet.outsourcing import curator as curating
 from discreet.outsourcing.answers import QUESTION_BYTES, Question
 from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.exchange import (
     CERTIFICATE,
     ReleasedTable,
@@ -38,26 +38,25 @@ from discreet.outsourcing.exchange import (
     write_release,
 )
 from discreet.outsourcing.search import Search, SearchSettings, Turn
-from discreet.service.client.talking import (
-    Asynchronous,
-    Conversation,
-    Party,
-    Plain,
-    Request,
-    Talk,
+from discreet.service.client.transport import (
+    AsyncClient,
+    Client,
     Unreachable,
-    ask,
     body_of,
+    fields_of,
     table_path,
 )
 from discreet.validation import InvalidInput
+
+if TYPE_CHECKING:
+    import httpx2
 
 _RELEASE, _STATE = "release", "search.sqlite"
 # Questions and answers in one request.
 _MOST = 1_000
 
 
-class _Curator(Party):
+class CuratorClient(Client):
     """The side that holds a table (discreet.outsourcing.curator).
 
     Args:
@@ -65,7 +64,7 @@ class _Curator(Party):
         table: under which name the release is published.
         key: a token for curators of this table.
         folder: of the curator's key, where its releases were drawn.
-        options: as of `Party`: `patience`, `transport`, `allow_http`.
+        options: as of `Client`: `patience`, `transport`, `allow_http`.
     """
 
     def __init__(
@@ -73,10 +72,9 @@ class _Curator(Party):
     ) -> None:
         super().__init__(url, key=key, **options)
         self.table = table
-        self.curator = curating.Curator(folder)
+        self.curator = Curator(folder)
 
-    @Conversation
-    def publish(self, release: str) -> Talk[bool]:
+    def publish(self, release: str) -> bool:
         """Publish a release that was drawn; again, if need be.
 
         Returns:
@@ -92,17 +90,18 @@ class _Curator(Party):
             file = Path(Certificate.from_json(text).file)
             rows = base64.b64encode((out / file).read_bytes()).decode()
         fields = {"certificate": text, "rows": rows, "format": format_of(file)}
-        wanted = Request("PUT", table_path(self.table), body_of(fields))
-        answer = yield from ask(wanted, self.patience)
-        return bool(_object(answer.fields())["new"])
+        answer = self._ask("PUT", table_path(self.table), body_of(fields))
+        return bool(_object(answer)["new"])
 
-    @Conversation
-    def questions(self) -> Talk[list[Question]]:
+    def questions(self) -> list[Question]:
         """Rows that the modeler asked for and that have no answer yet."""
-        return (yield from self._questions())
+        path = f"{table_path(self.table, 'questions')}?open=true"
+        return [
+            Question(_whole(each, "question"), _whole(each, "row"))
+            for each in _list(self._ask("GET", path))
+        ]
 
-    @Conversation
-    def answer(self, outcomes: pd.DataFrame | None = None) -> Talk[int]:
+    def answer(self, outcomes: pd.DataFrame | None = None) -> int:
         """Answer what is asked: drawn once and kept with the key, then sent.
 
         Args:
@@ -115,12 +114,10 @@ class _Curator(Party):
         Raises:
             Unmeasured: with the ids of people who must be measured first; nothing was answered.
         """
-        asked = yield from self._questions()
+        asked = self.questions()
         if not asked:
             return 0
-        fields = _object(
-            (yield from ask(Request("GET", table_path(self.table)), self.patience)).fields()
-        )
+        fields = _object(self._ask("GET", table_path(self.table)))
         release = Certificate.from_json(str(fields.get("certificate"))).release
         wanted = {each.number for each in asked}
         given = [
@@ -135,21 +132,12 @@ class _Curator(Party):
                     for each in given[start : start + _MOST]
                 ],
             )
-            request = Request("POST", table_path(self.table, "answers"), body)
-            answer = yield from ask(request, self.patience)
-            new += int(_object(answer.fields())["new"])
+            answer = self._ask("POST", table_path(self.table, "answers"), body)
+            new += int(_object(answer)["new"])
         return new
 
-    def _questions(self) -> Talk[list[Question]]:
-        wanted = Request("GET", f"{table_path(self.table, 'questions')}?open=true")
-        answer = yield from ask(wanted, self.patience)
-        return [
-            Question(_whole(each, "question"), _whole(each, "row"))
-            for each in _list(answer.fields())
-        ]
 
-
-class _Modeler(Party):
+class ModelerClient(Client):
     """The side that searches (discreet.outsourcing.search).
 
     Args:
@@ -159,7 +147,7 @@ class _Modeler(Party):
         folder: where the release and the state of the search are kept; made if need be.
         settings: what decides which rows are asked for; None for the usual ones, or those that the
             search was begun with.
-        options: as of `Party`: `patience`, `transport`, `allow_http`.
+        options: as of `Client`: `patience`, `transport`, `allow_http`.
     """
 
     def __init__(
@@ -178,54 +166,11 @@ class _Modeler(Party):
         self.settings = settings
         self._search: Search | None = None
 
-    @Conversation
-    def release(self) -> Talk[ReleasedTable]:
+    def release(self) -> ReleasedTable:
         """The release, fetched once and checked against its certificate."""
-        return (yield from self._released())
-
-    @Conversation
-    def step(self, rounds: int, batch: int = 1, least_gain: float | None = None) -> Talk[Turn]:
-        """One turn: take over the answers that came, and ask the next batch if none waits.
-
-        Args:
-            rounds: how many questions there may be in all.
-            batch: how many are asked at a time.
-            least_gain: stop when one more question promises less improvement than this.
-
-        Raises:
-            InvalidInput: for answers to what was not asked, or that changed.
-        """
-        if self._search is None:
-            table = yield from self._released()
-            self._search = Search(table, self.folder / _STATE, self.settings)
-        answer = yield from ask(Request("GET", table_path(self.table, "answers")), self.patience)
-        given = [_answered(each) for each in _list(answer.fields())]
-        with tempfile.TemporaryDirectory() as folder:
-            questions, answers = Path(folder) / "ask.csv", Path(folder) / "answers.csv"
-            if given:
-                write_answers(self._search.release, given, answers)
-            turn = self._search.step(
-                questions, answers, rounds=rounds, batch=batch, least_gain=least_gain
-            )
-            waiting = read_questions(questions)[1] if questions.exists() else []
-        # Those that waited before as well: the last turn may have been cut short here.
-        for start in range(0, len(waiting), _MOST):
-            body = _rows(
-                "questions",
-                [
-                    {"question": each.number, "row": each.row}
-                    for each in waiting[start : start + _MOST]
-                ],
-            )
-            request = Request("POST", table_path(self.table, "questions"), body)
-            yield from ask(request, self.patience)
-        return turn
-
-    def _released(self) -> Talk[ReleasedTable]:
         place = self.folder / _RELEASE
         if not place.exists():
-            answer = yield from ask(Request("GET", table_path(self.table)), self.patience)
-            fields = _object(answer.fields())
+            fields = _object(self._ask("GET", table_path(self.table)))
             certificate = Certificate.from_json(str(fields.get("certificate")))
             try:
                 rows = base64.b64decode(str(fields.get("rows")), validate=True)
@@ -237,21 +182,52 @@ class _Modeler(Party):
             write_release(certificate, rows, place)
         return ReleasedTable.read(place)
 
+    def step(self, rounds: int, batch: int = 1, least_gain: float | None = None) -> Turn:
+        """One turn: take over the answers that came, and ask the next batch if none waits.
 
-class Curator(Plain, _Curator):
-    __doc__ = _Curator.__doc__
+        Args:
+            rounds: how many questions there may be in all.
+            batch: how many are asked at a time.
+            least_gain: stop when one more question promises less improvement than this.
+
+        Raises:
+            InvalidInput: for answers to what was not asked, or that changed.
+        """
+        if self._search is None:
+            self._search = Search(self.release(), self.folder / _STATE, self.settings)
+        answers = _list(self._ask("GET", table_path(self.table, "answers")))
+        given = [_answered(each) for each in answers]
+        with tempfile.TemporaryDirectory() as folder:
+            questions, file = Path(folder) / "ask.csv", Path(folder) / "answers.csv"
+            if given:
+                write_answers(self._search.release, given, file)
+            turn = self._search.step(
+                questions, file, rounds=rounds, batch=batch, least_gain=least_gain
+            )
+            waiting = read_questions(questions)[1] if questions.exists() else []
+        # Those that waited before as well: the last turn may have been cut short here.
+        for start in range(0, len(waiting), _MOST):
+            body = _rows(
+                "questions",
+                [
+                    {"question": each.number, "row": each.row}
+                    for each in waiting[start : start + _MOST]
+                ],
+            )
+            self._ask("POST", table_path(self.table, "questions"), body)
+        return turn
 
 
-class AsyncCurator(Asynchronous, _Curator):
-    __doc__ = _Curator.__doc__
+class AsyncCuratorClient(AsyncClient):
+    """A `CuratorClient` whose methods are awaited."""
+
+    blocking = CuratorClient
 
 
-class Modeler(Plain, _Modeler):
-    __doc__ = _Modeler.__doc__
+class AsyncModelerClient(AsyncClient):
+    """A `ModelerClient` whose methods are awaited."""
 
-
-class AsyncModeler(Asynchronous, _Modeler):
-    __doc__ = _Modeler.__doc__
+    blocking = ModelerClient
 
 
 def _rows(name: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
@@ -259,13 +235,15 @@ def _rows(name: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
     return padded(body_of({name: rows}), QUESTION_BYTES * len(rows))
 
 
-def _object(fields: Any) -> Mapping[str, Any]:
+def _object(answer: httpx2.Response) -> Mapping[str, Any]:
+    fields = fields_of(answer)
     if not isinstance(fields, Mapping):
         raise Unreachable("something else answered in place of the service; try again.")
     return fields
 
 
-def _list(fields: Any) -> Sequence[Mapping[str, Any]]:
+def _list(answer: httpx2.Response) -> Sequence[Mapping[str, Any]]:
+    fields = fields_of(answer)
     if not isinstance(fields, list) or not all(isinstance(each, dict) for each in fields):
         raise Unreachable("something else answered in place of the service; try again.")
     return fields

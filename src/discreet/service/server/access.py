@@ -17,14 +17,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from discreet.service.server.bodies import Refusal
 from discreet.service.server.errors import Forbidden, Unauthorized
-from discreet.service.server.keys import ROLES, Key, Role
+from discreet.service.server.keys import ROLES, ApiKey, Role
 from discreet.validation import InvalidInput
 
 ALL: tuple[Role, ...] = ROLES
 _ROLES = "x-roles"
 # What the OpenAPI document calls the way in which keys are sent.
 SCHEME = "key"
-# Where the guard leaves a request's key (guard.py).
+# Where the middleware leaves a request's key.
 KEY = "discreet.key"
 # Bytes of a body that is read in the event loop; longer ones would keep others waiting.
 _SMALL = 2**13
@@ -95,7 +95,7 @@ def read_body(model: TypeAdapter[Any], body: bytes) -> Any:
 
 def check_access(request: Request, roles: tuple[Role, ...]) -> None:
     """Refuse a request whose key has none of these roles, or is for another study or table."""
-    key: Key | None = request.scope.get(KEY)
+    key: ApiKey | None = request.scope.get(KEY)
     if key is None:
         raise Unauthorized("no key came with the request; send `Authorization: Bearer TOKEN`.")
     if key.role not in roles:
@@ -117,9 +117,9 @@ def check_json(request: Request, body: bytes) -> None:
         )
 
 
-def key_of(request: Request) -> Key:
+def key_of(request: Request) -> ApiKey:
     """The key that a request came with."""
-    key: Key = request.scope[KEY]
+    key: ApiKey = request.scope[KEY]
     return key
 
 

@@ -46,8 +46,8 @@ from discreet.service.aggregation.order import in_order
 from discreet.service.server.database import Unavailable
 from discreet.service.server.deployment import (
     AnyLearner,
+    decrypted,
     noise_for,
-    opened,
     pseudonym,
     put_together,
     streams_of,
@@ -94,7 +94,7 @@ class Superseded(Exception):
 
 
 @dataclass(frozen=True)
-class Gathered:
+class ReleaseInput:
     """What a release takes.
 
     Attributes:
@@ -252,20 +252,17 @@ class Aggregator:
                 select(ledger).where(ledger.c.study == name).order_by(ledger.c.version)
             ).all()
         secret = self.store.study(name).secret
-        seal = self.store.database.seal
-        kept = opened(seal, row.learner, secret, name, "snapshot")
+        cipher = self.store.database.cipher
+        kept = decrypted(cipher, row.learner, secret, name, "snapshot")
         pairs = [(each.stream, each.body) for each in published]
         learner = put_together(kept, pairs, noise_for(secret), f"the study {name!r}")
         check_recorded(learner, recorded, name)
-        # Snapshots of older versions have ids of people, each as long as it is.
-        visitors = learner._target.visitors
-        visitors.visits = {pseudonym(seal, name, who): n for who, n in visitors.visits.items()}
         self._learners[name] = (row.number, learner)
         return self._learners[name]
 
     def _learnt(
         self, name: str, stream: str, number: int, learner: AnyLearner, room: int
-    ) -> tuple[AnyLearner, Gathered]:
+    ) -> tuple[AnyLearner, ReleaseInput]:
         """The learner of a snapshot after what waits for it, and what that was.
 
         Raises:
@@ -294,7 +291,7 @@ class Aggregator:
 
     def _gathered(
         self, name: str, stream: str, learner: AnyLearner, room: int, apart: bool = False
-    ) -> Gathered:
+    ) -> ReleaseInput:
         """What waits for a release.
 
         Args:
@@ -341,11 +338,11 @@ class Aggregator:
                     found += _read(texts, numbers)
                     texts, numbers, read = [], [], total
         found += _read(texts, numbers)
-        return Gathered([reports for reports, _ in in_order(found)], None, rows, aside)
+        return ReleaseInput([reports for reports, _ in in_order(found)], None, rows, aside)
 
-    def _rewarded(self, name: str, learner: AnyLearner, most: int, apart: bool) -> Gathered:
+    def _rewarded(self, name: str, learner: AnyLearner, most: int, apart: bool) -> ReleaseInput:
         """Observations of people who trust the service, in the order of their ids."""
-        seal = self.store.database.seal
+        cipher = self.store.database.cipher
         counted = learner.budget.visits > 1
         texts: list[str] = []
         rows: list[str] = []
@@ -366,11 +363,13 @@ class Aggregator:
             for row in waiting:
                 rows.append(row.id)
                 try:
-                    kept = json.loads(opened(seal, row.payload, True, name, f"decision {row.id}"))
+                    kept = json.loads(
+                        decrypted(cipher, row.payload, True, name, f"decision {row.id}")
+                    )
                     text, person = kept["report"], kept["person"]
                     if counted:
                         (given,) = read_ids([person], 1)
-                        who[row.id] = pseudonym(seal, name, given)
+                        who[row.id] = pseudonym(cipher, name, given)
                     if apart:
                         _check(learner, TARGET_NAME, _read([text], [[row.id]]), 1)
                 except _DAMAGE:
@@ -379,7 +378,7 @@ class Aggregator:
                     aside.add(row.id)
                     text = encode(_nothing(learner, row.version))
                     # Nothing is learnt of the visit, so it need be no one's.
-                    who.setdefault(row.id, pseudonym(seal, name, row.id))
+                    who.setdefault(row.id, pseudonym(cipher, name, row.id))
                 texts.append(text)
         parts = in_order(_read(texts, [[each] for each in rows]))
         people = [[who[each] for each in ids] for _, ids in parts] if counted else None
@@ -388,7 +387,7 @@ class Aggregator:
                 (part.silencing(np.array([each in aside for each in ids])), ids)
                 for part, ids in parts
             ]
-        return Gathered([reports for reports, _ in parts], people, rows, aside)
+        return ReleaseInput([reports for reports, _ in parts], people, rows, aside)
 
     def _release(
         self, name: str, stream: str, number: int, learner: AnyLearner, room: int
@@ -435,7 +434,7 @@ class Aggregator:
         name: str,
         stream: str,
         learner: AnyLearner,
-        gathered: Gathered,
+        gathered: ReleaseInput,
         now: float,
     ) -> int:
         """Note that a release has these, and erase them; the number of those that are still
@@ -507,7 +506,7 @@ def _nothing(learner: AnyLearner, version: int) -> Reports:
     return policy.report(people, actions, [policy.reward_bounds.lower], Unprotected())
 
 
-def _learn(learner: AnyLearner, stream: str, gathered: Gathered) -> None:
+def _learn(learner: AnyLearner, stream: str, gathered: ReleaseInput) -> None:
     if stream == TARGET_NAME:
         learner.update(gathered.reports, gathered.people)
     else:

@@ -1,4 +1,4 @@
-"""The application: routes behind a guard, answers in JSON."""
+"""The application: routes behind the middleware, answers in JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from discreet.service.server.answers import add_answers
 from discreet.service.server.bodies import Health
 from discreet.service.server.control import control_routes
 from discreet.service.server.dashboard.routes import add_dashboard
-from discreet.service.server.guard import Guard
-from discreet.service.server.limits import Limits
 from discreet.service.server.metrics import Metrics
+from discreet.service.server.middleware import LOOPBACK, Limits, Middleware
 from discreet.service.server.openapi import describe
-from discreet.service.server.requests import LOOPBACK
 from discreet.service.server.routes import study_routes
 from discreet.service.server.routes_tables import table_routes
 from discreet.service.server.service import Service
@@ -76,7 +74,7 @@ def create_app(
     add_dashboard(app, service)
     add_answers(app)
     app.add_middleware(
-        Guard,
+        Middleware,
         keys=service.keys,
         hosts=(*LOOPBACK, *hosts),
         limits=limits,

@@ -1,12 +1,15 @@
-"""Rows of the ledger and of the operators' log are never changed: the database itself refuses it.
+"""Triggers by which the database refuses to change or delete rows of ledger and operators' log.
 
-Whoever owns the database can take these triggers away; a server, or what gets into one, cannot do
-it by mistake. They are set whenever a server starts.
+The owner of the database can drop these triggers; a server cannot change a row by mistake. They are
+set whenever a server starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
 
 from discreet.service.server.database import Database
 from discreet.service.server.schema import ledger, operations
@@ -16,10 +19,27 @@ _MESSAGE = "rows of this table are never changed"
 
 
 def keep_rows(database: Database) -> None:
-    """Let the database refuse to change or delete rows of these tables."""
+    """Set the triggers."""
     with database.writing() as connection:
-        for statement in _sqlite() if database.sqlite else _postgresql():
-            connection.exec_driver_sql(statement)
+        _set(connection, database.sqlite)
+
+
+@contextmanager
+def unlocked_rows(connection: Connection, on_sqlite: bool) -> Iterator[None]:
+    """Drop the triggers until the block ends, within a transaction."""
+    for table in _TABLES:
+        if on_sqlite:
+            for event in ("update", "delete"):
+                connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS keep_{table}_{event}")
+        else:
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS keep_{table} ON {table}")
+    yield
+    _set(connection, on_sqlite)
+
+
+def _set(connection: Connection, on_sqlite: bool) -> None:
+    for statement in _sqlite() if on_sqlite else _postgresql():
+        connection.exec_driver_sql(statement)
 
 
 def _sqlite() -> Iterator[str]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from discreet.outsourcing.answers import Status as QuestionStatus
 from discreet.privacy.accounting import TrustModel
-from discreet.service.server.intake import MOST_REPORTS
+from discreet.service.server.ingest import MOST_REPORTS
 from discreet.service.server.keys import Role
 from discreet.service.server.store import State
 
@@ -233,7 +233,7 @@ class NewCount(Body):
     new: Count
 
 
-class LedgerRow(Body):
+class LedgerEntry(Body):
     """What the release of one policy costs a person at most, and its guarantee."""
 
     study: Name
@@ -264,7 +264,7 @@ class PolicyRow(Body):
     published: Time
 
 
-class Certificate(Body):
+class StudyCertificate(Body):
     """What a study promises its people, and what the promise can be checked by."""
 
     study: Name
@@ -308,7 +308,7 @@ class Export(Body):
     server: Identity
     policies: list[ExportedPolicy]
     former: list[FormerPolicy]
-    ledger: list[LedgerRow]
+    ledger: list[LedgerEntry]
     counts: Counts
 
 

@@ -18,7 +18,7 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _CORRECTION, _STOP = 300.0, 86_400.0
 
 
-class Clock:
+class SteadyClock:
     """Seconds since 1970 (UTC), without jumps.
 
     Args:

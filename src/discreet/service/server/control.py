@@ -16,23 +16,23 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import Guarantee
 from discreet.service.server.access import key_of, only, router
 from discreet.service.server.bodies import (
-    Certificate,
     Export,
     KeyBody,
     KeyRow,
-    LedgerRow,
+    LedgerEntry,
     Operation,
     PolicyRow,
     Revoked,
     StateBody,
+    StudyCertificate,
     Token,
 )
 from discreet.service.server.deployment import unpacked
 from discreet.service.server.errors import Forbidden, NotFound
 from discreet.service.server.forgetting import deleted_rows
-from discreet.service.server.former import rows_of_former
 from discreet.service.server.metrics import Metrics
 from discreet.service.server.operations import noted
+from discreet.service.server.previous_instances import rows_of_former
 from discreet.service.server.routes import Study
 from discreet.service.server.schema import batches, decisions, ledger, policies
 from discreet.service.server.service import Service
@@ -54,7 +54,7 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
     routes = router("control")
 
     @routes.get(
-        "/v1/studies/{study}/ledger", response_model=list[LedgerRow], openapi_extra=_READERS
+        "/v1/studies/{study}/ledger", response_model=list[LedgerEntry], openapi_extra=_READERS
     )
     def ledger_rows(study: Study) -> list[dict[str, Any]]:
         """What every release may cost a person, in millionths of epsilon, and what it does."""
@@ -68,7 +68,7 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
         return rows_of_policies(service, study)
 
     @routes.get(
-        "/v1/studies/{study}/certificate", response_model=Certificate, openapi_extra=_READERS
+        "/v1/studies/{study}/certificate", response_model=StudyCertificate, openapi_extra=_READERS
     )
     def certificate(study: Study) -> dict[str, Any]:
         """What the study promises its people, from the last row of its ledger."""

@@ -18,15 +18,15 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import Connection, Row, Select, Table, create_engine, event, select
+from sqlalchemy import Connection, Row, Select, Table, create_engine, event, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from discreet.service.server.clock import Clock
+from discreet.service.server.clock import SteadyClock
+from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.schema import server
-from discreet.service.server.seal import KEY_VARIABLE, Seal
 from discreet.validation import InvalidInput
 
 _SQLITE_WAIT = 30.0  # seconds a writer waits for another process
@@ -46,6 +46,11 @@ _CACHE_KILOBYTES = 16_000  # of a connection
 # By which a database knows its key again.
 _MARKED = b"the key of this database"
 _NO_KEY = b""
+# Both change when a PostgreSQL database is restored from a dump.
+_PLACE = text(
+    "SELECT system_identifier || '/' || oid FROM pg_control_system(), pg_database "
+    "WHERE datname = current_database()"
+)
 # With which files of SQLite begin.
 _HEAD = b"SQLite format 3\0"
 
@@ -59,7 +64,7 @@ class Database:
 
     Args:
         url: as SQLAlchemy takes it: `sqlite:///FILE`, `postgresql+psycopg://USER@HOST/NAME`.
-        seal: its key; None where nothing in it is secret.
+        cipher: its key; None where nothing in it is secret.
         clock: tells the time; the machine's if left out.
 
     Attributes:
@@ -67,7 +72,9 @@ class Database:
         clock: the time that expiry counts.
     """
 
-    def __init__(self, url: str, seal: Seal | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, url: str, cipher: Cipher | None = None, clock: SteadyClock | None = None
+    ) -> None:
         try:
             parsed = make_url(url)
             kind = parsed.get_backend_name()
@@ -94,7 +101,7 @@ class Database:
                 "used; give sqlite:///FILE, or postgresql+psycopg://USER:PASSWORD@HOST/NAME with "
                 "the package psycopg."
             ) from error
-        self.seal, self.clock = seal, clock or Clock()
+        self.cipher, self.clock = cipher, clock or SteadyClock()
         self._file = parsed.database if self.sqlite else None
         if self.sqlite and (not self._file or self._file == ":memory:"):
             raise InvalidInput(
@@ -169,6 +176,13 @@ class Database:
             self._held.close()
             self._held = None
 
+    def place(self, connection: Connection) -> str:
+        """By which a copy is told from its original: cluster and number of the database.
+
+        A file of SQLite has none of its own; `back_up` marks copies instead.
+        """
+        return "file" if self.sqlite else str(connection.scalar(_PLACE))
+
     def begin(self, confirmed: bool = False) -> str:
         """The identity of this database, which the first call gives it.
 
@@ -176,21 +190,33 @@ class Database:
             confirmed: whether the machine's clock is right, whatever was recorded.
 
         Raises:
-            InvalidInput: where it was made with another key.
+            InvalidInput: where it was made with another key, or is a copy.
         """
-        mark = _NO_KEY if self.seal is None else self.seal.mark(_MARKED)
+        mark = _NO_KEY if self.cipher is None else self.cipher.mark(_MARKED)
         with self.writing() as connection:
+            place = self.place(connection)
             # Of several servers that begin at once one is first.
             connection.execute(
                 self.inserting(server)
-                .values(id=1, identity=secrets.token_hex(16), key_mark=mark, made=time.time())
+                .values(
+                    id=1,
+                    identity=secrets.token_hex(16),
+                    key_mark=mark,
+                    made=time.time(),
+                    place=place,
+                )
                 .on_conflict_do_nothing()
             )
             row = connection.execute(select(server).with_for_update()).one()
+            if row.place != place:
+                raise InvalidInput(
+                    "the database is a copy, whose original may have released people who wait in "
+                    "it; make it another server's with `discreet restore`."
+                )
             if row.key_mark not in (_NO_KEY, mark):
                 raise InvalidInput(
                     f"the database was made with another key than {KEY_VARIABLE} holds"
-                    f"{'' if self.seal else ', which is not set'}; set it to that key."
+                    f"{'' if self.cipher else ', which is not set'}; set it to that key."
                 )
             if row.key_mark != mark:
                 connection.execute(server.update().values(key_mark=mark))

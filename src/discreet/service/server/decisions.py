@@ -1,4 +1,4 @@
-"""Decisions of a service that people trust: an action now, its reward later, by the decision's id.
+"""Decisions under joint privacy: an action now, its reward later, by the decision's id.
 
 What a person brought is sealed in the database until a release has it or it expires; only the id
 stays, by which a reward that comes again is refused.
@@ -19,10 +19,16 @@ from discreet.learners.messages import Actions, Policy
 from discreet.learners.stream import TARGET_NAME
 from discreet.learners.visits import read_ids
 from discreet.privacy import Unprotected
-from discreet.service.server.deployment import LONGEST_ID, brought, closed, longest_decision, opened
+from discreet.service.server.deployment import (
+    LONGEST_ID,
+    brought,
+    decrypted,
+    encrypted,
+    longest_decision,
+)
+from discreet.service.server.encryption import needed
 from discreet.service.server.errors import Conflict, Gone, NotFound
 from discreet.service.server.schema import RECORD_DAYS, decisions
-from discreet.service.server.seal import needed
 from discreet.service.server.store import Store
 from discreet.validation import InvalidInput
 
@@ -31,7 +37,7 @@ _DECIDED = insert(decisions).values(state="waiting")
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionReply:
     """What one person is given, for the client that asked.
 
     Attributes:
@@ -53,7 +59,7 @@ class Decision:
     warning: str | None = None
 
 
-class Decisions:
+class DecisionStore:
     """Makes decisions for the studies of a store, and takes their rewards."""
 
     def __init__(self, store: Store) -> None:
@@ -61,7 +67,7 @@ class Decisions:
 
     def decide(
         self, name: str, context: Any, person: str | None = None, key: str | None = None
-    ) -> Decision:
+    ) -> DecisionReply:
         """Choose for one person; the reward follows by the decision's id.
 
         Args:
@@ -102,8 +108,8 @@ class Decisions:
         actions, propensities = policy.act(people, np.random.default_rng())
         identity, now = secrets.token_hex(16), self.store.clock.now()
         payload = {"context": numbers, "actions": encode(actions), "person": person}
-        sealed = closed(
-            self.store.database.seal,
+        sealed = encrypted(
+            self.store.database.cipher,
             json.dumps(payload).encode(),
             True,
             name,
@@ -127,7 +133,7 @@ class Decisions:
         arm = int(actions.arms[0])
         named = bool(policy.arm_names) and arm >= 0
         point = None if actions.points is None else tuple(map(float, actions.points[0]))
-        return Decision(
+        return DecisionReply(
             identity,
             policy.version,
             arm,
@@ -152,18 +158,21 @@ class Decisions:
         """
         with self.store.database.reading() as connection:
             row = self._row(connection, name, identity)
-        seal = needed(self.store.database.seal, name)
+        cipher = needed(self.store.database.cipher, name)
         # 1 and 1.0 are the same reward.
-        mark = seal.mark(f"{name} {identity} {float(reward)!r}".encode())
+        mark = cipher.mark(f"{name} {identity} {float(reward)!r}".encode())
         values: dict[str, Any] = {}
         if row.state == "waiting" and row.payload is not None:
             place = f"decision {identity}"
-            kept = json.loads(opened(seal, row.payload, True, name, place))
+            kept = json.loads(decrypted(cipher, row.payload, True, name, place))
             report = self._observed(name, row.version, kept, reward)
             content = json.dumps({"report": report, "person": kept["person"]}).encode()
             learner = self.store.study(name).learner
             longest = longest_decision(learner.domain, learner.space)
-            values = {"mark": mark, "payload": closed(seal, content, True, name, place, longest)}
+            values = {
+                "mark": mark,
+                "payload": encrypted(cipher, content, True, name, place, longest),
+            }
         with self.store.database.writing() as connection:
             if not values:
                 return self._again(self._row(connection, name, identity), mark)

@@ -32,8 +32,7 @@ from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Local, SecureNoise
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
-from discreet.service.server.listening import address_of, listen
-from discreet.service.server.server import server_of
+from discreet.service.server.server import address_of, listen, server_of
 from discreet.service.server.service import Service
 from discreet.validation import InvalidInput
 

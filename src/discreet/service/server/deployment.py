@@ -9,7 +9,6 @@ library would have saved.
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.learners.terms import Offer
 from discreet.people.domain import ActionSpace, Box, Candidates, DecisionSets
 from discreet.privacy import NoiseSource, SecureNoise
-from discreet.service.server.seal import Seal, needed
+from discreet.service.server.encryption import Cipher, needed
 from discreet.validation import InvalidInput
 
 AnyLearner = Learner[Any, Any, Any]
@@ -44,7 +43,6 @@ LONGEST_ID, LONGEST_WARNING = 100, 240
 # characters take up to 12 (two escapes), and of a warning, whose take up to 6.
 _REQUEST, _ANSWER = 32, 192
 _PERSON, _WARNING = 16 + 12 * LONGEST_ID, 16 + 6 * LONGEST_WARNING
-_PSEUDONYM = re.compile("#[0-9a-f]{32}")
 # Characters of JSON: of the visits of one pseudonym, and of the list of them.
 _VISITOR, _VISITORS = 2 * _BRACKETS + 37 + _NUMBER, 32
 
@@ -177,13 +175,13 @@ def noise_for(learner_secret: bool) -> NoiseSource | None:
     return SecureNoise() if learner_secret else None
 
 
-def closed(
-    seal: Seal | None, content: bytes, secret: bool, study: str, place: str, longest: int = 0
+def encrypted(
+    cipher: Cipher | None, content: bytes, secret: bool, study: str, place: str, longest: int = 0
 ) -> bytes:
     """What a column holds: sealed where it is secret, at a size that many contents have.
 
     Args:
-        seal: the database's key.
+        cipher: the database's key.
         content: what is kept.
         secret: whether it is sealed.
         study, place: where it belongs.
@@ -194,7 +192,7 @@ def closed(
     # The length of an observation's numbers as text would tell something about it.
     framed = len(content).to_bytes(_FRAME) + content
     size = max(_LEAST, 1 << (max(len(framed), longest + _FRAME) - 1).bit_length())
-    return needed(seal, study).close(framed.ljust(size, b"\0"), f"{place} of {study}")
+    return needed(cipher, study).encrypt(framed.ljust(size, b"\0"), f"{place} of {study}")
 
 
 def longest_kept(kept: bytes) -> int:
@@ -247,12 +245,9 @@ def _numbers(policy: Policy[Any], context: Any, nearest: bool) -> Any:
     return np.asarray(domain.in_order([context]), dtype=np.float64)[0].tolist()
 
 
-def pseudonym(seal: Seal | None, study: str, person: str) -> str:
-    """A text of one length that stands for a person in the visits of a study; a pseudonym stands
-    for itself."""
-    if _PSEUDONYM.fullmatch(person):
-        return person
-    return "#" + needed(seal, study).mark(f"person {study} {person}".encode()).hex()[:32]
+def pseudonym(cipher: Cipher | None, study: str, person: str) -> str:
+    """A text of one length that stands for a person in the visits of a study."""
+    return "#" + needed(cipher, study).mark(f"person {study} {person}".encode()).hex()[:32]
 
 
 def _longest(value: Any) -> int:
@@ -264,9 +259,9 @@ def _longest(value: Any) -> int:
     return len(json.dumps(value)) if isinstance(value, str) else _NUMBER
 
 
-def opened(seal: Seal | None, kept: bytes, secret: bool, study: str, place: str) -> bytes:
-    """The inverse of `closed`."""
+def decrypted(cipher: Cipher | None, kept: bytes, secret: bool, study: str, place: str) -> bytes:
+    """The inverse of `encrypted`."""
     if not secret:
         return kept
-    framed = needed(seal, study).open(kept, f"{place} of {study}")
+    framed = needed(cipher, study).decrypt(kept, f"{place} of {study}")
     return framed[_FRAME : _FRAME + int.from_bytes(framed[:_FRAME])]

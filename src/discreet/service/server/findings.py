@@ -33,7 +33,7 @@ _PLACES = 256
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReleaseSummary:
     """What a learner says after one release.
 
     Attributes:
@@ -57,21 +57,21 @@ class Finding:
     point: tuple[tuple[str, str], ...] = ()
 
 
-_FINDING = TypeAdapter(Finding)
+_FINDING = TypeAdapter(ReleaseSummary)
 
 
-def written(found: Finding) -> str:
+def written(found: ReleaseSummary) -> str:
     """As it is kept in the database."""
     return _FINDING.dump_json(found).decode()
 
 
-def read(text: str) -> Finding:
+def read(text: str) -> ReleaseSummary:
     """The inverse of `written`."""
     return _FINDING.validate_json(text)
 
 
 @dataclass(frozen=True)
-class Part:
+class LevelShares:
     """The people of a part of a column.
 
     Attributes:
@@ -83,7 +83,7 @@ class Part:
     shares: tuple[float, ...]
 
 
-def finding(learner: AnyLearner, policy: Any, people: int) -> Finding:
+def finding(learner: AnyLearner, policy: Any, people: int) -> ReleaseSummary:
     """What a learner says right after a release.
 
     Args:
@@ -112,15 +112,15 @@ def finding(learner: AnyLearner, policy: Any, people: int) -> Finding:
             )
     except InvalidInput:  # it keeps no beliefs with a known error, or people bring their own points
         return finding_of_policy(policy, people)
-    return Finding(policy.version, people, **known)
+    return ReleaseSummary(policy.version, people, **known)
 
 
-def finding_of_policy(policy: Any, people: int) -> Finding:
+def finding_of_policy(policy: Any, people: int) -> ReleaseSummary:
     """What a policy alone tells: its shares, evenly over the domain."""
     shares: tuple[float, ...] = ()
     if isinstance(policy, ArmPolicy):
         shares = tuple(map(float, policy.chances(_places(policy)).mean(axis=0)))
-    return Finding(policy.version, people, shares=shares)
+    return ReleaseSummary(policy.version, people, shares=shares)
 
 
 def arm_names(policy: ArmPolicy) -> Sequence[str]:
@@ -128,7 +128,7 @@ def arm_names(policy: ArmPolicy) -> Sequence[str]:
     return policy.arm_names or [f"arm {arm}" for arm in range(policy.arms)]
 
 
-def parts_of(policy: ArmPolicy, column: int) -> list[Part]:
+def parts_of(policy: ArmPolicy, column: int) -> list[LevelShares]:
     """Who is given what along one column, with the others evenly over the domain."""
     domain, levels = policy.domain, policy.domain.levels[column]
     low, wide = domain.lower[column], domain.upper[column] - domain.lower[column]
@@ -147,7 +147,7 @@ def parts_of(policy: ArmPolicy, column: int) -> list[Part]:
         first, last = (domain.text(column, float(f"{low + wide * end:.4g}")) for end in pair)
         chances = policy.chances(unit).mean(axis=0)
         label = first if first == last else f"{first} to {last}"
-        parts.append(Part(label, tuple(map(float, chances))))
+        parts.append(LevelShares(label, tuple(map(float, chances))))
     return parts
 
 

@@ -12,7 +12,7 @@ A version is *closed* when a newer one was published `VERSION_DAYS` ago, or its 
 from then on its reports are refused, for good.
 
 *No report counts twice.* A report enters a batch only in a transaction that finds its version open
-and its ticket new (intake.py), and versions are closed in a transaction that waits for those and
+and its ticket new (ingest.py), and versions are closed in a transaction that waits for those and
 that none of them overtakes: both lock the row of the study, which holds what is closed. So when a
 ticket is deleted, every report under it has been refused or counted, and later ones are refused.
 The row of a batch only repeats the first answer to a request: without it, its tickets are known.

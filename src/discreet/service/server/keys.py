@@ -58,7 +58,7 @@ _UNKNOWN = (
 
 
 @dataclass(frozen=True)
-class Key:
+class ApiKey:
     """What a token opens.
 
     Attributes:
@@ -141,7 +141,7 @@ class Keys:
             note(connection, by, f"made the key {identity} with the role {role}", study)
         return token
 
-    def check(self, token: str) -> Key:
+    def check(self, token: str) -> ApiKey:
         """What a token opens.
 
         Raises:
@@ -162,7 +162,7 @@ class Keys:
             raise Unauthorized(_UNKNOWN)
         if _expired(row.expires, self.now()):
             raise Unauthorized("the key has expired; ask the operator for a new one.")
-        return Key(parts[1], row.role, row.study, row.rate, row.signed_out or 0.0)
+        return ApiKey(parts[1], row.role, row.study, row.rate, row.signed_out or 0.0)
 
     def now(self) -> float:
         """The time by which keys and sessions end; a clock that is set back revives none."""

@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
 from discreet.service.server.database import Unavailable
-from discreet.service.server.intake import Receipt
+from discreet.service.server.ingest import Receipt
 from discreet.service.server.schema import decisions, policies
 from discreet.service.server.service import Service
 

@@ -199,9 +199,9 @@ def examples() -> dict[str, Any]:
         "RewardBody": {"reward": 1.0},
         "New": {"new": True},
         "NewCount": {"new": 1},
-        "LedgerRow": ledger,
+        "LedgerEntry": ledger,
         "PolicyRow": policy_row,
-        "Certificate": {
+        "StudyCertificate": {
             "study": "calls",
             "sentence": learner.guarantee().sentence,
             "guarantee": guarantee,

@@ -25,8 +25,8 @@ from discreet.service.server.bodies import (
     TermsFields,
 )
 from discreet.service.server.deployment import REWARD_BYTES
-from discreet.service.server.limits import Limits
 from discreet.service.server.metrics import Metrics
+from discreet.service.server.middleware import Limits
 from discreet.service.server.service import Service
 from discreet.service.server.store import StoredPolicy
 
@@ -60,7 +60,7 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
 
     def _stored(study: str, stream: str, body: ReportsBody, request: Request) -> Response:
         key = key_of(request).id
-        receipt = service.intake.add(study, _texts(body), body.ids, stream, key)
+        receipt = service.ingest.add(study, _texts(body), body.ids, stream, key)
         metrics.reports(study, stream, receipt)
         return JSONResponse({"stored": receipt.stored, "repeated": receipt.repeated}, 202)
 

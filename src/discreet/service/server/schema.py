@@ -1,4 +1,4 @@
-"""The tables of a service's database. What is secret in them is sealed (seal.py).
+"""The tables of a service's database. What is secret in them is sealed (encryption.py).
 
 | table      | a row is                                                                     |
 |------------|------------------------------------------------------------------------------|
@@ -76,6 +76,8 @@ server = Table(
     Column("key_mark", LargeBinary, nullable=False),
     Column("made", Float, nullable=False),
     Column("restored_from", String(32)),
+    # By which a copy is told from this database (Database.place).
+    Column("place", String(100), nullable=False),
     # The time up to which this database was served (clock.py); None before the first minute.
     Column("clock", Float),
 )
@@ -113,7 +115,7 @@ policies = Table(
     Column("body", LargeBinary, nullable=False),
     Column("people", BigInteger, nullable=False),
     Column("published", Float, nullable=False),
-    # Of the target; None where a version before this column published it.
+    # Of the target; None where the learner could describe nothing.
     Column("finding", Text),
 )
 

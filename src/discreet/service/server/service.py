@@ -13,10 +13,10 @@ from sqlalchemy import literal, select
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.append_only import keep_rows
 from discreet.service.server.database import Database, Unavailable
-from discreet.service.server.decisions import Decisions
-from discreet.service.server.intake import Intake
+from discreet.service.server.decisions import DecisionStore
+from discreet.service.server.encryption import Cipher
+from discreet.service.server.ingest import Ingest
 from discreet.service.server.keys import Keys
-from discreet.service.server.seal import Seal
 from discreet.service.server.store import Store
 from discreet.service.server.upgrade import upgrade
 
@@ -31,7 +31,7 @@ class Service:
     Attributes:
         database: with everything that is kept.
         identity: of that database.
-        store, intake, decisions, keys: what requests come to.
+        store, ingest, decisions, keys: what requests come to.
         aggregator: releases what is due, in a thread between `start` and `stop`.
         releases: whether this process does; others on the same database may.
     """
@@ -39,8 +39,8 @@ class Service:
     database: Database
     identity: str
     store: Store
-    intake: Intake
-    decisions: Decisions
+    ingest: Ingest
+    decisions: DecisionStore
     keys: Keys
     aggregator: Aggregator
     releases: bool = True
@@ -68,7 +68,7 @@ class Service:
             InvalidInput: where another server has the file, or the key is another one.
             Unavailable: where the database cannot be reached.
         """
-        database = Database(url, Seal.from_environment(environment))
+        database = Database(url, Cipher.from_environment(environment))
         try:
             database.hold()
             upgrade(database)
@@ -82,8 +82,8 @@ class Service:
             database,
             identity,
             store,
-            Intake(store),
-            Decisions(store),
+            Ingest(store),
+            DecisionStore(store),
             Keys(database),
             Aggregator(store),
             releases,

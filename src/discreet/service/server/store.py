@@ -36,10 +36,10 @@ from discreet.service.server.deployment import (
     AnyLearner,
     Deployment,
     answer_bytes,
-    closed,
+    decrypted,
+    encrypted,
     longest_kept,
     noise_for,
-    opened,
     packed,
     put_together,
     read_policy,
@@ -50,9 +50,9 @@ from discreet.service.server.deployment import (
 )
 from discreet.service.server.errors import Conflict, Gone, NotFound
 from discreet.service.server.findings import finding, written
-from discreet.service.server.former import Paid, former_streams, paid_before
 from discreet.service.server.ledger import ledger_row
 from discreet.service.server.operations import note
+from discreet.service.server.previous_instances import Paid, former_streams, paid_before
 from discreet.service.server.schema import (
     ERASED,
     RECORD_SECONDS,
@@ -118,7 +118,7 @@ class Prepared:
     learner: bytes
 
 
-class Study:
+class ServedStudy:
     """A study as one process serves it: the learner as it began, and its policies as they appear.
 
     It learns nothing itself: it chooses, and says whether a report can be one. Reports to `former`
@@ -194,7 +194,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database, self.clock = database, database.clock
-        self._studies: dict[str, Study] = {}
+        self._studies: dict[str, ServedStudy] = {}
         self._loading = threading.Lock()
 
     # Studies.
@@ -215,8 +215,8 @@ class Store:
                 f"the study {name!r} has {learner.budget!r} and {learner.people} reports; a "
                 "service takes new learners that promise something."
             )
-        secret, seal = learner.secret, self.database.seal
-        began = closed(seal, without_policies(learner), secret, name, "learner")
+        secret, cipher = learner.secret, self.database.cipher
+        began = encrypted(cipher, without_policies(learner), secret, name, "learner")
         made = self.prepared(learner, streams_of(learner), name, Paid())
         with self.database.writing() as connection:
             # Servers that start at once take turns.
@@ -285,7 +285,7 @@ class Store:
         content = without_policies(learner)
         secret = learner.secret
         longest = longest_kept(content) if secret else 0
-        kept = closed(self.database.seal, content, secret, name, "snapshot", longest)
+        kept = encrypted(self.database.cipher, content, secret, name, "snapshot", longest)
         return Prepared(published, rows, kept)
 
     @staticmethod
@@ -355,7 +355,7 @@ class Store:
                     update(snapshots).where(snapshots.c.study == name).values(learner=b"")
                 )
 
-    def study(self, name: str, fresh: bool = False) -> Study:
+    def study(self, name: str, fresh: bool = False) -> ServedStudy:
         """A study with its policies so far.
 
         Args:
@@ -368,20 +368,22 @@ class Store:
                 self._refresh(served)
         return served
 
-    def _load(self, name: str) -> Study:
+    def _load(self, name: str) -> ServedStudy:
         with self._loading:
             if name not in self._studies:
                 row = self.row(name)
                 secret = row.trust_model == "joint"
-                began = opened(self.database.seal, row.learner, secret, name, "learner")
+                began = decrypted(self.database.cipher, row.learner, secret, name, "learner")
                 # It never releases, so it needs no noise but to be made.
                 learner = put_together(began, (), noise_for(secret), f"the study {name!r}")
                 with self.database.reading() as connection:
                     former = former_streams(connection, name)
-                self._studies[name] = Study(decode(row.deployment, Deployment), learner, former)
+                self._studies[name] = ServedStudy(
+                    decode(row.deployment, Deployment), learner, former
+                )
             return self._studies[name]
 
-    def _refresh(self, served: Study) -> None:
+    def _refresh(self, served: ServedStudy) -> None:
         name = served.deployment.name
         with self.database.reading() as connection:
             for stream in served.streams:

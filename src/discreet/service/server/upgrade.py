@@ -1,4 +1,4 @@
-"""A database is brought to the version of this program, by the migrations beside this file.
+"""Databases of this program's version: new ones get the tables, older ones are migrated.
 
 All steps are one transaction, so a server that dies within it leaves the database as it was. Of
 several servers that start at once one does the work, and the others wait.
@@ -15,10 +15,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from discreet.service.server.database import Database
+from discreet.service.server.schema import metadata
 from discreet.validation import InvalidInput
 
 _FOLDER = Path(__file__).parent / "migrations"
-# By which servers on one PostgreSQL database wait for each other; any number that is not in use.
+# A number that no other advisory lock of the PostgreSQL database has.
 _LOCK = 4_715_928_301
 
 
@@ -33,7 +34,7 @@ def version_of(connection: Connection) -> str | None:
     """The version of a database; None for one without tables.
 
     Raises:
-        InvalidInput: for a database with tables of somebody else.
+        InvalidInput: for a database with other tables.
     """
     version = MigrationContext.configure(connection).get_current_revision()
     if version is None and (found := inspect(connection).get_table_names()):
@@ -51,7 +52,7 @@ def upgrade(database: Database) -> bool:
         Whether anything was changed.
 
     Raises:
-        InvalidInput: for a database of a newer version, or of somebody else.
+        InvalidInput: for a database of a newer version, or with other tables.
         Unavailable: for one that cannot be reached.
     """
     config = _config()
@@ -60,14 +61,17 @@ def upgrade(database: Database) -> bool:
         if not database.sqlite:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         version = version_of(connection)
-        known = {script.revision for script in scripts.walk_revisions()}
-        if version is not None and version not in known:
+        if version == newest():
+            return False
+        if version is None:
+            metadata.create_all(connection)
+            MigrationContext.configure(connection).stamp(scripts, "head")
+            return True
+        if version not in {script.revision for script in scripts.walk_revisions()}:
             raise InvalidInput(
                 f"the database has version {version}, and this program knows {newest()}: a newer "
                 "discreet made it. Install that one; a database does not go back."
             )
-        if version == newest():
-            return False
         config.attributes["connection"] = connection
         run_migrations(config, "head")
         return True

@@ -33,8 +33,8 @@ from discreet.service.server.dashboard.views import Views, render
 from discreet.service.server.dashboard.watch import Watch
 from discreet.service.server.database import Unavailable
 from discreet.service.server.errors import Forbidden, NotFound, TooLarge, Unauthorized
-from discreet.service.server.keys import Key
-from discreet.service.server.limits import Buckets, Limits
+from discreet.service.server.keys import ApiKey
+from discreet.service.server.middleware import Buckets, Limits
 from discreet.service.server.service import Service
 from discreet.validation import InvalidInput, one_of
 
@@ -58,7 +58,7 @@ Column = Annotated[str, Query(max_length=100)]
 class Visitor:
     """Whoever signed in."""
 
-    def __init__(self, session: Session, key: Key) -> None:
+    def __init__(self, session: Session, key: ApiKey) -> None:
         self.session, self.key = session, key
 
     @property

@@ -19,7 +19,7 @@ from typing import Literal
 from cryptography.fernet import Fernet, InvalidToken
 
 from discreet.service.server.errors import Unauthorized
-from discreet.service.server.keys import Key, Keys
+from discreet.service.server.keys import ApiKey, Keys
 
 COOKIE = "discreet_session"
 SESSION_SECONDS = 8 * 3600
@@ -65,7 +65,7 @@ class Sessions:
         found = self._opened(code, "link", LINK_SECONDS)
         return None if found is None else found.token
 
-    def find(self, cookie: str) -> tuple[Session, Key] | None:
+    def find(self, cookie: str) -> tuple[Session, ApiKey] | None:
         """The session of a cookie, with its key; None where it has ended, or never was one."""
         session = self._opened(cookie, "session", SESSION_SECONDS)
         if session is None:

@@ -52,7 +52,7 @@ from discreet.service.server.dashboard.charts import (
     share_bar,
 )
 from discreet.service.server.dashboard.watch import Seen, Watch
-from discreet.service.server.findings import Finding, Part, arm_names
+from discreet.service.server.findings import LevelShares, ReleaseSummary, arm_names
 from discreet.service.server.ledger import MILLION
 from discreet.service.server.schema import ledger, policies, studies
 from discreet.service.server.service import Service
@@ -69,7 +69,7 @@ _WAITING = "The figures of this release are being worked out."
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseRow:
     """A line of the table of releases.
 
     Attributes:
@@ -193,13 +193,13 @@ class Views:
         )
         return shown
 
-    def releases(self, name: str) -> list[Release]:
+    def releases(self, name: str) -> list[ReleaseRow]:
         """The releases of a study with their rows of the ledger, the last one first."""
         with self._service.database.reading() as connection:
             latest = connection.scalar(
                 select(func.count()).select_from(ledger).where(ledger.c.study == name)
             )
-        lines: list[Release] = self._kept(name, "lines", latest, lambda: self._releases(name))
+        lines: list[ReleaseRow] = self._kept(name, "lines", latest, lambda: self._releases(name))
         return lines
 
     def certificate(self, name: str) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class Views:
             "origin": provenance_of_service(name, served.deployment.text, served.learner.name),
         }
 
-    def _releases(self, name: str) -> list[Release]:
+    def _releases(self, name: str) -> list[ReleaseRow]:
         both = (policies.c.study == ledger.c.study) & (policies.c.stream == ledger.c.stream)
         wanted = (
             select(ledger, policies.c.published)
@@ -241,7 +241,7 @@ class Views:
         )
         with self._service.database.reading() as connection:
             return [
-                Release(
+                ReleaseRow(
                     row.version,
                     row.stream,
                     row.published,
@@ -262,13 +262,13 @@ class Views:
         return kept[1]
 
 
-def _of_target(lines: Sequence[Release]) -> list[Release]:
+def _of_target(lines: Sequence[ReleaseRow]) -> list[ReleaseRow]:
     """The releases of the target, the last one first whatever clocks said."""
     own = [line for line in lines if line.stream == TARGET_NAME]
     return sorted(own, key=lambda line: -line.version)
 
 
-def verdict(last: Finding) -> str:
+def verdict(last: ReleaseSummary) -> str:
     """How a study stands, in a sentence."""
     reward, gain = last.reward, last.gain
     if last.people == 0:
@@ -278,9 +278,8 @@ def verdict(last: Finding) -> str:
         return f"The best point so far is {place}; it earns {interval(reward)} per person."
     if reward is None:
         return (
-            "What the policy earns is not said: this learner keeps no beliefs with a known error, "
-            "what people bring is known to them alone, or an older version of this program "
-            "published it."
+            "The policy's value is unknown: this learner has no posterior with a known error, or "
+            "only people themselves know their points."
         )
     if gain is None:
         return f"What the learner recommends earns {interval(reward)} per person."
@@ -355,7 +354,7 @@ def given(seen: Seen) -> dict[str, Given]:
     tables = {}
     for name, parts in seen.parts.items():
         rows = []
-        for part in (Part("everyone", last.shares), *parts):
+        for part in (LevelShares("everyone", last.shares), *parts):
             shares = [part.shares[arm] for arm in own]
             shares += [sum(part.shares[arm] for arm in rest)] if rest else []
             rows.append((part.label, tuple(map(_percent, shares)), share_bar(shares)))
@@ -365,7 +364,7 @@ def given(seen: Seen) -> dict[str, Given]:
 
 
 def arrivals(
-    seen: Seen, lines: Sequence[Release], joint: bool, set_aside: int = 0
+    seen: Seen, lines: Sequence[ReleaseRow], joint: bool, set_aside: int = 0
 ) -> dict[str, Any]:
     """Reports by the version under which they were made, and those that came late; those that were
     set aside wait for no release.
@@ -414,7 +413,7 @@ def _percent(share: float) -> str:
     return "0%" if share < 5e-4 else "<1%" if share < 0.01 else f"{100.0 * share:.0f}%"
 
 
-def _thinned(findings: list[Finding]) -> list[Finding]:
+def _thinned(findings: list[ReleaseSummary]) -> list[ReleaseSummary]:
     """At most so many of them, the last one included."""
     step = -(-len(findings) // _MOST_MARKS) or 1
     return findings[::-1][::step][::-1]

@@ -20,7 +20,13 @@ from sqlalchemy import func, literal, select
 
 from discreet.learners.messages import ArmPolicy
 from discreet.learners.stream import TARGET_NAME
-from discreet.service.server.findings import Finding, Part, finding_of_policy, parts_of, read
+from discreet.service.server.findings import (
+    LevelShares,
+    ReleaseSummary,
+    finding_of_policy,
+    parts_of,
+    read,
+)
 from discreet.service.server.forgetting import deleted_rows
 from discreet.service.server.schema import decisions, policies, tickets
 from discreet.service.server.store import Store
@@ -47,8 +53,8 @@ class Seen:
     """
 
     policy: Any
-    parts: dict[str, list[Part]]
-    findings: tuple[Finding, ...]
+    parts: dict[str, list[LevelShares]]
+    findings: tuple[ReleaseSummary, ...]
     arrived: dict[int, int]
     waiting: dict[int, int]
     counted: tuple[float, float]
@@ -126,7 +132,7 @@ class Watch:
         last = rows[-1]
         policy = self.store.study(name, fresh=True).policies(TARGET_NAME)[last.version]
         findings = [
-            Finding(row.version, row.people) if row.finding is None else read(row.finding)
+            ReleaseSummary(row.version, row.people) if row.finding is None else read(row.finding)
             for row in rows
         ]
         if last.finding is None:

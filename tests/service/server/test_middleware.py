@@ -1,4 +1,4 @@
-"""What is refused before a route is asked, and what every answer carries."""
+"""Refusals before any route, limits, and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
-from discreet.service.server import access
+from discreet.service.server import access, middleware
 from discreet.service.server.app import create_app
 from discreet.service.server.bodies import ReportsBody
-from discreet.service.server.limits import Limits, Rate
+from discreet.service.server.middleware import Buckets, Limits, Rate
 from discreet.service.server.server import Impatient
 from discreet.validation import InvalidInput
 from tests.service.server.web import Web, listening, opened, serving, web
@@ -226,7 +226,7 @@ class TestBodies:
             body = b'{"context": "' + b"a" * 990 + b'"}'
             sizes = [(body[: 1000 - 2] + b'"}', 400), (body, 413)]
             for content, code in sizes:
-                for sent in (content, iter([content[:500], content[500:]])):
+                for sent in (iter([content[:500], content[500:]]), content):
                     answer = own.ask(
                         "POST",
                         "/v1/studies/joint/decisions",
@@ -249,6 +249,26 @@ class TestBodies:
             )
             assert answer.status_code == code
         assert Limits().body > most
+
+    def test_values_are_counted_before_any_is_parsed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(access, "read_body", lambda *_: pytest.fail("it was parsed"))
+        with serving(tmp_path, Limits(device_values=100, values=200)) as own:
+            for who, study, most in (
+                ("device", "local/reports", 100),
+                ("client", "joint/decisions", 200),
+            ):
+                body = b'{"context":[' + b"1," * (most - 1) + b"1]}"
+                answer = own.ask(
+                    "POST",
+                    f"/v1/studies/{study}",
+                    who,
+                    content=body,
+                    headers={"content-type": "application/json"},
+                )
+                assert answer.status_code == 413
+                assert f"more than {most} JSON values" in answer.json()["error"]
 
     def test_large_bodies_are_read_beside_the_event_loop(
         self, web: Web, monkeypatch: pytest.MonkeyPatch
@@ -457,3 +477,33 @@ def test_a_second_server_on_one_file_is_refused(tmp_path: Path) -> None:
             opened(tmp_path)
     finally:
         service.stop()
+
+
+class SetClock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bucket_has_a_burst_and_a_rate() -> None:
+    clock = SetClock()
+    buckets = Buckets(Rate(2.0, 3.0), clock)
+    assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+    assert buckets.wait("a") == 0.5
+    assert buckets.wait("b") == buckets.take("b") == 0.0
+    clock.now = 0.25
+    assert buckets.take("a") == 0.25
+    clock.now = 0.5
+    assert [buckets.take("a"), buckets.take("a")] == [0.0, 0.5]
+    clock.now = 1000.0
+    assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+
+
+def test_the_least_recently_used_buckets_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "_MOST_BUCKETS", 2)
+    buckets = Buckets(Rate(0.001, 1.0), SetClock())
+    assert [buckets.take(name) for name in "abc"] == [0.0] * 3
+    assert len(buckets._left) == 2
+    assert buckets.take("c") > 0
+    assert buckets.take("a") == 0.0

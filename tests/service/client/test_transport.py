@@ -10,46 +10,50 @@ import numpy as np
 import pytest
 
 from discreet import InvalidInput
-from discreet.service.client import AsyncAuditor, Auditor, Patience, Refused, Unreachable
-from discreet.service.client.talking import (
-    Answer,
-    Pause,
-    Request,
-    ask,
-    body_of,
-    retry_after,
-    study_path,
+from discreet.service.client import (
+    AsyncAuditor,
+    Auditor,
+    Patience,
+    Refused,
+    Unreachable,
+    transport,
 )
-
-WANTED = Request("GET", "/v1/studies/s/ledger")
-
-
-def carried(answers: list[Answer | None], patience: Patience) -> tuple[Any, list[float], int]:
-    """What comes of asking, the pauses, and how many answers were used."""
-    talk, pauses, used = ask(WANTED, patience), [], 0
-    given: Answer | None = None
-    try:
-        while True:
-            step = talk.send(given)
-            given = None
-            if isinstance(step, Pause):
-                pauses.append(step.seconds)
-            else:
-                given, used = answers[used], used + 1
-    except StopIteration as end:
-        return end.value, pauses, used
-    except (Refused, Unreachable) as error:
-        return error, pauses, used
+from discreet.service.client.transport import Client, body_of, retry_after, study_path
 
 
-def answer(status: int, **headers: str) -> Answer:
-    return Answer(status, {name.replace("_", "-"): each for name, each in headers.items()}, b"{}")
+def tried(
+    answers: list[int | httpx2.Response | Exception],
+    patience: Patience,
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[Any, list[float], int]:
+    """What a request returns or raises, the pauses, and how many answers were used."""
+    pauses: list[float] = []
+    left = list(answers)
+
+    def reply(request: httpx2.Request) -> httpx2.Response:
+        each = left.pop(0)
+        if isinstance(each, Exception):
+            raise each
+        return httpx2.Response(each, json={}) if isinstance(each, int) else each
+
+    monkeypatch.setattr(transport.time, "sleep", pauses.append)
+    options: dict[str, Any] = {"patience": patience, "transport": httpx2.MockTransport(reply)}
+    end: Any
+    with Client("https://x", key="k", **options) as client:
+        try:
+            end = client._ask("GET", study_path("s", "ledger"))
+        except (Refused, Unreachable) as error:
+            end = error
+    return end, pauses, len(answers) - len(left)
+
+
+GONE = httpx2.ConnectError("gone")
 
 
 class TestPatience:
-    def test_pauses_grow_and_are_drawn(self) -> None:
+    def test_pauses_grow_and_are_drawn(self, monkeypatch: pytest.MonkeyPatch) -> None:
         patience = Patience(attempts=8, first=1.0, longest=10.0)
-        runs = [carried([None] * 8, patience) for _ in range(200)]
+        runs = [tried([GONE] * 8, patience, monkeypatch) for _ in range(200)]
         assert all(isinstance(end, Unreachable) and used == 8 for end, _, used in runs)
         for attempt in range(7):
             pauses = [run[1][attempt] for run in runs]
@@ -58,28 +62,36 @@ class TestPatience:
             assert max(pauses) > 0.8 * most
             assert min(pauses) < 0.2 * most
 
-    def test_a_service_that_says_when_is_obeyed(self) -> None:
+    def test_retry_after_is_obeyed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         patience = Patience(attempts=3, first=0.5, longest=60.0)
-        end, (pause,), _ = carried([answer(503, retry_after="7"), answer(200)], patience)
-        assert end.status == 200
+        busy = httpx2.Response(503, headers={"Retry-After": "7"})
+        end, (pause,), _ = tried([busy, 200], patience, monkeypatch)
+        assert end.status_code == 200
         assert 7.0 <= pause <= 7.5
 
-    def test_one_that_asks_for_more_than_patience_is_left_alone(self) -> None:
+    def test_a_longer_retry_after_than_patience_ends_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         patience = Patience(attempts=3, longest=60.0)
-        end, pauses, used = carried([answer(429, retry_after="3600")], patience)
+        busy = httpx2.Response(429, headers={"Retry-After": "3600"})
+        end, pauses, used = tried([busy], patience, monkeypatch)
         assert isinstance(end, Unreachable)
         assert (end.status, pauses, used) == (429, [], 1)
 
     @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 410, 413, 422, 301])
-    def test_what_is_refused_is_asked_once(self, status: int) -> None:
-        end, pauses, used = carried([answer(status)], Patience())
+    def test_a_refused_request_is_sent_once(
+        self, status: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        end, pauses, used = tried([status], Patience(), monkeypatch)
         assert isinstance(end, Refused)
         assert (end.status, pauses, used) == (status, [], 1)
 
     @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-    def test_what_is_put_off_is_asked_again(self, status: int) -> None:
-        end, pauses, used = carried([answer(status)] * 2 + [answer(202)], Patience())
-        assert (end.status, len(pauses), used) == (202, 2, 3)
+    def test_a_deferred_request_is_sent_again(
+        self, status: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        end, pauses, used = tried([status, status, 202], Patience(), monkeypatch)
+        assert (end.status_code, len(pauses), used) == (202, 2, 3)
 
     def test_dates_and_nonsense_in_retry_after(self) -> None:
         at = {"retry-after": "Mon, 23 Nov 2026 06:00:10 GMT"}
@@ -100,7 +112,7 @@ class TestPatience:
                 Patience(**wrong)  # type: ignore[arg-type]
 
 
-class TestParties:
+class TestClient:
     @pytest.mark.parametrize(
         "url",
         ["", "service.example.org", "ftp://x", "https://", "https://u:p@x", "https://x/?a=b", 7],
@@ -137,7 +149,7 @@ class TestParties:
 
     def test_names_are_quoted(self) -> None:
         assert study_path("a/b ?", "policy") == "/v1/studies/a%2Fb%20%3F/policy"
-        assert Request("GET", "/", etag="ab").headers == {"If-None-Match": '"ab"'}
+        assert transport._headers(None, "ab") == {"If-None-Match": '"ab"'}
 
     def test_a_service_behind_a_path(self) -> None:
         seen = []
@@ -146,17 +158,17 @@ class TestParties:
             seen.append(str(request.url))
             return httpx2.Response(200, json=[])
 
-        transport = httpx2.MockTransport(reply)
-        with Auditor("https://x/discreet/", "s", key="k", transport=transport) as auditor:
+        mock = httpx2.MockTransport(reply)
+        with Auditor("https://x/discreet/", "s", key="k", transport=mock) as auditor:
             assert auditor.ledger() == []
         assert seen == ["https://x/discreet/v1/studies/s/ledger"]
 
     def test_redirects_are_not_followed(self) -> None:
-        transport = httpx2.MockTransport(
+        mock = httpx2.MockTransport(
             lambda _: httpx2.Response(307, headers={"Location": "https://elsewhere.example.org"})
         )
         with (
-            Auditor("https://x", "s", key="k", transport=transport) as auditor,
+            Auditor("https://x", "s", key="k", transport=mock) as auditor,
             pytest.raises(Refused, match="307"),
         ):
             auditor.ledger()
@@ -185,7 +197,3 @@ class TestParties:
 
         with Auditor("https://x", "s", key="k", patience=patience, transport=replies()) as plain:
             assert plain.ledger() == asyncio.run(awaited()) == [{"n": 1}]
-
-    def test_methods_are_described_once(self) -> None:
-        assert Auditor.ledger.__doc__ == AsyncAuditor.ledger.__doc__
-        assert "millionths" in (Auditor.ledger.__doc__ or "")

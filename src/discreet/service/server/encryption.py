@@ -27,7 +27,7 @@ _HOW = (
 )
 
 
-class Seal:
+class Cipher:
     """A database's key.
 
     Args:
@@ -42,10 +42,10 @@ class Seal:
         self._marking = _derived(key, b"mark")
 
     def __repr__(self) -> str:
-        return "Seal(...)"
+        return "Cipher(...)"
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Seal | None:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Cipher | None:
         """The key in DISCREET_DATABASE_KEY; None where it is not set.
 
         Raises:
@@ -69,13 +69,13 @@ class Seal:
         """A new key as text, for the environment."""
         return base64.urlsafe_b64encode(secrets.token_bytes(_BYTES)).decode()
 
-    def close(self, content: bytes, place: str) -> bytes:
+    def encrypt(self, content: bytes, place: str) -> bytes:
         """The content, sealed for that place."""
         nonce = secrets.token_bytes(_NONCE)
         return nonce + self._cipher.encrypt(nonce, content, place.encode())
 
-    def open(self, sealed: bytes, place: str) -> bytes:
-        """The inverse of `close`; `InvalidInput` for another place or key, or what was changed."""
+    def decrypt(self, sealed: bytes, place: str) -> bytes:
+        """The inverse of `encrypt`; `InvalidInput` for another place or key, or changed bytes."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], place.encode())
         except (InvalidTag, ValueError) as error:
@@ -90,14 +90,14 @@ class Seal:
         return hmac.new(self._marking, content, hashlib.sha256).digest()
 
 
-def needed(seal: Seal | None, study: str) -> Seal:
+def needed(cipher: Cipher | None, study: str) -> Cipher:
     """The key; `InvalidInput` where there is none."""
-    if seal is None:
+    if cipher is None:
         raise InvalidInput(
             f"the study {study!r} keeps observations of people until they are released, and there "
             f"is no key to seal them with; {_HOW}."
         )
-    return seal
+    return cipher
 
 
 def _derived(key: bytes, use: bytes) -> bytes:

@@ -68,7 +68,7 @@ class Receipt:
     again: bool = field(default=False, compare=False)
 
 
-class Intake:
+class Ingest:
     """Takes reports for the studies of a store."""
 
     def __init__(self, store: Store) -> None:

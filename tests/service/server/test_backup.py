@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import resource
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,25 +24,24 @@ from discreet.learners.terms import Offer
 from discreet.people.domain import Box
 from discreet.privacy import Guarantee, Joint, Local, SecureNoise
 from discreet.service.server.aggregator import Aggregator
-from discreet.service.server.backup import back_up, read_about
+from discreet.service.server.append_only import keep_rows
+from discreet.service.server.backup import Restored, back_up, confirm_move, restore
 from discreet.service.server.database import Database, Unavailable
-from discreet.service.server.decisions import Decisions
+from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.deployment import Deployment, unpacked
+from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.errors import Conflict, Gone
-from discreet.service.server.former import rows_of_former
-from discreet.service.server.intake import Intake
+from discreet.service.server.ingest import Ingest
 from discreet.service.server.keys import Keys
-from discreet.service.server.restoring import restore
+from discreet.service.server.previous_instances import rows_of_former
 from discreet.service.server.schema import (
     batches,
     decisions,
     ledger,
     metadata,
-    policies,
     server,
     snapshots,
 )
-from discreet.service.server.seal import KEY_VARIABLE, Seal
 from discreet.service.server.store import Store
 from discreet.service.server.upgrade import upgrade
 from discreet.validation import InvalidInput
@@ -59,15 +56,12 @@ class Server:
     """One server with a study of each trust model."""
 
     def __init__(self, url: str, key: bytes | None = KEY) -> None:
-        self.database = Database(url, None if key is None else Seal(key))
+        self.database = Database(url, None if key is None else Cipher(key))
         upgrade(self.database)
-        self.serve()
-
-    def serve(self) -> None:
-        """As a new process would."""
+        keep_rows(self.database)
         self.identity = self.database.begin()
         self.store = Store(self.database)
-        self.intake, self.decisions = Intake(self.store), Decisions(self.store)
+        self.ingest, self.decisions = Ingest(self.store), DecisionStore(self.store)
         self.aggregator = Aggregator(self.store)
 
     def register(self) -> None:
@@ -96,7 +90,7 @@ class Server:
         return made
 
     def send(self, reports: Reports) -> int:
-        return self.intake.add("calls", [encode(reports)], None).stored
+        return self.ingest.add("calls", [encode(reports)], None).stored
 
     def decide(self, number: int) -> list[str]:
         """Decisions with their rewards; their ids."""
@@ -114,7 +108,7 @@ class Server:
         return self.aggregator._learner(study)[1]
 
 
-# What is restored is the same rows in both; the quick tests of what differs are below.
+# The same rows are restored in both kinds of databases; the quick tests of what differs are below.
 on_each = pytest.mark.parametrize(
     "databases",
     ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)],
@@ -130,49 +124,54 @@ def original(databases: Databases) -> Iterator[Server]:
     made.database.close()
 
 
+class Carried:
+    """Restores copies, and closes them after the test.
+
+    Attributes:
+        outcome: of the last one.
+    """
+
+    def __init__(self, databases: Databases) -> None:
+        self.databases, self.outcome = databases, cast(Restored, None)
+        self.made: list[Server] = []
+
+    def __call__(self, original: Server) -> Server:
+        database = Database(self.databases.copy(original.database), Cipher(KEY))
+        self.outcome = restore(database)
+        database.close()
+        self.made.append(Server(database.engine.url.render_as_string(hide_password=False)))
+        return self.made[-1]
+
+
 @pytest.fixture
-def restored(databases: Databases) -> Iterator[Server]:
-    """An empty database, which a test restores into."""
-    made = Server(databases.new())
-    with made.database.writing() as connection:
-        connection.execute(server.delete())
+def carried(databases: Databases) -> Iterator[Carried]:
+    made = Carried(databases)
     yield made
-    made.database.close()
-
-
-def carried(original: Server, restored: Server, path: Path) -> Any:
-    """What became of a backup."""
-    back_up(original.database, path)
-    outcome = restore(path, restored.database)
-    restored.serve()
-    return outcome
+    for each in made.made:
+        each.database.close()
 
 
 @on_each
-def test_the_restored_server_is_another_one(
-    original: Server, restored: Server, tmp_path: Path
-) -> None:
+def test_the_restored_server_is_another_one(original: Server, carried: Carried) -> None:
     token = Keys(original.database).make("operator")
-    outcome = carried(original, restored, tmp_path / "b.db")
-    assert outcome.identity == restored.identity != original.identity
+    restored = carried(original)
+    assert carried.outcome.identity == restored.identity != original.identity
     with restored.database.reading() as connection:
         assert connection.scalar(select(server.c.restored_from)) == original.identity
-    assert (outcome.keys, outcome.anew) == (1, ("doses",))
+    assert (carried.outcome.keys, carried.outcome.anew) == (1, ("doses",))
     assert Keys(restored.database).check(token).role == "operator"
     assert restored.store.names() == ["calls", "doses"]
 
 
 @pytest.mark.chance(0)
 @on_each
-def test_joint_nobody_of_the_backup_is_released_again(
-    original: Server, restored: Server, tmp_path: Path
-) -> None:
+def test_joint_nobody_of_the_backup_is_released_again(original: Server, carried: Carried) -> None:
     size = original.learner("doses").batch_size
     original.decide(size)
     assert original.aggregator.step() == 1
     waiting = original.decide(original.learner("doses").batch_size)
-    outcome = carried(original, restored, tmp_path / "b.db")
-    assert outcome.dropped == len(waiting)
+    restored = carried(original)
+    assert carried.outcome.dropped == len(waiting)
     # The original goes on, and releases those who wait in the backup.
     assert original.aggregator.step() == 1
     old = original.store.policy("doses")
@@ -200,13 +199,11 @@ def test_joint_nobody_of_the_backup_is_released_again(
 
 @pytest.mark.chance(0)
 @on_each
-def test_joint_the_ledger_and_certificate_cover_both(
-    original: Server, restored: Server, tmp_path: Path
-) -> None:
+def test_joint_the_ledger_and_certificate_cover_both(original: Server, carried: Carried) -> None:
     """Even what the original released after the backup, which nobody here knows."""
     before = original.rows(ledger, "doses")
     assert before[0].held == 0
-    carried(original, restored, tmp_path / "b.db")
+    restored = carried(original)
     restored.decide(restored.learner("doses").batch_size)
     assert restored.aggregator.step() == 1
     first, last = sorted(restored.rows(ledger, "doses"), key=lambda row: row.version)
@@ -226,51 +223,39 @@ def test_joint_the_ledger_and_certificate_cover_both(
 
 @pytest.mark.chance(0)
 @on_each
-def test_joint_a_chain_of_restores_adds(
-    original: Server,
-    restored: Server,
-    tmp_path: Path,
-    databases: Databases,
-) -> None:
-    carried(original, restored, tmp_path / "b.db")
-    third = Server(databases.new())
-    with third.database.writing() as connection:
-        connection.execute(server.delete())
-    carried(restored, third, tmp_path / "c.db")
+def test_joint_a_chain_of_restores_adds(original: Server, carried: Carried) -> None:
+    third = carried(carried(original))
     (row,) = third.rows(ledger, "doses")
     assert (row.asked, row.held) == (3_000_000, 2_000_000)
     with third.database.reading() as connection:
         identities = {each["identity"] for each in rows_of_former(connection, "doses")}
     assert len(identities) == 2
-    third.database.close()
 
 
 @pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
-def test_local_a_batch_that_cannot_be_read_is_set_aside(
-    original: Server, restored: Server, tmp_path: Path
-) -> None:
+def test_local_a_batch_that_cannot_be_read_is_set_aside(original: Server, carried: Carried) -> None:
     for seed in range(2):
         assert original.send(original.reports(5, seed)) == 5
     with original.database.writing() as connection:
         connection.execute(update(batches).where(batches.c.id == 1).values(body=b"damaged"))
-    assert carried(original, restored, tmp_path / "b.db").kept == 5
+    restored = carried(original)
+    assert carried.outcome.kept == 5
     assert restored.store.set_aside("calls") == 5
 
 
 @pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 def test_joint_a_backup_restored_twice_costs_more_than_either_certificate_says(
-    original: Server, databases: Databases, tmp_path: Path
+    original: Server, databases: Databases
 ) -> None:
     """No server can know of the others, so the command says it, and its help."""
-    back_up(original.database, tmp_path / "b.db")
     asked = []
     for _ in range(2):
-        url = databases.new()
-        told = CliRunner().invoke(
-            cli, ["restore", str(tmp_path / "b.db"), "--database", url], env={KEY_VARIABLE: TEXT}
+        url = databases.copy(original.database)
+        shown = CliRunner().invoke(
+            cli, ["restore", "--database", url], env={KEY_VARIABLE: TEXT, "COLUMNS": "200"}
         )
-        assert told.exit_code == 0, told.output
-        assert "restore this backup once" in " ".join(told.stderr.split())
+        assert shown.exit_code == 0, shown.output
+        assert "restore this backup once" in " ".join(shown.stderr.split())
         again = Server(url)
         asked += [row.asked for row in again.rows(ledger, "doses")]
         again.database.close()
@@ -281,15 +266,15 @@ def test_joint_a_backup_restored_twice_costs_more_than_either_certificate_says(
 @pytest.mark.chance(0)
 @on_each
 def test_local_what_was_learnt_stays_and_each_report_counts_once(
-    original: Server, restored: Server, tmp_path: Path
+    original: Server, carried: Carried
 ) -> None:
     first = original.reports(original.learner("calls").batch_size)
     assert original.send(first) == len(first)
     assert original.aggregator.step() == 1
     late, waiting = original.reports(4, seed=1), original.reports(5, seed=2)
     assert original.send(waiting) == 5
-    outcome = carried(original, restored, tmp_path / "b.db")
-    assert outcome.kept == 5
+    restored = carried(original)
+    assert carried.outcome.kept == 5
     old, new = original.learner("calls"), restored.learner("calls")
     assert new.identity != old.identity
     assert new.people == old.people
@@ -316,26 +301,26 @@ def test_local_what_was_learnt_stays_and_each_report_counts_once(
 @pytest.mark.chance(0)
 @on_each
 def test_local_a_report_that_claims_the_new_learner_is_known_by_its_ticket(
-    original: Server, restored: Server, tmp_path: Path
+    original: Server, carried: Carried
 ) -> None:
     reports = original.reports(3)
     original.send(reports)
-    carried(original, restored, tmp_path / "b.db")
+    restored = carried(original)
     fields = {**json.loads(encode(reports)), "source": restored.learner("calls").identity}
-    receipt = restored.intake.add("calls", [json.dumps(fields)], None)
+    receipt = restored.ingest.add("calls", [json.dumps(fields)], None)
     assert (receipt.stored, receipt.repeated) == (0, 3)
 
 
 @pytest.mark.chance(0)
 @on_each
-def test_local_sources_go_on(original: Server, restored: Server, tmp_path: Path) -> None:
+def test_local_sources_go_on(original: Server, carried: Carried) -> None:
     policy: Any = decode(original.store.policy("calls", "clinic").text, Offer)
     terms = LocalKernel(Box.of({"age": (18, 90)}), ARMS, Local(2.0)).terms()
     reports = policy.report([[20.0], [30.0]], ["call", "visit"], [1, 0], SecureNoise(), terms)
-    assert original.intake.add("calls", [encode(reports)], [1, 2], "clinic").stored == 2
-    carried(original, restored, tmp_path / "b.db")
+    assert original.ingest.add("calls", [encode(reports)], [1, 2], "clinic").stored == 2
+    restored = carried(original)
     with pytest.raises(Gone):
-        restored.intake.add("calls", [encode(reports)], [1, 2], "clinic")
+        restored.ingest.add("calls", [encode(reports)], [1, 2], "clinic")
     assert restored.aggregator.waiting("calls", "clinic") == 2
     (row,) = restored.rows(batches, "calls")
     (kept,) = json.loads(unpacked(row.body))["reports"]
@@ -345,14 +330,12 @@ def test_local_sources_go_on(original: Server, restored: Server, tmp_path: Path)
 
 
 @on_each
-def test_a_finished_study_stays_as_it_was(
-    original: Server, restored: Server, tmp_path: Path
-) -> None:
+def test_a_finished_study_stays_as_it_was(original: Server, carried: Carried) -> None:
     original.decide(2)
     for name in ("calls", "doses"):
         original.store.set_state(name, "finished")
     before = [original.store.policy(name) for name in ("calls", "doses")]
-    carried(original, restored, tmp_path / "b.db")
+    restored = carried(original)
     assert [restored.store.policy(name) for name in ("calls", "doses")] == before
     assert restored.rows(snapshots, "doses")[0].learner == b""
     with pytest.raises(Gone, match="finished"):
@@ -362,9 +345,9 @@ def test_a_finished_study_stays_as_it_was(
 
 
 @pytest.mark.chance(0)
-@on_each
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 def test_a_backup_holds_no_observation(original: Server, tmp_path: Path) -> None:
-    """Neither such as wait, nor such as were kept for some days, nor sums before noise."""
+    """Neither waiting ones, nor those kept for some days, nor sums before noise."""
     original.decide(original.learner("doses").batch_size)
     original.aggregator.step()
     original.decide(1)
@@ -383,57 +366,67 @@ def test_a_backup_holds_no_observation(original: Server, tmp_path: Path) -> None
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def everything(database: Database) -> list[Any]:
+    with database.reading() as connection:
+        return [connection.execute(select(table)).all() for table in metadata.sorted_tables]
+
+
 @on_each
-def test_restore_needs_the_key(
-    original: Server,
-    tmp_path: Path,
-    databases: Databases,
-) -> None:
-    path = tmp_path / "b.db"
-    back_up(original.database, path)
+def test_restore_needs_the_key(original: Server, databases: Databases) -> None:
+    url = databases.copy(original.database)
     for key, message in ((None, "no key to seal"), (b"o" * 32, "its key is another one")):
-        database = Database(databases.new(), None if key is None else Seal(key))
+        database = Database(url, None if key is None else Cipher(key))
+        before = everything(database)
         with pytest.raises(InvalidInput, match=message):
-            restore(path, database)
-        with database.reading() as connection:
-            for table in metadata.sorted_tables:
-                assert connection.execute(select(table)).first() is None
+            restore(database)
+        assert everything(database) == before
         database.close()
 
 
-@on_each
-def test_only_an_empty_database_is_restored_into(
-    original: Server, restored: Server, tmp_path: Path
+def test_a_copy_is_not_served_before_it_is_restored(original: Server, databases: Databases) -> None:
+    """Nor is a live database restored, which would draw noise for the same people again."""
+    url = databases.copy(original.database)
+    database = Database(url, Cipher(KEY))
+    with pytest.raises(InvalidInput, match="discreet restore"):
+        database.begin()
+    restore(database)
+    assert database.begin() != original.identity
+    for live in (database, original.database):
+        before = everything(live)
+        with pytest.raises(InvalidInput, match="live server"):
+            restore(live)
+        assert everything(live) == before
+    database.close()
+
+
+def test_a_moved_database_is_served_as_before(original: Server, databases: Databases) -> None:
+    database = Database(databases.copy(original.database), Cipher(KEY))
+    confirm_move(database)
+    assert database.begin() == original.identity
+    database.close()
+
+
+def test_the_ledger_of_a_restored_database_cannot_be_changed(
+    original: Server, carried: Carried
 ) -> None:
-    carried(original, restored, tmp_path / "b.db")
-    before = restored.rows(policies, "calls")
-    with pytest.raises(InvalidInput, match="not empty"):
-        restore(tmp_path / "b.db", restored.database)
-    assert restored.rows(policies, "calls") == before
+    restored = carried(original)
+    with pytest.raises(Unavailable), restored.database.writing() as connection:
+        connection.execute(update(ledger).values(held=0))
 
 
-@on_each
-def test_a_damaged_backup_is_refused(original: Server, restored: Server, tmp_path: Path) -> None:
-    path = tmp_path / "b.db"
-    back_up(original.database, path)
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
+def test_a_damaged_copy_is_refused(original: Server, databases: Databases) -> None:
+    original.send(original.reports(50))
+    path = Path(databases.copy(original.database).removeprefix("sqlite:///"))
     content = path.read_bytes()
-    with closing(sqlite3.connect(path)) as file:
-        file.execute("UPDATE studies SET title = 'Others' WHERE name = 'calls'")
-        file.commit()
-    with pytest.raises(InvalidInput, match="checksum"):
-        restore(path, restored.database)
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(InvalidInput, match="damaged"):
-        restore(path, restored.database)
-    path.write_bytes(b"no backup")
-    with pytest.raises(InvalidInput, match="no backup"):
-        restore(path, restored.database)
-    with pytest.raises(InvalidInput, match="there is no file"):
-        restore(tmp_path / "none.db", restored.database)
-    path.write_bytes(content)
-    assert restore(path, restored.database).backup == read_about(path)
+    database = Database(f"sqlite:///{path}", Cipher(KEY))
+    with pytest.raises((InvalidInput, Unavailable), match=r"damaged|malformed"):
+        restore(database)
+    database.close()
 
 
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 def test_a_backup_takes_no_other_files_place(original: Server, tmp_path: Path) -> None:
     path = tmp_path / "b.db"
     path.write_text("mine")
@@ -443,6 +436,7 @@ def test_a_backup_takes_no_other_files_place(original: Server, tmp_path: Path) -
     assert not list(tmp_path.glob(".b.db*"))
 
 
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 def test_a_disk_without_room_is_named(original: Server, tmp_path: Path) -> None:
     before = list(tmp_path.iterdir())
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -455,49 +449,15 @@ def test_a_disk_without_room_is_named(original: Server, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == before
 
 
-def test_numbers_of_new_rows_go_on(original: Server, restored: Server, tmp_path: Path) -> None:
+def test_numbers_of_new_rows_go_on(original: Server, carried: Carried) -> None:
     original.send(original.reports(2))
-    carried(original, restored, tmp_path / "b.db")
+    restored = carried(original)
     restored.send(restored.reports(2, seed=5))
     with restored.database.writing() as connection:
         assert len(set(connection.scalars(select(batches.c.id)))) == 2
-        connection.execute(update(batches).values(released=0))
 
 
-@pytest.mark.chance(0)
-def test_a_backup_moves_between_kinds_of_databases(
-    original: Server,
-    tmp_path: Path,
-    postgresql: Any,
-) -> None:
-    path, other = tmp_path / "b.db", "postgresql" if original.database.sqlite else "sqlite"
-    original.send(original.reports(3))
-    back_up(original.database, path)
-    moved = Server(Databases(other, tmp_path, postgresql).new())
-    with moved.database.writing() as connection:
-        connection.execute(server.delete())
-    assert restore(path, moved.database).kept == 3
-    moved.serve()
-    assert moved.aggregator.waiting("calls") == 3
-    assert moved.send(moved.reports(2, seed=9)) == 2
-    moved.database.close()
-
-
-@pytest.mark.chance(0)
-@pytest.mark.parametrize("version", [1, 2])
-@on_each
-def test_a_backup_of_an_older_version_is_restored(
-    tmp_path: Path, restored: Server, version: int
-) -> None:
-    older = sqlite3.connect(tmp_path / "old.db")
-    dump = Path(__file__).parent / "databases" / f"v{version}.sql"
-    older.executescript(dump.read_text())
-    older.close()
-    database = Database(f"sqlite:///{tmp_path / 'old.db'}")
-    about = back_up(database, tmp_path / "b.db")
-    database.close()
-    assert about.version == f"000{version}"
-    outcome = restore(tmp_path / "b.db", restored.database)
-    restored.serve()
-    assert (outcome.kept, outcome.dropped, outcome.anew) == (3, 2, ("doses",))
-    assert restored.store.policy("calls").version == 1
+@pytest.mark.parametrize("databases", ["postgresql"], indirect=True)
+def test_postgresql_has_a_tool_of_its_own(original: Server, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="pg_dump"):
+        back_up(original.database, tmp_path / "b.db")

@@ -1,0 +1,332 @@
+"""HTTP transport of the clients: retries, and the asynchronous wrapper.
+
+A request without an answer is sent again after a random pause whose bound doubles. `Retry-After` is
+obeyed. A request that the service refused (4xx) is never sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import wraps
+from typing import Any, ClassVar, Self
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+
+from discreet.validation import InvalidInput, positive_number, whole_number
+
+try:
+    import httpx2
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        'clients of a service need httpx2, which is not installed; run pip install "httpx2>=2", or '
+        'pip install "discreet[service]".'
+    ) from error
+
+# Temporary refusals: too slow, too early, too many.
+_LATER = (408, 425, 429)
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+# Characters of a header's value.
+_TOKEN = re.compile("[!-~]+")
+# Characters of an error of the service that are shown.
+_MOST_SHOWN = 500
+
+
+class Refused(InvalidInput):
+    """The service refused a request, which is not sent again.
+
+    Attributes:
+        status: of the answer, 300 to 499.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Unreachable(ConnectionError):
+    """The service did not answer, or cannot work now; try again later.
+
+    Data to be sent stay in the client's file, if it has one.
+
+    Attributes:
+        status: of the last answer; None where there was none.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often and how long a request is tried.
+
+    Attributes:
+        attempts: in all.
+        first: bound of the first pause in seconds; it doubles with each further pause.
+        longest: bound of every pause in seconds; the client stops if the service asks for more.
+        timeout: seconds that an answer may take.
+    """
+
+    attempts: int = 6
+    first: float = 0.5
+    longest: float = 60.0
+    timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        whole_number(self.attempts, "attempts", minimum=1)
+        for name in ("first", "longest", "timeout"):
+            positive_number(getattr(self, name), name)
+
+    def pause(self, attempt: int, answer: httpx2.Response | None) -> float:
+        """Seconds to wait after an attempt, counted from 0."""
+        drawn = random.uniform(0.0, min(self.longest, self.first * 2.0**attempt))
+        asked = 0.0 if answer is None else retry_after(answer.headers)
+        return drawn if asked == 0.0 else asked + random.uniform(0.0, self.first)
+
+
+# While a person waits: one attempt.
+AT_ONCE = Patience(attempts=1)
+
+
+class Client:
+    """A connection to a service with a key; its methods block.
+
+    Args:
+        url: of the service, such as https://trial.example.org.
+        key: the token that the operator gave out.
+        patience: how long requests are tried; None for six attempts within a minute or two.
+        transport: of httpx2, such as a proxy; None for the network.
+        allow_http: whether the key may travel unencrypted to another machine.
+
+    Attributes:
+        url: as it was given.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str,
+        patience: Patience | None = None,
+        transport: httpx2.BaseTransport | None = None,
+        allow_http: bool = False,
+    ) -> None:
+        self.url = _checked_url(url, allow_http)
+        if not isinstance(key, str) or not _TOKEN.fullmatch(key):
+            raise InvalidInput(
+                f"key was {'empty' if key == '' else 'no token'}; give the one that `discreet keys "
+                "make` showed, as a text."
+            )
+        self.patience = patience or Patience()
+        self._http = httpx2.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {key}", "Accept": "application/json"},
+            timeout=self.patience.timeout,
+            transport=transport,
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def close(self) -> None:
+        """Close the connections; files stay."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        etag: str | None = None,
+        patience: Patience | None = None,
+    ) -> httpx2.Response:
+        """The answer to a request, 2xx or 304, after as many attempts as patience allows.
+
+        Args:
+            method: of HTTP.
+            path: under the address of the service, quoted.
+            body: JSON as it is sent; None for none.
+            etag: of the copy at hand; None for none.
+            patience: None for that of the client.
+
+        Raises:
+            Refused: for a request that the service does not accept.
+            Unreachable: after the last attempt.
+        """
+        patience, what, headers = (
+            patience or self.patience,
+            f"{method} {path}",
+            _headers(body, etag),
+        )
+        answer = None
+        for attempt in range(patience.attempts):
+            try:
+                answer = self._http.request(method, path, content=body, headers=headers)
+                status = answer.status_code
+            except (httpx2.TransportError, httpx2.DecodingError):
+                answer, status = None, 503
+            if answer is not None and (200 <= status < 300 or status == 304):
+                return answer
+            if answer is not None and status < 500 and status not in _LATER:
+                raise Refused(f"the service refused {what} {_reason(answer)}", status)
+            pause = patience.pause(attempt, answer)
+            if attempt + 1 == patience.attempts or pause > patience.longest + patience.first:
+                break
+            time.sleep(pause)
+        if answer is None:
+            raise Unreachable(f"the service did not answer {what}.")
+        raise Unreachable(f"the service put off {what} {_reason(answer)}", answer.status_code)
+
+    def _paused(self, study: str, patience: Patience) -> bool:
+        """Whether a study is paused, and may accept the request later."""
+        facts = fields_of(self._ask("GET", study_path(study), patience=patience))
+        return isinstance(facts, Mapping) and facts.get("state") == "paused"
+
+
+class AsyncClient:
+    """A client whose methods are awaited: each call runs in a thread (`asyncio.to_thread`).
+
+    Args:
+        args, options: as of the class `blocking`.
+    """
+
+    blocking: ClassVar[type[Client]]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._client = self.blocking(*args, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(self._client, name)
+        if not callable(value):
+            return value
+
+        @wraps(value)
+        async def awaited(*args: Any, **options: Any) -> Any:
+            return await asyncio.to_thread(value, *args, **options)
+
+        return awaited
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._client.url!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self._client.close)
+
+
+def fields_of(answer: httpx2.Response) -> Any:
+    """The JSON values of an answer; `Unreachable` where another program answered."""
+    try:
+        return json.loads(answer.content)
+    except (ValueError, RecursionError) as error:
+        raise Unreachable(
+            f"the answer {answer.status_code} is no JSON, so it is not the service's, or is "
+            "incomplete; check the proxies on the way, and try again."
+        ) from error
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float:
+    """Seconds that a service asks for; 0 where it does not."""
+    text = headers.get("retry-after", "").strip()
+    if not text:
+        return 0.0
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        then = parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+    return max(then - (time.time() if now is None else now), 0.0)
+
+
+def body_of(fields: Any) -> bytes:
+    """JSON values, among them those of NumPy, as they are sent.
+
+    Raises:
+        InvalidInput: for values that JSON does not have.
+    """
+    try:
+        text = json.dumps(fields, allow_nan=False, separators=(",", ":"), default=plain_value)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(
+            "a value was NaN or infinite, or held what cannot be sent; give finite numbers and "
+            "texts, by column or in order."
+        ) from error
+    return text.encode()
+
+
+def plain_value(value: Any) -> Any:
+    """A value of NumPy as JSON has it."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise InvalidInput(
+        f"a value was {type(value).__name__}; give numbers and texts, by column or in order."
+    )
+
+
+def study_path(study: str, *parts: str) -> str:
+    """The path of a study, or of a part of it."""
+    return "/".join(["/v1/studies", *(quote(part, safe="") for part in (study, *parts))])
+
+
+def table_path(table: str, *parts: str) -> str:
+    """The path of an outsourced table, or of a part of it."""
+    return "/".join(["/v1/tables", *(quote(part, safe="") for part in (table, *parts))])
+
+
+def _headers(body: bytes | None, etag: str | None) -> dict[str, str]:
+    headers = {}
+    if body is not None:
+        # A proxy that compressed the answer would bring back the length that padding hides.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    return headers if etag is None else {**headers, "If-None-Match": f'"{etag}"'}
+
+
+def _reason(answer: httpx2.Response) -> str:
+    try:
+        reason = str(json.loads(answer.content)["error"])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        reason = "no reason was given."
+    return f"({answer.status_code}): {reason:.{_MOST_SHOWN}}"
+
+
+def _checked_url(url: str, allow_http: bool) -> str:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+        known = known and not (parts.query or parts.fragment or parts.username)
+    except (ValueError, TypeError, AttributeError):
+        known = False
+    if not known:
+        raise InvalidInput(
+            f"url was {url!r:.200}; give the address of the service, such as "
+            "https://trial.example.org or http://127.0.0.1:8000."
+        )
+    if parts.scheme == "http" and parts.hostname not in _LOCAL and not allow_http:
+        raise InvalidInput(
+            f"url was {url!r:.200}, where anybody on the way can read the key; give an https "
+            "address, or say allow_http=True inside a network that only you use."
+        )
+    return url.rstrip("/")
