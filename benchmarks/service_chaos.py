@@ -78,7 +78,7 @@ _CONTEXT.set_forkserver_preload(
         "discreet.service.server.app",
         "discreet.service.server.server",
         "discreet.learners.glm.learner",
-        "discreet.learners.gp_ucb.learner",
+        "discreet.learners.gp_ucb.sets.learner",
         "httpx2",
         "psycopg",
         "opendp.prelude",

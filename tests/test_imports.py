@@ -262,9 +262,10 @@ def test_learners_that_add_noise_are_not_made_without_opendp(
         monkeypatch.setitem(sys.modules, module, None)
     _opendp.cache_clear()
     noise, budget = discreet.SecureNoise(), discreet.Joint(1.0, 1e-6)
+    space = discreet.PublicBox() if name == "gp_ucb" else 2
     with pytest.raises(discreet.InvalidInput, match=r'pip install "discreet\[secure\]"'):
         discreet.make_learner(
-            name, discreet.Box((0.0,), (1.0,)), 2, budget, noise=noise, horizon=100
+            name, discreet.Box((0.0,), (1.0,)), space, budget, noise=noise, horizon=100
         )
 
 

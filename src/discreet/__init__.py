@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from discreet.lab.results.run import run_study as run_study
     from discreet.lab.studies import Study as Study
     from discreet.learners.epochs.capri import Capri as Capri
-    from discreet.learners.epochs.contexts import ContextDistribution as ContextDistribution
+    from discreet.learners.epochs.features import ContextDistribution as ContextDistribution
     from discreet.learners.epochs.released_thompson import ReleasedThompson as ReleasedThompson
     from discreet.learners.epochs.usca import Usca as Usca
     from discreet.learners.gp_ucb.learner import GPUCB as GPUCB
@@ -85,7 +85,7 @@ else:
         ),
         "estimator": ("PrivateBandit",),
         "learners.epochs.capri": ("Capri",),
-        "learners.epochs.contexts": ("ContextDistribution",),
+        "learners.epochs.features": ("ContextDistribution",),
         "learners.epochs.released_thompson": ("ReleasedThompson",),
         "learners.epochs.usca": ("Usca",),
         "learners.gp_ucb.learner": ("GPUCB",),

@@ -55,9 +55,9 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.atomic_files import write_bytes
 from discreet.codec import SCHEMA
-from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.policy import GPPolicy
-from discreet.learners.gp_ucb.public_points import PublicPoints, PublicPolicy
+from discreet.learners.gp_ucb.public.learner import PublicGPUCB
+from discreet.learners.gp_ucb.public_points import PublicPolicy
 from discreet.learners.messages import TICKETS, Actions
 from discreet.learners.saving import learner_content, learner_of, read_sealed, sealed
 from discreet.learners.schema import decode, encode
@@ -188,8 +188,8 @@ class Search:
                 "each person."
             )
 
-        def learner(kept: Joint | Local | NonPrivate) -> GPUCB:
-            return GPUCB(
+        def learner(kept: Joint | Local | NonPrivate) -> PublicGPUCB:
+            return PublicGPUCB(
                 self.space.domain,
                 self.space.offered,
                 kept,
@@ -401,7 +401,7 @@ class Search:
         source = SecureNoise() if noise is None else noise
         name = f"the learner of the search in {path}"
         learner = learner_of(content["learner"], source if joint else None, name)
-        assert isinstance(learner, GPUCB)
+        assert isinstance(learner, PublicGPUCB)
         search = cls.__new__(cls)
         search.space = SearchSpace(tuple(Column(**each) for each in content["columns"]))
         search.direction = content["direction"]
@@ -427,16 +427,15 @@ class Search:
         )
 
 
-def _few(learner: GPUCB, trials: int | None) -> bool:
+def _few(learner: PublicGPUCB, trials: int | None) -> bool:
     """Whether a joint search knows more with noise on each value (see the module)."""
     if not learner.budget.protects_releases:
         return False
-    assert isinstance(learner.mode, PublicPoints)
     each = reward_noise(Local(learner.budget.epsilon), 1.0).variance
     sums = learner.budget.noise_multiplier**2
     if trials is None:
         return True
-    return each <= _LATE + _EPOCHS * sums * learner.mode.distinct_points / trials
+    return each <= _LATE + _EPOCHS * sums * learner.distinct_points / trials
 
 
 def _source(budget: Any, noise: NoiseSource | None) -> NoiseSource:

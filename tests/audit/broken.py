@@ -16,9 +16,9 @@ from discreet.audit.people import Maker
 from discreet.audit.runner import audit
 from discreet.learners.base import Learner
 from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.releases import EpochRelease
+from discreet.learners.epochs.learner import EpochRelease
 from discreet.learners.epochs.usca import Usca
-from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.gp_ucb.sets.learner import SetsGPUCB
 from discreet.privacy import NoiseSource
 from discreet.records import Finding
 from discreet.validation import InvalidInput
@@ -47,7 +47,7 @@ class HalvedNoise(Usca):
         return held
 
 
-class RewardInThePolicy(GPUCB):
+class RewardInThePolicy(SetsGPUCB):
     """The seed of its policies tells the sum of rewards, beside all the noise."""
 
     _seen = 0

@@ -27,7 +27,7 @@ from discreet.audit.people import Person, Population
 from discreet.audit.runs import JointRun
 from discreet.lab.experiments.simulation import Setting
 from discreet.learners import registry
-from discreet.learners.epochs.releases import EpochRelease
+from discreet.learners.epochs.learner import EpochRelease
 from discreet.learners.epochs.rows import RESOLUTION
 from discreet.learners.messages import Actions
 from discreet.learners.partition.learner import Partition

@@ -30,7 +30,7 @@ from discreet.audit.ledger import (
 )
 from discreet.audit.loss import Loss, gaussian_epsilon
 from discreet.kernels.fourier import random_features
-from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.local_kernel.features import _sobol_points
 from discreet.learners.partition.tree import Tree, spread_within
 from discreet.people.domain import unit_cube

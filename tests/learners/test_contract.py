@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from discreet.learners.base import Learner
-from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.people.domain import PublicBox
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise

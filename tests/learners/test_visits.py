@@ -23,7 +23,7 @@ from discreet.lab.environments.tables import TableProblem
 from discreet.lab.experiments.serving import run_learner
 from discreet.lab.experiments.simulation import Setting, check_setting
 from discreet.learners.base import Learner
-from discreet.learners.epochs.releases import EpochStatistics
+from discreet.learners.epochs.learner import EpochStatistics
 from discreet.learners.gp_ucb.policy import GramStatistics
 from discreet.learners.messages import Policy
 from discreet.learners.partition.learner import Partition

@@ -143,7 +143,7 @@ def test_lemma_5_and_6() -> None:
     assert rule.sigma_gram(budget) ** 2 == pytest.approx(8.0 * math.log(25.0) / 25.0)
     assert rule.sigma_rewards(budget) ** 2 == pytest.approx(8.0 * math.log(50.0) / 25.0)
     kernel_learner = learner(budget, rule)
-    assert kernel_learner.mode.local.scale == pytest.approx(rule.sigma_gram(budget))
+    assert kernel_learner.local.scale == pytest.approx(rule.sigma_gram(budget))
     least, kappa = rule.spectrum(seen(rule.sigma_gram(budget), 10, 10.0), 4)
     base = 32.0 * (8.0 + 2.0 * math.log(20_480.0))
     assert least == pytest.approx(rule.sigma_gram(budget) * base)

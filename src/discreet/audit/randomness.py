@@ -35,7 +35,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "kernels.nystrom FiniteFeatures.error_points",
             "learners.glm.learner PrivateGLM._publish",
             "learners.glm.values score_beliefs",
-            "learners.gp_ucb.public_points PublicPoints.policy",
+            "learners.gp_ucb.public.learner PublicGPUCB._policy",
             "learners.local_kernel.features integration_points",
             "learners.local_kernel.learner LocalKernel._beliefs",
             "learners.local_kernel.learner LocalKernel._publish",
@@ -49,7 +49,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "privacy.noise SimulatedNoise.__init__",
         ),
         _HALTON: (
-            "learners.epochs.contexts ContextDistribution.usual",
+            "learners.epochs.features ContextDistribution.usual",
             "learners.partition.tree spread_within",
         ),
         _SOBOL: (

@@ -18,11 +18,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import isabstract
 from typing import Any, Unpack
 
 from discreet.learners.base import Common, Learner
 from discreet.learners.stream import published_kind
-from discreet.people.domain import ActionSpace, Arms, Box
+from discreet.people.domain import ActionSpace, Arms, Box, DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Budget
 from discreet.validation import InvalidInput, instance_of, nearest
 
@@ -30,13 +31,22 @@ GROUP = "discreet.learners"
 _HOMES = {
     "local_kernel": "discreet.learners.local_kernel.learner:LocalKernel",
     "partition": "discreet.learners.partition.learner:Partition",
-    "gp_ucb": "discreet.learners.gp_ucb.learner:GPUCB",
+    "gp_ucb": "discreet.learners.gp_ucb.learner:GPUCBLearner",
     "private_glm": "discreet.learners.glm.learner:PrivateGLM",
     "released_thompson": "discreet.learners.epochs.released_thompson:ReleasedThompson",
     "capri": "discreet.learners.epochs.capri:Capri",
     "usca": "discreet.learners.epochs.usca:Usca",
     "uniform": "discreet.learners.references.uniform:Uniform",
     "highest": "discreet.learners.references.highest:Highest",
+}
+
+# Names that stand for one class on each kind of action space.
+_BY_SPACE: dict[str, dict[type[Any], str]] = {
+    "gp_ucb": {
+        DecisionSets: "discreet.learners.gp_ucb.sets.learner:SetsGPUCB",
+        PublicSet: "discreet.learners.gp_ucb.public.learner:PublicGPUCB",
+        PublicBox: "discreet.learners.gp_ucb.public.learner:PublicGPUCB",
+    }
 }
 
 
@@ -78,6 +88,21 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
     )
 
 
+def on_space(kind: type[Learner[Any, Any, Any]], space: object) -> type[Learner[Any, Any, Any]]:
+    """The class that learns on `space` under the name of `kind`; for most names `kind` itself.
+
+    Raises:
+        InvalidInput: where the name has a class for each kind of space, and none for this one.
+    """
+    homes = _BY_SPACE.get(registered_name(kind))
+    if homes is None:
+        return kind
+    if type(space) not in homes:
+        allowed = ", ".join(each.__name__ for each in homes)
+        raise InvalidInput(f"the action space was {space!r:.80}; {kind.name} takes {allowed}.")
+    return _imported(homes[type(space)])
+
+
 def announced() -> dict[str, str]:
     """The `module:Class` of every learner that an installed package announces, by its name."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
@@ -102,9 +127,8 @@ def class_in_file(name: str) -> type[Learner[Any, Any, Any]]:
 def registered_name(kind: type[Learner[Any, Any, Any]]) -> str:
     """The name by which `learner_class` finds a class."""
     home = f"{kind.__module__}:{kind.__qualname__}"
-    if _HOMES.get(kind.name) == home or announced().get(kind.name) == home:
-        return kind.name
-    return home
+    homes = _HOMES.get(kind.name), announced().get(kind.name)
+    return kind.name if home in (*homes, *_BY_SPACE.get(kind.name, {}).values()) else home
 
 
 def _imported(home: str) -> type[Learner[Any, Any, Any]]:
@@ -131,7 +155,8 @@ def _imported(home: str) -> type[Learner[Any, Any, Any]]:
         ) from error
     if not isinstance(kind, type) or not issubclass(kind, Learner):
         raise InvalidInput(f"{home} is {kind!r:.80}; it must be a subclass of Learner.")
-    published_kind(kind)
+    if not isabstract(kind):
+        published_kind(kind)
     return kind
 
 
@@ -149,5 +174,5 @@ def make_learner(
     Raises:
         InvalidInput: an unknown learner or option, or a budget that the learner does not take.
     """
-    kind = learner_class(name)
+    kind = on_space(learner_class(name), arms)
     return kind(domain, arms, budget, **common, **kind.read_options(options or {}))

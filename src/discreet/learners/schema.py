@@ -61,7 +61,7 @@ _KINDS = {
     "gp_ucb.policy": ("kernel-model", "point-observations", "noisy-rows", "gram-statistics"),
     "glm.policy": ("score-policy", "score-reports", "score-statistics"),
     "epochs.policy": ("epoch-policy", "private-rows"),
-    "epochs.releases": ("epoch-statistics",),
+    "epochs.learner": ("epoch-statistics",),
     "references.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
     "references.highest": ("highest-policy",),
 }

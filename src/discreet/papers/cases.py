@@ -19,7 +19,7 @@ from discreet.lab.experiments.means import mean_traces, means
 from discreet.lab.experiments.serving import DrawSources, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
-from discreet.learners.registry import learner_class
+from discreet.learners.registry import learner_class, on_space
 from discreet.learners.sources import SourceLearner
 from discreet.papers.base import Plan, Reproduction, Results, record_of
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
@@ -103,7 +103,7 @@ class Case:
 
     def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner."""
-        return learner_class(self.learner)(
+        return on_space(learner_class(self.learner), self.problem.space)(
             self.problem.domain,
             self.problem.space,
             self.budget,

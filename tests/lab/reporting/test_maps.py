@@ -29,7 +29,7 @@ from discreet.lab.reporting.maps import (
 )
 from discreet.lab.reporting.report import render_report
 from discreet.lab.studies import ReportEntry, Study
-from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.messages import ArmPolicy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.codec import from_json, to_json
-from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.epochs.features import ContextDistribution
 from discreet.people.domain import Box
 from discreet.validation import InvalidInput
 

@@ -11,10 +11,10 @@ from sklearn.gaussian_process.kernels import RBF
 from discreet.codec import from_json, to_json
 from discreet.kernels import kernel_from_text, kernel_to_text
 from discreet.kernels.grid import stretched
-from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import (
     ArmFeatures,
     CodedFeatures,
+    ContextDistribution,
     GridFeatures,
     MapFeatures,
     arm_features,

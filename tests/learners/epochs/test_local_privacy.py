@@ -12,8 +12,7 @@ import pytest
 from sklearn.gaussian_process.kernels import DotProduct
 
 from discreet.kernels import FiniteFeatures, FourierFeatures, nystrom_features, scaled
-from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.learners.epochs.features import CodedFeatures, MapFeatures
+from discreet.learners.epochs.features import CodedFeatures, ContextDistribution, MapFeatures
 from discreet.learners.epochs.policy import EpochPolicy, Offers, PrivateRows
 from discreet.learners.epochs.rows import RowMap
 from discreet.learners.messages import Policy

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from discreet.codec import to_json
-from discreet.learners.epochs.learner import EpochLearner
-from discreet.learners.epochs.releases import EpochStatistics
+from discreet.learners.epochs.learner import EpochLearner, EpochStatistics
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity, whole
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.epochs.contexts import ContextDistribution
-from discreet.learners.epochs.releases import EpochSum
+from discreet.learners.epochs.features import ContextDistribution
+from discreet.learners.epochs.learner import EpochSum
 from discreet.learners.epochs.rows import RESOLUTION, RowMap, row_sensitivity, whole
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon

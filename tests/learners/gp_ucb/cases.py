@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from discreet.learners.gp_ucb.calibration import KernelCalibration
-from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.gp_ucb.learner import GPUCB, GPUCBLearner
 from discreet.people.domain import ActionSpace, DecisionSets, PublicBox, PublicSet, unit_cube
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise, Unprotected
 
@@ -49,7 +49,7 @@ def learner(
     identity: str | None = "gp",
     drift: float | None = None,
     **options: Any,
-) -> GPUCB:
+) -> Any:
     """A learner with few features."""
     budget = Joint(1.0, 1e-5) if budget is None else budget
     if noise is None and isinstance(budget, Joint):
@@ -69,7 +69,7 @@ def learner(
     )
 
 
-def observe(learner: GPUCB, people: People, start: int, stop: int) -> Any:
+def observe(learner: GPUCBLearner[Any], people: People, start: int, stop: int) -> Any:
     """Reports of people start .. stop - 1 under the current policy."""
     policy = learner.policy()
     contexts = people.sets[start:stop] if isinstance(learner.space, DecisionSets) else stop - start
@@ -81,7 +81,7 @@ def observe(learner: GPUCB, people: People, start: int, stop: int) -> Any:
     return policy.report(contexts, actions, rewards, noise)
 
 
-def serve(learner: GPUCB, people: People, stop: int | None = None) -> list[Any]:
+def serve(learner: GPUCBLearner[Any], people: People, stop: int | None = None) -> list[Any]:
     """Everyone comes, as many at a time as the policy lasts; the policies that were seen."""
     end, start = len(people) if stop is None else stop, learner.people
     seen = [learner.policy()]

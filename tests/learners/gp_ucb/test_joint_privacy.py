@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
 from discreet.learners.terms import Terms
@@ -40,11 +39,11 @@ every_space = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys(
 every_stream = pytest.mark.parametrize("options", STREAMS.values(), ids=STREAMS.keys())
 
 
-def joint(space: Any, noise: Any, **options: Any) -> GPUCB:
+def joint(space: Any, noise: Any, **options: Any) -> Any:
     return learner(space, noise=noise, **{"horizon": PEOPLE, **options})
 
 
-def stream_of(made: GPUCB) -> PrivateStream:
+def stream_of(made: Any) -> PrivateStream:
     assert made._stream is not None
     return made._stream
 
@@ -62,21 +61,21 @@ def breaking(owner: object, name: str, error: Exception) -> Iterator[None]:
             yield
 
 
-def noted_rows(made: GPUCB) -> list[np.ndarray]:
+def noted_rows(made: Any) -> list[np.ndarray]:
     """The row of all reports that will come, as it adds up; the learner keeps none of it."""
     rows: list[np.ndarray] = []
-    sums = made.mode.sums
+    statistics = made._statistics
 
     def noted(policy: Any, reports: Any) -> Any:
-        added = sums(policy, reports)
-        rows.append(added[0])
+        added = statistics(policy, reports)
+        rows.append(added.row)
         return added
 
-    made.mode.__dict__["sums"] = noted
+    made.__dict__["_statistics"] = noted
     return rows
 
 
-def encoder_matrix(made: GPUCB) -> np.ndarray:
+def encoder_matrix(made: Any) -> np.ndarray:
     """H (vectors released, rows) by pushing one unit row after the other through the encoder."""
     columns = []
     for row in range(len(made._counts)):
@@ -208,7 +207,7 @@ def test_releases_cover_each_person_once(space: Any) -> None:
     assert sum(made._counts) == stream.people
     assert made.people == 109
     released = np.linalg.solve(encoder_matrix(made), np.concatenate(spy.given))
-    wanted = made.mode.row(sum(rows) - made._sums.row)
+    wanted = made._row(sum(rows) - made._sums.row)
     assert np.allclose(released.sum(axis=0), wanted, rtol=1e-9)
     assert made.guarantee().epsilon <= 1.0
 
@@ -234,8 +233,8 @@ class TestPublicPoints:
         a, b = made.statistics(one), made.statistics(two)
         assert np.array_equal(a.design, b.design)
         assert not np.array_equal(a.row, b.row)
-        moved = made.mode.row(a.row) - made.mode.row(b.row)
-        assert np.linalg.norm(moved) <= made.mode.sensitivity
+        moved = made._row(a.row) - made._row(b.row)
+        assert np.linalg.norm(moved) <= made.sensitivity
 
     def test_the_guarantee_names_the_reward_only(self) -> None:
         made = joint(SPACES["box"], SimulatedNoise(0))
@@ -312,7 +311,7 @@ class TestFailures:
         made.update(observe(made, people, 40, 40 + due))
         drawn, old = len(spy.given), made._policies[-1]
 
-        with breaking(made.mode, "policy", np.linalg.LinAlgError("not positive definite")):
+        with breaking(made, "_policy", np.linalg.LinAlgError("not positive definite")):
             made.policy()
         assert len(spy.given) == drawn + 1
         for _ in range(3):
@@ -326,7 +325,7 @@ class TestFailures:
         assert made.policy() is not old
         assert made.policy().version == old.version + 1
         given = np.linalg.solve(encoder_matrix(made), np.concatenate(spy.given))
-        assert np.allclose(given.sum(axis=0), made.mode.row(sum(rows)), rtol=1e-9)
+        assert np.allclose(given.sum(axis=0), made._row(sum(rows)), rtol=1e-9)
 
     @pytest.mark.parametrize("reloaded", [False, True])
     def test_what_a_release_says_is_noted_later_if_that_failed(
@@ -337,7 +336,7 @@ class TestFailures:
         made = joint(SPACES["set"], spy)
         serve(made, people, 40)
         made.update(observe(made, people, made.people, made.people + made.batch_size))
-        with breaking(made.mode, "evidence", np.linalg.LinAlgError("not positive definite")):
+        with breaking(made, "_evidence_with", np.linalg.LinAlgError("not positive definite")):
             made.policy()
         drawn, missing = len(spy.given), made._counts[-1]
         if reloaded:
@@ -357,7 +356,7 @@ class TestFailures:
         while made.people < PEOPLE:
             made.update(observe(made, people, made.people, PEOPLE))
 
-        with breaking(made.mode, "policy", np.linalg.LinAlgError("not positive definite")):
+        with breaking(made, "_policy", np.linalg.LinAlgError("not positive definite")):
             made.policy()
         drawn = len(spy.given)
         policy = made.policy()
@@ -388,7 +387,7 @@ class TestFailures:
         made.update(observe(made, people, 40, 40 + made.batch_size))
         stream = stream_of(made)
         new = made.people - made._released
-        stream.release(made.mode.row(made._sums.row), new)
+        stream.release(made._row(made._sums.row), new)
         made.update(observe(made, people, made.people, made.people + made.batch_size + 40))
         drawn = len(spy.given)
         with pytest.raises(InvalidInput, match="interrupted"):
@@ -538,15 +537,6 @@ class TestFailures:
 
 
 class TestWhatIsRefused:
-    def test_noise_is_required_and_must_be_noise(self) -> None:
-        from discreet.privacy import Unprotected
-
-        for noise in (Unprotected(), "noise", 3):
-            with pytest.raises(InvalidInput, match="noise"):
-                learner(SPACES["sets"], Joint(1.0, 1e-5), noise)
-        with pytest.raises(InvalidInput, match="noise"):
-            GPUCB(learner().domain, SPACES["sets"], Joint(1.0, 1e-5), kernel="RBF(1.0)")
-
     def test_more_people_than_the_horizon(self) -> None:
         made = joint(SPACES["sets"], SimulatedNoise(0))
         people = People(PEOPLE + 1, 5)

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF
 
 from discreet.kernels import (
     Additive,
-    FourierFeatures,
     feature_map,
     finite_features,
     kernel_from_text,
@@ -20,10 +19,11 @@ from discreet.kernels import (
 from discreet.lab.environments.decision_sets import BumpProblem
 from discreet.lab.experiments import run_learner
 from discreet.learners.gp_ucb.calibration import PosteriorBonus
-from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.gp_ucb.learner import GPUCB, GPUCBLearner
 from discreet.learners.gp_ucb.policy import KernelModel
 from discreet.learners.gp_ucb.posterior import SCALE_PRIOR
-from discreet.learners.gp_ucb.public_points import PublicPoints
+from discreet.learners.gp_ucb.public.learner import PublicGPUCB
+from discreet.learners.gp_ucb.sets.learner import SetsGPUCB
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
@@ -85,33 +85,6 @@ class TestKernels:
         assert np.linalg.norm(phi, axis=1).max() <= 1.0
         assert made.guarantee().epsilon <= 1.0
 
-    def test_features_without_a_certified_norm_are_refused(self) -> None:
-        class Uncertified(FourierFeatures):
-            def __init__(self) -> None:
-                super().__init__(DOMAIN, [[1.0, 0.0]], [1.0])
-                self.norm_bound: float | None = None
-
-        for space in SPACES.values():
-            for budget in (Joint(1.0, 1e-5), NonPrivate()):
-                with pytest.raises(InvalidInput, match="norm_bound"):
-                    GPUCB(DOMAIN, space, budget, features=Uncertified(), noise=SimulatedNoise(0))
-
-    def test_kernels_and_maps_that_do_not_fit(self) -> None:
-        with pytest.raises(InvalidInput, match="WhiteKernel"):
-            GPUCB(DOMAIN, SETS, NonPrivate(), kernel=RBF() + WhiteKernel())
-        features = feature_map(RBF(), unit_cube(3), error=0.1)
-        with pytest.raises(InvalidInput, match="domain"):
-            GPUCB(DOMAIN, SETS, NonPrivate(), features=features)
-        fits = feature_map(RBF(), DOMAIN, error=0.1)
-        with pytest.raises(InvalidInput, match="no kernel beside it"):
-            GPUCB(DOMAIN, SETS, NonPrivate(), features=fits, kernel=RBF())
-        with pytest.raises(InvalidInput, match="does not fit a domain of 2 columns"):
-            GPUCB(DOMAIN, PublicBox(), NonPrivate(), features=fits, kernel="RBF([1.0, 2.0, 3.0])")
-        with pytest.raises(InvalidInput, match="error"):
-            GPUCB(DOMAIN, SETS, NonPrivate(), error=0.0)
-        with pytest.raises(InvalidInput, match="calibration"):
-            GPUCB(DOMAIN, SETS, NonPrivate(), calibration="posterior")  # type: ignore[arg-type]
-
     @pytest.mark.parametrize("groups", [[[0, 1], [1, 2]], [[0], [2]]], ids=["overlap", "missing"])
     def test_a_box_needs_groups_that_cut_it_up(self, groups: list[list[int]]) -> None:
         kernel = Additive(RBF(0.5), groups)
@@ -137,26 +110,6 @@ class TestKernels:
 
 
 class TestOptions:
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"calibration": "guess"},
-            {"choose": "best"},
-            {"mechanism_name": "independent"},
-            {"mechanism_name": "doubling"},
-            {"growth": 1.0},
-            {"every": 0},
-            {"update_growth": 1.0},
-            {"reward_weight": 0.0},
-            {"confidence_multiplier": -1.0},
-            {"prior_variance": 0.0},
-            {"epsilon": 3.0},
-        ],
-    )
-    def test_bad_options_are_refused(self, options: dict[str, Any]) -> None:
-        with pytest.raises(InvalidInput):
-            make_learner("gp_ucb", DOMAIN, SETS, NonPrivate(), options=options)
-
     def test_points_between_two_releases_follow_every(self) -> None:
         """Fault once found: `every` was forgotten where the horizon is not known."""
         for horizon in (60, None):
@@ -174,14 +127,6 @@ class TestOptions:
                 assert group.offers.sum() == pytest.approx(1.0)
         assert len(made._policies) > 3
 
-    def test_public_points_must_lie_in_the_domain(self) -> None:
-        with pytest.raises(InvalidInput):
-            GPUCB(DOMAIN, SETS, NonPrivate(), public_points=[[0.5, 1.5]])
-        with pytest.raises(InvalidInput):
-            GPUCB(DOMAIN, PublicSet.of([[0.5, 1.5]]), NonPrivate())
-        with pytest.raises(InvalidInput):
-            GPUCB(DOMAIN, 3, NonPrivate())
-
     def test_options_are_saved(self, tmp_path: Path) -> None:
         points = np.random.default_rng(0).random((60, 2))
         made = GPUCB(
@@ -196,7 +141,7 @@ class TestOptions:
         serve(made, People(20, 1))
         save(made, tmp_path / "learner")
         again = load(tmp_path / "learner")
-        assert isinstance(again, GPUCB)
+        assert isinstance(again, SetsGPUCB)
         assert again.calibration == made.calibration
         assert again._points is not None
         assert np.allclose(again._points.array, points)
@@ -236,12 +181,6 @@ class TestModel:
             assert mean[0] == pytest.approx(0.5)
             assert 0.1 < deviation[0] < 0.6
 
-    def test_points_are_checked(self) -> None:
-        model = learner().model
-        for bad in ([[0.5, 1.5]], [[np.nan, 0.5]], [[0.5]], [0.5, 0.5]):
-            with pytest.raises(InvalidInput):
-                model.predict(bad)
-
     @pytest.mark.parametrize(
         "change",
         [
@@ -263,15 +202,15 @@ class TestModel:
 FEATURES = feature_map(kernel_from_text("RBF(length_scale=0.5)"), DOMAIN, error=0.03)
 
 
-def drawn_coefficients(made: GPUCB, rng: np.random.Generator) -> np.ndarray:
+def drawn_coefficients(made: Any, rng: np.random.Generator) -> np.ndarray:
     """A constant and coefficients of features, drawn from the prior of a learner: on public points
     with one of several length scales."""
-    if not isinstance(made.mode, PublicPoints):
+    if not isinstance(made, PublicGPUCB):
         return np.append(0.5, np.sqrt(1.0 / 12.0) * rng.normal(size=FEATURES.features))
-    root = made.mode.grid.roots[rng.choice(len(SCALE_PRIOR), p=SCALE_PRIOR / SCALE_PRIOR.sum())]
+    root = made.grid.roots[rng.choice(len(SCALE_PRIOR), p=SCALE_PRIOR / SCALE_PRIOR.sum())]
     drawn = np.sqrt(1.0 / 12.0) * root @ rng.normal(size=root.shape[1])
-    theta = made.mode.grid.to_features @ drawn
-    return np.append(0.5 + theta[0], theta[1:] / made.mode.norm)
+    theta = made.grid.to_features @ drawn
+    return np.append(0.5 + theta[0], theta[1:] / made.norm)
 
 
 def z_scores(space: Any, budget: Any, people: int, seed: int) -> np.ndarray:
@@ -435,7 +374,7 @@ class TestCompany:
         assert np.array_equal(np.delete(first, 7), np.delete(second, 7))
 
 
-def serve_some(made: GPUCB) -> GPUCB:
+def serve_some(made: GPUCBLearner[Any]) -> GPUCBLearner[Any]:
     """After forty people."""
     people = People(40, 4)
     for start in range(0, 40, 10):

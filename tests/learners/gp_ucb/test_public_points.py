@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 from discreet.kernels import kernel_from_text
 from discreet.lab.environments.functions import FunctionProblem
 from discreet.lab.experiments import Setting, simulate
-from discreet.learners.gp_ucb.learner import GPUCB, finest_map
+from discreet.learners.gp_ucb.learner import GPUCB, GPUCBLearner
 from discreet.learners.gp_ucb.policy import RESOLUTION, rounded
 from discreet.learners.gp_ucb.posterior import (
     SCALE_PRIOR,
@@ -22,7 +22,12 @@ from discreet.learners.gp_ucb.posterior import (
     NoisySums,
     scaled_posterior,
 )
-from discreet.learners.gp_ucb.public_points import PRIOR_LEVELS, questions, sent
+from discreet.learners.gp_ucb.public.learner import (
+    PRIOR_LEVELS,
+    finest_map,
+    informative_directions,
+    unit_directions,
+)
 from discreet.learners.saving import load, save
 from discreet.people.domain import Box
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
@@ -130,7 +135,7 @@ def test_no_other_questions_of_the_same_length_tell_more() -> None:
     psi = rng.normal(size=(200, P))
     moments = psi.T @ psi / len(psi)
     for people in (2.0, 20.0, 1e4):
-        best = questions(moments, wide, people, NOISE)
+        best = informative_directions(moments, wide, people, NOISE)
         assert np.trace(best.T @ moments @ best) == pytest.approx(1.0, rel=1e-6)
         most = told(best, wide, moments, people)
         for _ in range(50):
@@ -138,7 +143,9 @@ def test_no_other_questions_of_the_same_length_tell_more() -> None:
             other = np.hstack([other, 0.3 * rng.normal(size=(P, 2))])
             other /= np.sqrt(np.trace(other.T @ moments @ other))
             assert told(other, wide, moments, people) <= most + 1e-6
-    few, many = (questions(moments, wide, people, NOISE).shape[1] for people in (1.0, 1e4))
+    few, many = (
+        informative_directions(moments, wide, people, NOISE).shape[1] for people in (1.0, 1e4)
+    )
     assert few < many
 
 
@@ -147,18 +154,18 @@ def test_whatever_is_asked_one_reward_moves_the_row_by_no_more_than_was_paid_for
     scale: float,
 ) -> None:
     """Fault once found: squares of very small questions are 0, and were divided by 1e-300."""
-    mode = learner(SPACES["box"]).mode
+    made = learner(SPACES["box"])
     rng = np.random.default_rng(3)
-    psi = mode.grid.psi(np.arange(0, len(mode.grid.groups[0].grid), 40)[:, None])
-    asked = scale * rng.uniform(-1.0, 1.0, size=(mode.grid.size, 7))
-    s = sent(psi, asked) / RESOLUTION
-    assert np.linalg.norm(s, axis=1).max() <= mode.sensitivity
+    psi = made.grid.psi(np.arange(0, len(made.grid.groups[0].grid), 40)[:, None])
+    asked = scale * rng.uniform(-1.0, 1.0, size=(made.grid.size, 7))
+    s = unit_directions(psi, asked) / RESOLUTION
+    assert np.linalg.norm(s, axis=1).max() <= made.sensitivity
     longest = s[np.linalg.norm(s, axis=1).argmax()]
     y = rounded(np.linspace(-0.5, 0.5, 41)) / RESOLUTION
     counted = RESOLUTION**2 * np.column_stack([y[:, None] * longest, y**2])
-    rows = np.array([mode.row(row) for row in counted])
+    rows = np.array([made._row(row) for row in counted])
     moved = np.linalg.norm(rows[:, None] - rows, axis=2)
-    assert 0.0 < moved.max() <= mode.sensitivity or not longest.any()
+    assert 0.0 < moved.max() <= made.sensitivity or not longest.any()
 
 
 def test_questions_that_drown_are_asked_all_the_same() -> None:
@@ -166,10 +173,10 @@ def test_questions_that_drown_are_asked_all_the_same() -> None:
     rng = np.random.default_rng(2)
     wide = np.diag(rng.uniform(0.5, 1.0, size=P))
     for noise in (1e3, 1e15, 1e25, 1e300):
-        asked = questions(np.eye(P), 1e-3 * wide, 1.0, noise)
+        asked = informative_directions(np.eye(P), 1e-3 * wide, 1.0, noise)
         assert np.isfinite(asked).all()
         assert asked.any()
-        assert np.isfinite(sent(np.eye(P), asked)).all()
+        assert np.isfinite(unit_directions(np.eye(P), asked)).all()
 
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())
@@ -181,8 +188,8 @@ def test_a_horizon_beyond_all_numbers_is_as_none(space: Any, budget: Any) -> Non
 
 def test_an_epoch_at_one_point_tells_its_value() -> None:
     psi = np.array([[1.0, 0.4, -0.2]])
-    asked = questions(psi.T @ psi, np.eye(3), 10.0, 1.0)
-    shown = sent(np.repeat(psi, 10, axis=0), asked) / RESOLUTION
+    asked = informative_directions(psi.T @ psi, np.eye(3), 10.0, 1.0)
+    shown = unit_directions(np.repeat(psi, 10, axis=0), asked) / RESOLUTION
     assert np.allclose(np.abs(shown.sum(axis=0)[0]), 10.0, atol=1e-4)
 
 
@@ -193,16 +200,16 @@ def test_the_prior_survives_saving_and_is_that_of_the_kernel_not_of_its_finer_ma
     serve(made, People(30, 1))
     save(made, tmp_path / "learner.json")
     again = load(tmp_path / "learner.json")
-    assert isinstance(again, GPUCB)
+    assert isinstance(again, GPUCBLearner)
     assert again.kernel == made.kernel
     assert made.features.kernel.length_scale == pytest.approx(0.15)
-    for first, second in zip(made.mode.grid.roots, again.mode.grid.roots, strict=True):
+    for first, second in zip(made.grid.roots, again.grid.roots, strict=True):
         # Worked out anew: BLAS may round another way, and a matrix that is nearly singular
         # carries that to the square root of the rounding. Another kernel differs by tenths.
         np.testing.assert_allclose(first, second, rtol=0, atol=1e-6)
     given = GPUCB(made.domain, made.space, NonPrivate(), features=made.features)
     shortest = kernel_from_text("RBF(length_scale=0.0375)")
-    group = given.mode.grid.groups[0]
+    group = given.grid.groups[0]
     assert np.allclose(group.alike[0], np.sum(shortest(group.grid) ** 2, axis=1).clip(1.0))
 
 
@@ -216,7 +223,7 @@ def z_scores(budget: Joint | NonPrivate, length_scale: int, seed: int) -> np.nda
     made = learner(
         SPACES["box"], budget, SimulatedNoise(seed), horizon=1000, kernel="RBF(length_scale=0.5)"
     )
-    group = made.mode.grid.groups[0]
+    group = made.grid.groups[0]
     root = np.sqrt(UNIFORM_VARIANCE) * group.roots[length_scale]
     f = np.array([2.0])
     while f.min() < 0.0 or f.max() > 1.0:
@@ -251,14 +258,13 @@ def test_points_are_given_where_the_mean_is_largest_in_their_cells() -> None:
     """What tickets draw, and what the learner adds up for them, are the same points."""
     made = learner(SPACES["box"], NonPrivate(), horizon=400)
     policies = serve(made, People(400, 1))
-    mode = made.mode
-    group = mode.grid.groups[0]
+    group = made.grid.groups[0]
     policy = policies[-2]
     moved = (policy.groups[0].grid != group.grid).any(axis=1)
     assert 1 <= moved.sum() <= 16
     assert policy.groups[0].offers[moved].min() >= policy.groups[0].offers[~moved].max() - 1e-12
     actions, _ = policy.act(50, np.random.default_rng(0))
-    psi = mode.psi(policy, actions.tickets)
+    psi = made._regressors(policy, actions.tickets)
     wanted = np.hstack([np.ones((50, 1)), group.regressors(actions.points)])
     assert np.allclose(psi, wanted, atol=1e-12)
 

@@ -80,7 +80,7 @@ def capri(noise: NoiseSource | None = None, visits: int = 1) -> Any:
 def contexts(learner: Any, people: int, seed: int) -> Any:
     """What so many people bring."""
     rng = np.random.default_rng(seed)
-    if isinstance(learner, GPUCB | PrivateGLM):
+    if isinstance(learner.space, DecisionSets):
         return [rng.random((3, 1)).tolist() for _ in range(people)]
     if isinstance(learner, Capri):
         return (rng.integers(0, 4, (people, 1)) / 3).tolist()

@@ -36,7 +36,7 @@ from discreet.lab.experiments import (
 )
 from discreet.lab.experiments.serving import run_learner
 from discreet.learners.base import Learner
-from discreet.learners.registry import learner_class
+from discreet.learners.registry import learner_class, on_space
 from discreet.parallel import in_parallel
 from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.validation import FloatArray, InvalidInput
@@ -124,7 +124,7 @@ def _serve(
     """What each person contributed; `_Read` as soon as the learner reads its horizon."""
     _, acting, drawn, public, _ = Seed(seed, 0).streams(5)
     noise = SimulatedNoise(drawn)
-    kind = learner_class(setting.learner)
+    kind = on_space(learner_class(setting.learner), problem.space)
     learner = _watched(kind)(
         problem.domain,
         problem.space,

@@ -1,17 +1,24 @@
-"""CAPRI: explore, release, eliminate (Pavlovic et al. 2025), with exact expected covariances.
+"""CAPRI: covariance approximation with projected regression (Pavlovic et al. 2025).
 
-    T_1 = ceil(sqrt T), X_1(c) = all arms
+Explore, release, eliminate, in epochs that double (Algorithm 1 of the paper):
+
+    T_1 = ceil(sqrt T), X_1(c) = all arms                lines 2-3    `epoch_length`, `_active`
     for each epoch r:
-        T_r people are offered the active arms X_r(c) of their context by a design   (`design`)
-        the sum of their rows is released once                                       (`rows`)
-        arms that are surely worse are given up, X_(r+1)(c)                           (`survivors`)
-        T_(r+1) = 2 T_r
+        for each of T_r people:
+            x_t ~ a design on X_r(c_t)                   lines 11-12  `offers_of`
+            contribution of (c_t, x_t, y_t)              line 13      `Elimination.rows`
+            LDP: plus noise                              line 14      `VectorReport`
+        g = their sum                                    line 15
+        JDP: g plus noise, once                          line 17      `EpochLearner._release`
+        estimate of f from g, and its width              line 18      `survivors`; eq. 49
+        X_(r+1)(c): arms that are not surely worse       lines 19-20  `survivors`
+        T_(r+1) = 2 T_r                                  line 20      `epoch_length`
 
 The paper estimates the covariance of an epoch from random sets S and R; here it is known, because
 contexts have a public distribution (the sets are in the reproduction). Each person enters one
 release, so none of the budget is divided by log T.
 
-| calibration            | an arm is given up when                               | proof           |
+| calibration            | an arm is eliminated when                             | proof           |
 |------------------------|-------------------------------------------------------|-----------------|
 | `PosteriorElimination` | it is behind the best by z posterior deviations of    | none            |
 |                        | their difference, under all releases together         |                 |
@@ -23,7 +30,7 @@ with Z = n Lambda + tau I, |y| <= B. Its distance from f(w) is at most the sum o
 
     ||(I - n Lambda Z^-1) phi|| ||f||                                    (ridge)
     (1 + sqrt(n) ||Z^(-1/2) phi||) sqrt(error) ||f||                     (features left out)
-    sqrt(2 n v log(2/p)) + (4/3) b log(2/p)                              (who came, what they saw)
+    sqrt(2 n v log(2/p)) + (4/3) b log(2/p)                              (sampling)
     sqrt(2 s) ||Z^(-1/2) phi|| sqrt(log(2/p)) (+ Bernstein's term)       (noise)
 
 with v = B^2 sum rho (phi' Z^-1 phi_w)^2, b = B max_w |phi' Z^-1 phi_w|, s the variance of the noise
@@ -54,28 +61,28 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 # Ridges that the rigorous rule chooses from, as multiples of n times the mean eigenvalue of Lambda.
 _RIDGES = 10.0 ** np.arange(-6.0, 1.0, 0.5)
-# Each of at most so many pairs is compared with each other one.
+# Up to this many pairs are compared with each other one by one.
 _MOST_COMPARED = 8192
 
 
 class Elimination(Calibration):
-    """What CAPRI leaves open. All of it is a public function of releases.
+    """How CAPRI measures and eliminates: public functions of releases.
 
     Attributes:
-        design: how active arms are offered (policy.py).
-        last_greedy: whether people who are left for an unfinished epoch get the best arm.
+        design: the law of arms on the active ones (policy.py).
+        last_greedy: whether people of an unfinished last epoch get the best arm.
     """
 
     design: Design
     last_greedy: ClassVar[bool] = True
 
     def noise_multiplier(self, learner: Capri, policy: EpochPolicy) -> float:
-        """Noise on a release of people of that policy, as a multiple of its sensitivity."""
+        """Noise on a release under that policy, as a multiple of its sensitivity."""
         return learner.budget.noise_multiplier
 
     @abstractmethod
     def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
-        """What people of the next epoch add."""
+        """What each of `people` people of the next epoch contributes."""
 
     @abstractmethod
     def survivors(
@@ -86,7 +93,7 @@ class Elimination(Calibration):
 
 @dataclass(frozen=True)
 class PosteriorElimination(Elimination):
-    """Heuristic widths from the Gaussian posterior of all releases.
+    """Elimination by deviations of the Gaussian posterior of all releases; no proof.
 
     Attributes:
         deviations: z; 1 loses best arms, 2 hardly ever does.
@@ -114,7 +121,7 @@ def within(
     deviations: float,
     active: BoolArray | None = None,
 ) -> BoolArray:
-    """(N, K) the arms that are at most this many posterior deviations behind the best.
+    """(N, K) arms within a number of posterior deviations of the best.
 
     Args:
         table: (N, K, m) features.
@@ -135,10 +142,10 @@ def within(
 
 @dataclass(frozen=True)
 class BernsteinElimination(Elimination):
-    """Widths that hold with confidence 1 - failure for every f of the given norm.
+    """Elimination by widths that hold with probability 1 - failure.
 
     Attributes:
-        norm: a bound on the norm of f (rewards scaled to [0, 1], minus 1/2) in the kernel's space.
+        norm: a bound on the norm of f (rewards scaled to [0, 1], minus 1/2) in the kernel's RKHS.
         failure: the probability that any bound fails.
         design: `optimal` or `uniform`.
     """
@@ -149,7 +156,7 @@ class BernsteinElimination(Elimination):
     design: Design = "optimal"
 
     def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
-        """Rows Z^(-1/2) phi y with the ridge tau whose largest width is the least."""
+        """Contributions Z^(-1/2) phi y with the ridge tau that minimises the largest width."""
         chances, phi = learner.chances(offers), learner.pairs
         values, axes = covariance_axes(phi, chances)
         candidates = []
@@ -173,7 +180,7 @@ class BernsteinElimination(Elimination):
         return kept
 
     def widths(self, learner: Capri, rows: RowMap, chances: FloatArray, people: int) -> FloatArray:
-        """(N K,) how far the estimate of an epoch may be from f at each pair (see the module)."""
+        """(N K,) widths of an epoch's estimate of f (see the module)."""
         phi = learner.pairs
         some = chances > 0.0
         turned = phi @ rows.turn
@@ -195,11 +202,11 @@ class BernsteinElimination(Elimination):
             + 4.0 / 3.0 * largest * log
             + length * math.sqrt(2.0 * noise * log)
         )
-        hidden = learner.hidden(rows.size)
-        if hidden is not None:
+        mechanism = learner.report_mechanism(rows.size)
+        if mechanism is not None:
             # Local reports are not Gaussian, but bounded: the largest is about sqrt(d variance).
-            reach = rows.bound * (1.0 + math.sqrt(rows.size * hidden.variance))
-            extra = people * rows.bound**2 * hidden.largest_variance
+            reach = rows.bound * (1.0 + math.sqrt(rows.size * mechanism.variance))
+            extra = people * rows.bound**2 * mechanism.largest_variance
             width = width + length * (math.sqrt(2.0 * extra * log) + 4.0 / 3.0 * reach * log)
         return width
 
@@ -207,11 +214,10 @@ class BernsteinElimination(Elimination):
 def influence(
     turned: FloatArray, offered: BoolArray, chances: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """How much a person with B at each pair sways the estimate at any pair: (w,) the mean square,
-    and (w,) the largest |B turned' turned_w|.
+    """(w,) mean squares and (w,) maxima of |B turned' turned_w|, the influence of one person.
 
-    Of many pairs the largest is bounded by the product of lengths (Cauchy and Schwarz): widths hold
-    all the same, and steps grow with pairs and not with their square.
+    Beyond 8192 pairs the maximum is bounded by the product of lengths (Cauchy and Schwarz): widths
+    still hold, and time grows with pairs and not with their square.
 
     Args:
         turned: (w, d) Z^(-1/2) phi.
@@ -231,12 +237,12 @@ def influence(
 
 
 class Capri(EpochLearner):
-    """Offers the arms that may be best, and gives up those that are not.
+    """CAPRI: arms are eliminated between epochs that double.
 
     Args:
-        horizon: T, how many people are expected; required.
-        calibration: which arms are given up and what is measured: `PosteriorElimination()` by
-            default, `BernsteinElimination()` for widths with a proof.
+        horizon: T, the number of people; required.
+        calibration: how arms are eliminated: `PosteriorElimination()` by default,
+            `BernsteinElimination()` for widths with a proof.
 
     See `EpochLearner` for the others.
     """
@@ -267,11 +273,11 @@ class Capri(EpochLearner):
 
     @property
     def active(self) -> BoolArray:
-        """(N, K) the arms that are not given up; public."""
+        """(N, K) the arms that are not eliminated; public."""
         return self._active.copy()
 
     def epoch_length(self, version: int) -> int:
-        """How many people epoch `version` has, counted from 0: 2^r ceil(sqrt T)."""
+        """Number of people in epoch `version`, counted from 0: 2^r ceil(sqrt T)."""
         assert self.horizon is not None
         return math.ceil(math.sqrt(self.horizon)) << version
 
@@ -285,8 +291,8 @@ class Capri(EpochLearner):
         table, weights = self.features.table, self.features.contexts.weights
         offers = offers_of(rule.design, table, weights, self._active)
         rows = rule.rows(self, belief, offers, length)
-        if length > self.left:
-            # The epoch would not end: nobody learns from its people.
+        if length > self.remaining:
+            # The epoch would not end, so its reports are not needed.
             length = 2**53
             if rule.last_greedy:
                 mean = np.where(self._active, table @ belief.mean, -np.inf)

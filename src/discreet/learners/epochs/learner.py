@@ -1,23 +1,33 @@
-"""What epoch learners share: an epoch's sums become public, and the next policy follows.
+"""What CAPRI, USCA and released Thompson sampling share: epochs, releases and information.
 
 An epoch is the people who act under one version of a policy. Its law of arms is a public function
-of earlier releases, so the mean of what people add is known but for the reward function.
+of earlier releases, so the expectation of their contributions is known up to the reward function.
 
-    reports of an epoch -> sums of rows (releases.py) -> information -> posterior (rows.py)
-        -> `_next`: which arms, which rows, how many people (capri.py, usca.py, ..) -> policy
+    reports of an epoch                        `_statistics`
+    -> sum of their contributions              `EpochSum`
+    -> the sum becomes public                  `_release`, `public_sums`
+    -> information about theta, posterior      `information`, `believe` (rows.py)
+    -> which arms, what people add, how long   `_next` (capri.py, usca.py, released_thompson.py)
+    -> policy                                  `_publish`
 
-**Joint privacy.** Plain observations come in. When an epoch ends, the sum of its rows is released
-once with Gaussian noise; people who report later under that version make a release of their own.
-Everybody enters one release at most, so each release has the whole budget (disjoint data), and
-whoever acts in the last epoch enters none. Actions of others are functions of releases, of public
-tickets and of their own contexts (billboard lemma), so the whole is jointly private.
+| trust model | reports            | the sum of an epoch becomes public                           |
+|-------------|--------------------|--------------------------------------------------------------|
+| joint       | plain observations | once, with Gaussian noise that takes the whole budget        |
+| local       | private rows       | as it is: each person has privatised their own row           |
+| none        | plain observations | as it is, which protects no one                              |
 
-**Local privacy.** Each person hides their own row; sums of reports are public.
+**Joint privacy.** People who report late, under an older version, make a release of their own.
+Everyone enters one release at most, so each release has the whole budget (parallel composition),
+and people of the last epoch enter none. Actions of others are functions of releases, of public
+coins and of their own contexts, so the whole is jointly private (billboard lemma).
 
-Notes
------
-*One release per person.* CAPRI as published divides the budget by log T; epochs are disjoint, so
-each release has all of it. A prefix sum pays only where the policy changes after every person.
+| array | shape | meaning                                                                          |
+|-------|-------|----------------------------------------------------------------------------------|
+| total | (d,)  | a sum of rows: whole multiples of 2^-30 where they are plain, or private numbers |
+
+Notes ----- *One release per person.* CAPRI as published divides the budget by log T; epochs are
+disjoint, so each release has all of it. A prefix sum pays only where the policy changes after every
+person.
 
 *Expected covariance.* With a public law of contexts the policy's law of arms gives n Lambda
 exactly: d numbers are secret instead of d^2, and no noise enters an inverse. The published random
@@ -39,36 +49,29 @@ informative under privacy than a wider bound.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Unpack
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.codec import Range, to_json
+from discreet.codec import Coded, Range, Shape, to_json
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
 from discreet.learners.calibration import Calibration, read_options
-from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.features import (
     ArmFeatures,
+    ContextDistribution,
     arm_features,
     feature_box,
     length_scales,
     scaled_features,
     usual_kernel,
 )
-from discreet.learners.epochs.policy import Decision, EpochPolicy, PrivateRows
-from discreet.learners.epochs.releases import (
-    MECHANISMS,
-    EpochRelease,
-    EpochStatistics,
-    EpochSum,
-    PublicSum,
-    Released,
-)
+from discreet.learners.epochs.policy import DATA, Decision, EpochPolicy, PrivateRows
 from discreet.learners.epochs.rows import (
     BOUND,
     MOST_PEOPLE,
@@ -87,21 +90,204 @@ from discreet.learners.epochs.rows import (
 from discreet.learners.epochs.sums import offered_doubt
 from discreet.learners.epochs.values import EpochBeliefs
 from discreet.learners.forgetting import kept, sharpness
-from discreet.learners.messages import Observations, Reports
+from discreet.learners.messages import Observations, Reports, Statistics
 from discreet.people.domain import ArmPoints, Arms, Box
-from discreet.privacy import Budget, Local, OnceEach, Release
+from discreet.privacy import Budget, Local, NoiseSource, OnceEach, Release
+from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.noise import NO_NOISE
-from discreet.privacy.vectors import VectorReport
-from discreet.validation import FloatArray, InvalidInput, positive_number
+from discreet.privacy.prefix_sums import Independent, PrivateStream
+from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
+from discreet.validation import FloatArray, IntArray, InvalidInput, positive_number
 
 # Sup error of the features of a kernel that the learner makes itself.
 _ERROR = 1e-3
-# How alike the rewards of two arms without an order are taken to be.
+# Prior correlation of the rewards of two arms without an order.
 _LIKENESS = 0.5
+# The noise of a release exceeds the one asked for by less than this part.
+_CLOSE = 1e-6
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EpochSum(Coded):
+    """The sum of contributions under one version of a policy.
+
+    Attributes:
+        people: number of people in it.
+        total: (s,) the sum of their rows: whole multiples of 2^-30, or private numbers.
+    """
+
+    people: Annotated[int, Range(1)]
+    total: Annotated[IntArray | FloatArray, Shape("s")]
+
+    def __add__(self, other: EpochSum) -> EpochSum:
+        if not self._alike(other):
+            raise InvalidInput(
+                f"sums had {len(self.total)} numbers of type {self.total.dtype}, and "
+                f"{len(other.total)} of type {other.total.dtype}; they are of different learners."
+            )
+        return EpochSum(self.people + other.people, self.total + other.total)
+
+    def after(self, earlier: EpochSum) -> EpochSum | None:
+        """What was added after an earlier sum of the same version; None if nothing was."""
+        more = self.people - earlier.people if self._alike(earlier) else -1
+        if more < 0 or (more == 0 and not np.array_equal(self.total, earlier.total)):
+            raise InvalidInput(
+                f"a sum of {earlier.people} people that was released is no part of that of "
+                f"{self.people} people; read the learner as save() wrote it."
+            )
+        return EpochSum(more, self.total - earlier.total) if more else None
+
+    def _alike(self, other: EpochSum) -> bool:
+        return (self.total.shape, self.total.dtype) == (other.total.shape, other.total.dtype)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EpochStatistics(Statistics):
+    """Sums of contributions by version of the policy."""
+
+    kind: ClassVar[str] = "epoch-statistics"
+    silences: ClassVar[bool] = True
+
+    epochs: Mapping[Annotated[int, Range(0)], EpochSum]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        counted = sum(added.people for added in self.epochs.values())
+        if counted != self.reports:
+            raise InvalidInput(
+                f"statistics of {self.reports} reports held sums of {counted} people; send them as "
+                "statistics() made them."
+            )
+
+    def __add__(self, other: EpochStatistics) -> EpochStatistics:
+        joined = dict(self.epochs)
+        for version, new in other.epochs.items():
+            joined[version] = joined[version] + new if version in joined else new
+        ordered = {version: joined[version] for version in sorted(joined)}
+        return EpochStatistics(**self.tally(other), epochs=ordered)
+
+    def since(self, before: EpochStatistics) -> dict[int, EpochSum]:
+        """Sums added after `before`, by version; `InvalidInput` if `before` is no part of this."""
+        if not set(before.epochs) <= set(self.epochs):
+            raise InvalidInput(
+                f"versions {list(before.epochs)} were released, but people reported under "
+                f"{list(self.epochs)}; read the learner as save() wrote it."
+            )
+        new = {
+            version: added.after(before.epochs[version]) if version in before.epochs else added
+            for version, added in self.epochs.items()
+        }
+        return {version: added for version, added in new.items() if added is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class EpochRelease(Coded):
+    """A release of one sum: public, and never drawn again.
+
+    Attributes:
+        version: the version of the policy.
+        people: number of people in the sum.
+        total: (d,) the sum of their rows with noise.
+        scale: standard deviation of the noise on each number; 0 without privacy.
+        multiplier: scale / sensitivity, as the noise source achieves it.
+        noise: the name of that source.
+    """
+
+    version: Annotated[int, Range(0)]
+    people: Annotated[int, Range(1)]
+    total: Annotated[FloatArray, Shape("d")]
+    scale: Annotated[float, Range(0.0)]
+    multiplier: Annotated[float, Range(0.0)]
+    noise: str
+
+    @property
+    def sensitivity(self) -> float:
+        """l2 distance that the sum moves when one of its people is replaced."""
+        return row_sensitivity(len(self.total), self.people)
+
+    @classmethod
+    def noisy(
+        cls, version: int, added: EpochSum, multiplier: float, noise: NoiseSource
+    ) -> EpochRelease:
+        """The sum with noise of at least `multiplier` times its sensitivity."""
+        size = len(added.total)
+        moved = row_sensitivity(size, added.people)
+        stream = PrivateStream(Independent(), size, moved, multiplier, noise)
+        total = np.asarray(stream.release(added.total / RESOLUTION, added.people).values)
+        held = stream.achieved_multiplier
+        return cls(version, added.people, total, stream.scale, held, noise.name)
+
+    def check(self, asked: float, size: int) -> None:
+        """Reject a saved release of another size or noise.
+
+        With less noise than the budget asks for it protects less; if it claims more noise, its
+        certificate would promise too much.
+
+        Args:
+            asked: the noise multiplier of the budget.
+            size: how many numbers the rows of its version have.
+        """
+        held = min(self.multiplier, self.scale / self.sensitivity)
+        if (
+            len(self.total) != size
+            or held < asked * (1.0 - 1e-9)
+            or self.multiplier > asked * (1.0 + _CLOSE)
+        ):
+            raise InvalidInput(
+                f"a saved release of {len(self.total)} numbers has the noise multiplier "
+                f"{self.multiplier} and the scale {self.scale}; rows of version {self.version} "
+                f"have {size} numbers, and this learner's budget asks for the multiplier {asked}. "
+                "Read it as save() wrote it."
+            )
+
+    def record(self, people: OnceEach) -> Release:
+        """The release as a guarantee counts it; each visit is in one release of the group."""
+        return Release(
+            mechanism="Gaussian noise on the sum of an epoch's rows",
+            event=GaussianEvent(self.multiplier),
+            sensitivity=self.sensitivity,
+            sensitivity_source="rows are cut to the unit ball and rounded to 2^-30",
+            scale=self.scale,
+            people=people,
+            data=DATA,
+            noise=self.noise,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """All releases and the sums they were drawn from, changed together in one assignment."""
+
+    drawn: tuple[EpochRelease, ...]
+    before: EpochStatistics
+
+
+class PublicSum(NamedTuple):
+    """A sum that is public: released with noise, or of private reports.
+
+    Attributes:
+        version: the version of the policy.
+        people: number of people in the sum.
+        total: (d,) the sum of their rows.
+        variance: variance of the noise on each number.
+    """
+
+    version: int
+    people: int
+    total: IntArray | FloatArray
+    variance: float
+
+
+MECHANISMS: dict[str, Callable[[int, Local], VectorReport]] = {
+    "privunit": lambda size, budget: PrivUnit(size, budget.visit_epsilon),
+    "l2_ball": lambda size, budget: l2_ball(size, budget.visit_epsilon),
+    "gaussian": lambda size, budget: GaussianVector(size, *budget.gaussian_report),
+}
+"""The mechanisms of local reports, from the numbers in a row and the budget."""
 
 
 class EpochCommon(Common, total=False):
-    """What every epoch learner takes besides domain, arms and budget."""
+    """Options of every epoch learner besides domain, arms and budget."""
 
     kernel: Kernel | str | None
     contexts: ContextDistribution | ArrayLike | Mapping[str, Any] | None
@@ -112,7 +298,7 @@ class EpochCommon(Common, total=False):
 
 
 class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
-    """Learns which arm is best in which context, one epoch after the other.
+    """A contextual bandit that changes its policy between epochs.
 
     Args:
         domain: the public box of contexts. Contexts of a domain with levels in every column form a
@@ -127,17 +313,17 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             the units of the domain. By default uniform on the domain. A wrong one costs reward,
             never privacy.
         error: sup error of the features made from the kernel; where shorter length scales are
-            thought possible, that of the mean of their kernels, at least .05.
+            weighed too, that of the mean of their kernels, at least .05.
         likeness: correlation between arms without points, from 0 to below 1.
         reward_noise: a bound on how far a reward lies from its mean, in the units of rewards, if
             one is known that is smaller than the reward bounds. A wrong one costs reward only.
-        mechanism: how people hide rows under local privacy: `privunit`, `l2_ball`, or `gaussian`,
-            which needs a delta.
+        mechanism: the mechanism of local reports: `privunit`, `l2_ball`, or `gaussian`, which needs
+            a delta.
 
     Attributes:
         calibrations: the family of calibrations that it takes, if any.
-        learns_length_scales: whether shorter length scales than the kernel's are thought possible,
-            unless privacy is local.
+        learns_length_scales: whether shorter length scales than the kernel's are weighed by
+            evidence, unless privacy is local.
     """
 
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "local", "none")
@@ -150,7 +336,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     saved: ClassVar[tuple[str, ...]] = ("_released", "_length")
     _released: Released
-    _length: Annotated[int, Range(0)]  # how many people the present policy is for
+    _length: Annotated[int, Range(0)]  # number of people in the current epoch
 
     def __init__(
         self,
@@ -207,7 +393,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         self._length = 0
 
     def _check_gaussian(self) -> None:
-        """Refuse a budget that no Gaussian release keeps."""
+        """`InvalidInput` for joint privacy without a delta, which no Gaussian release keeps."""
         if self.budget.protects_releases and self.budget.delta == 0.0:
             raise InvalidInput(
                 f"delta was {self.budget.delta:g}; {self.name} makes Gaussian releases under joint "
@@ -216,7 +402,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     @abstractmethod
     def _next(self, version: int, belief: Belief) -> tuple[Decision, RowMap, int]:
-        """How arms are chosen under policy `version`, what people add, and how many it is for."""
+        """The law of arms of policy `version`, what people contribute, and the epoch's length."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -236,8 +422,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return self._length
 
     @property
-    def left(self) -> float:
-        """How many people are still expected; infinity without a horizon."""
+    def remaining(self) -> float:
+        """Number of people still to come; infinity without a horizon."""
         return np.inf if self.horizon is None else float(self.horizon - self.people)
 
     # What people add, and the noise on it.
@@ -245,17 +431,17 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def _empty(self) -> EpochStatistics:
         return EpochStatistics(reports=0, epochs={})
 
-    def hidden(self, size: int) -> VectorReport | None:
-        """How a row of `size` numbers is hidden by its person; None where they trust us."""
+    def report_mechanism(self, size: int) -> VectorReport | None:
+        """The mechanism on a row of `size` numbers; None without local privacy."""
         if not isinstance(self.budget, Local):
             return None
         return MECHANISMS[self.mechanism](size, self.budget)
 
     def noise_variance(self, size: int, people: int) -> float:
         """Variance of the noise on each number of a sum of rows."""
-        hidden = self.hidden(size)
-        if hidden is not None:
-            return people * hidden.variance
+        mechanism = self.report_mechanism(size)
+        if mechanism is not None:
+            return people * mechanism.variance
         return (self.budget.noise_multiplier * row_sensitivity(size)) ** 2
 
     def _multiplier(self, policy: EpochPolicy) -> float:
@@ -327,9 +513,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         if len(belief.weights) > 1:
             self.log_learnt("weights of length scales", belief.weights.round(3).tolist())
         decision, rows, length = self._next(len(self._policies), belief)
-        hidden, believed = self.hidden(rows.size), belief.mean
+        mechanism, believed = self.report_mechanism(rows.size), belief.mean
         policy = EpochPolicy(
-            **self.policy_header(), decision=decision, rows=rows, local=hidden, believed=believed
+            **self.policy_header(), decision=decision, rows=rows, local=mechanism, believed=believed
         )
         self._length = length
         return policy
@@ -346,10 +532,10 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         )
 
     def _release(self) -> None:
-        """Release what came since the last time, each version apart; noise is drawn only here.
+        """Release the sums since the last release, by version; noise is drawn only here.
 
-        What was drawn is kept in the same step in which its people are marked as released. If the
-        noise source fails, nobody has seen anything, and the people can be released again.
+        Releases and the mark of who was released change in one assignment. If the noise source
+        fails, nothing was published, and the same sums can be released again.
         """
         drawn, before = self._released.drawn, self._released.before
         new = [self._drawn(version, added) for version, added in self._sums.since(before).items()]
@@ -364,7 +550,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return EpochRelease.noisy(version, added, multiplier, self.noise)
 
     def public_sums(self) -> list[PublicSum]:
-        """Every sum that is public: what was released, or the sums of private reports."""
+        """Every public sum: releases, or the sums of private reports."""
         if not self.budget.protects_reports:
             return [
                 PublicSum(r.version, r.people, r.total, r.scale**2) for r in self._released.drawn
@@ -375,7 +561,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         ]
 
     def information(self) -> ReleasedInformation:
-        """What all public sums so far say about the reward function; public."""
+        """The information of all public sums about theta; public."""
         information, came = ReleasedInformation.none(self.features.features), 0
         for place, known in enumerate(self.public_sums()):
             if self._informed.get(place, ())[:2] != (known.version, known.people):
@@ -384,13 +570,13 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 )
                 self._informed[place] = known.version, known.people, added
             came += known.people
-            # Those before count less by now; whoever came together is as old.
+            # Earlier sums are discounted; people of one sum count as equally old.
             information = information.scaled(kept(self.drift, known.people))
             information = information + self._informed[place][2]
         return information.scaled(sharpness(self.drift, came))
 
     def last_estimate(self) -> tuple[EpochPolicy, int, FloatArray, FloatArray] | None:
-        """Of the last epoch alone: policy, people, (N K,) estimates of f - 1/2, (N K,) chances."""
+        """Policy, people, (N K,) estimates of f - 1/2 and chances of the last epoch alone."""
         if not self._policies:
             return None
         policy = self._policies[-1]
@@ -401,7 +587,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return policy, last.people, estimate, self.chances(policy.decision.table)
 
     def expected(self, version: int) -> Expected:
-        """What one person adds on average under a policy; public."""
+        """The expected contribution of one person under a policy; public."""
         if version not in self._expectations:
             policy = self.published(version)
             chances = self.chances(policy.decision.table)
@@ -420,7 +606,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return joint
 
     def doubt(self, belief: Belief, offers: FloatArray) -> FloatArray:
-        """(r, r) V: how offered arms differ from each other, where what is asked about is I."""
+        """(r, r) V: second moment of differences of offered arms, in coordinates of `asked`."""
         features = self.features
         return offered_doubt(features.table, features.contexts.weights, offers, belief.asked)
 
@@ -470,7 +656,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         }
 
     def _facts_of(self, policy: EpochPolicy) -> dict[str, Any]:
-        return {**super()._facts_of(policy), "local": self.hidden(policy.rows.size)}
+        return {**super()._facts_of(policy), "local": self.report_mechanism(policy.rows.size)}
 
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)

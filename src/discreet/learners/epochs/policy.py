@@ -36,7 +36,6 @@ from scipy.special import ndtri
 
 from discreet.codec import Coded, Range, Shape
 from discreet.learners.epochs.features import ArmFeatures
-from discreet.learners.epochs.releases import DATA
 from discreet.learners.epochs.rows import CENTRE, RowMap
 from discreet.learners.epochs.sums import leverages, offered, portions, second_moment
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
@@ -47,6 +46,8 @@ from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.vectors import VectorReport
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
 
+# What of a person's data a report holds.
+DATA = "the context, the action and the reward"
 Design = Literal["optimal", "uniform"]
 _STEPS = 15
 # What is added to a covariance, as a share of its mean eigenvalue.

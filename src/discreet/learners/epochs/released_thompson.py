@@ -1,4 +1,4 @@
-"""Sampling arms from the released posterior, epoch by epoch: our best learner in this setting.
+"""Posterior sampling of arms, epoch by epoch: the best learner here under joint privacy.
 
 The arms of an epoch may follow any public function of earlier releases. CAPRI eliminates arms for
 good (capri.py); here what is offered follows the latest posterior, so an arm can come back. Nothing
@@ -14,7 +14,7 @@ else changes in the argument for privacy.
 
 | budget | epochs                                                                              |
 |--------|-------------------------------------------------------------------------------------|
-| joint  | the first until little more than half the doubt about the best arm would be left,   |
+| joint  | the first until the variance about the best arm would be little more than halved,   |
 |        | then 1.5 times longer each                                                          |
 | local  | batches of max(100, T/1000, t/15)                                                   |
 | none   | from 10 people on, 1.2 times longer each                                            |
@@ -22,7 +22,7 @@ else changes in the argument for privacy.
 Unless privacy is local, length scales down to an eighth of the kernel's are weighed by evidence
 (rows.py). After a tenth of the horizon deviations are cut to 0.7 of themselves,
 and when the next epoch would not end before the horizon, everybody gets the best arm by the mean.
-There is no proof of regret; the elimination learner with rigorous widths is for those who want one.
+There is no proof of regret; `capri` with `calibration = "bernstein"` has one.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ SAMPLINGS = ("plausible", "thompson")
 # How far arms may be behind the best, and draws be spread, in posterior deviations: more explores
 # too long, much less may stay with the wrong arm for good.
 _DEVIATIONS = {"plausible": 0.8, "thompson": 0.7}
-# Arms that look this many times worse are still tried by a few people of every epoch, because one
-# that was unlucky in an early release would otherwise be lost for good: by as many as there were in
-# the first epoch, the fewest that learn something, or one for every so many who can still profit.
+# Arms within this many times the deviations are still tried by a few people of every epoch, because
+# an arm that was unlucky in an early release would otherwise be lost: by the number of the first
+# epoch, the fewest that are informative, or one for every 500 people still to come.
 _SECOND_LOOK = 2.0
 _PROFIT = 500
-# What is tried late pays for few people: after this share of the horizon deviations are cut.
+# Late exploration pays for few people: after this share of the horizon deviations are cut.
 _LATE = 0.1
 _LATE_DEVIATIONS = 0.7
-# The first epoch ends when it would leave this share of the doubt about the best arm.
+# The first epoch ends when it would leave this share of the variance about the best arm.
 _DOUBT_LEFT = 0.6
 _FEWEST = 10
 _GROWTH = 1.5
@@ -66,14 +66,14 @@ _SHARE = 0.25
 
 
 class ReleasedThompson(EpochLearner):
-    """Samples arms by the last released posterior (see the module).
+    """Samples arms from the released posterior (see the module).
 
     Args:
         sampling: `plausible` or `thompson`; by default the first where contexts are a finite set
             and privacy is not local.
         deviations: how far plausible arms may be behind the best, or draws are spread, in
             posterior deviations; by default 0.8 and 0.7.
-        drift: after how many people a report counts half; None where rewards do not change.
+        drift: half-life of reports in people; None where rewards do not change.
 
     See `EpochLearner` for the others.
     """
@@ -81,7 +81,7 @@ class ReleasedThompson(EpochLearner):
     name: ClassVar[str] = "released_thompson"
     learns_length_scales: ClassVar[bool] = True
     saved = (*EpochLearner.saved, "_first")
-    # How many people the first epoch has.
+    # Number of people in the first epoch.
     _first: Annotated[int, Range(1)]
 
     def __init__(
@@ -123,21 +123,21 @@ class ReleasedThompson(EpochLearner):
         candidates = self.row_candidates(belief, self.chances(decision.table))
         rows, left = self.best_rows(candidates, belief, doubt, length)
         if version == 0:
-            most = self.left * _MOST_FIRST if self.budget.protects_releases else 0.0
+            most = self.remaining * _MOST_FIRST if self.budget.protects_releases else 0.0
             while left > _DOUBT_LEFT * np.trace(doubt) and length < most:
                 length = math.ceil(length * _GROWTH)
                 rows, left = self.best_rows(candidates, belief, doubt, length)
             self._first = length
-        if length >= self.left:
-            # The epoch would not end: nobody learns from its people.
+        if length >= self.remaining:
+            # The epoch would not end, so its reports are not needed.
             decision = Thompson.greedy(self.features, belief, self.public_seed, version)
             length = 2**53
         return decision, rows, length
 
     def _sampled(self, belief: Belief, version: int, people: int) -> tuple[Decision, FloatArray]:
-        """How arms are sampled, and (N, K) offers of the arms among which the best one may be."""
+        """The law of arms, and (N, K) probabilities of arms that may be the best."""
         deviations = self.deviations
-        # What is tried under `drift` pays for as long as it is remembered, late or not.
+        # Exploration under `drift` pays as long as it is remembered, late or not.
         late = self.horizon is not None and self.people > _LATE * self.horizon
         if late and self.drift is None:
             deviations *= _LATE_DEVIATIONS
@@ -147,7 +147,7 @@ class ReleasedThompson(EpochLearner):
                 offers_of("optimal", table, weights, within(table, belief, how_far))
                 for how_far in (deviations, _SECOND_LOOK * self.deviations)
             )
-            share = min(1.0, min(self._first, self.left / _PROFIT) / people)
+            share = min(1.0, min(self._first, self.remaining / _PROFIT) / people)
             offers = (1.0 - share) * likely + share * others
             return Offers(self.features, offers), offers
         common = self.features, belief.mean, belief.root

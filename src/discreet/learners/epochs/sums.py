@@ -15,12 +15,12 @@ import numpy as np
 
 from discreet.validation import BoolArray, FloatArray, IntArray
 
-# So many numbers are worked out together: about 64 MB.
+# Numbers that are computed together: about 64 MB.
 _AT_ONCE = 2**23
 
 
 def portions(rows: int, columns: int) -> list[slice]:
-    """Rows of so many numbers each, in portions that fit into memory."""
+    """Rows of `columns` numbers each, in portions that fit into memory."""
     most = max(1, _AT_ONCE // columns)
     return [slice(start, start + most) for start in range(0, rows, most)]
 

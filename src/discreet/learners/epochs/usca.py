@@ -1,10 +1,15 @@
-"""USCA: learn from everybody by one public design, then predict (Pavlovic et al., January 2025).
+"""USCA: uniform sampling with covariance approximation (Pavlovic et al., January 2025).
 
-    learning     every person of the horizon T is offered arms by a design that depends on no data
-                 and adds the row turn' phi(w) y, turn turn' = Z^-1, Z = T Lambda + tau I
-    prediction   mu(x, c) = phi(x, c)' turn (sum of rows), and an arm by mu(., c)
+One public design for T people, then private predictions. The paper draws arms uniformly, and Lambda
+from a random set Z; here the design is D-optimal by default, and Lambda is known exactly.
 
-The sum of rows stays secret.
+    learning, for each of T people:                          Algorithm 1, lines 4-8
+        x_t ~ a design that depends on no data               line 6         `_next`
+        row turn' phi(w_t) y_t with turn turn' = Z^-1,       lines 9-14     `UscaCalibration.rows`
+        Z = T Lambda + tau I; their sum g stays secret
+    prediction, context c:
+        mu(x, c) = phi(x, c)' turn g                         line 14, eq. 4 `_scores`
+        arm in proportion to exp(epsilon mu / R(c))          Definition 3.2 `predict`
 
 | `predictions` | a prediction for a context                                   | privacy          |
 |---------------|--------------------------------------------------------------|------------------|
@@ -40,8 +45,7 @@ from numpy.typing import ArrayLike
 from discreet.codec import Range, from_json
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import Decision, Design, Offers, Thompson, offers_of
-from discreet.learners.epochs.releases import DATA
+from discreet.learners.epochs.policy import DATA, Decision, Design, Offers, Thompson, offers_of
 from discreet.learners.epochs.rows import (
     BOUND,
     RESOLUTION,
@@ -67,31 +71,31 @@ from discreet.validation import (
 _RIDGES = 4.0 ** np.arange(-2.0, 7.0)
 # Prior variance of f - 1/2, as a share of B^2, by which ridges are compared.
 _PRIOR = 0.15
-# Influences are worked out for this many pairs of features at a time.
+# Influences are computed for this many pairs of features at a time.
 _AT_ONCE = 2**24
 
 
 class UscaCalibration(Calibration):
-    """What USCA leaves open: rows, and what scores are divided by; functions of nobody's data.
+    """How USCA measures and scales scores: functions of no one's data.
 
     Attributes:
-        finite_only: whether it is for a number of predictions from a finite set of contexts.
+        finite_only: whether it needs a number of predictions and a finite set of contexts.
     """
 
     finite_only: ClassVar[bool] = True
 
     @abstractmethod
     def rows(self, learner: Usca, offers: FloatArray) -> RowMap:
-        """What people add, if arms are offered with probabilities (N, K)."""
+        """What each person contributes, if arms have the probabilities `offers` (N, K)."""
 
     @abstractmethod
     def score_range(self, learner: Usca, rows: RowMap) -> float | None:
-        """What stands in the place of R(c) in every context; None for R(c) itself."""
+        """A scale of scores in place of R(c); None for R(c) itself."""
 
 
 @dataclass(frozen=True)
 class ExactRange(UscaCalibration):
-    """Rows with the ridge at which least doubt is expected to be left, and R(c) for scores."""
+    """Rows with the ridge of the least expected error, and R(c) for scores."""
 
     name: ClassVar[str] = "exact_range"
     finite_only: ClassVar[bool] = False
@@ -124,15 +128,15 @@ class ExactRange(UscaCalibration):
 
 
 class Usca(EpochLearner):
-    """Learns by a fixed design from `horizon` people, then predicts.
+    """USCA: learns by one design from `horizon` people, then predicts.
 
     Args:
-        horizon: how many people are learnt from; required.
-        predictions: how many predictions share the budget; None for any number, from one Gaussian
-            release.
+        horizon: T, the number of people; required.
+        predictions: the number of predictions that share the budget; None for any number, from one
+            Gaussian release.
         design: `optimal` (context-wise D-optimal) or `uniform`, as published.
-        calibration: rows, and what scores are divided by: `ExactRange()` by default. One that has
-            a score range of its own is for predictions from a finite set of contexts.
+        calibration: rows and the scale of scores: `ExactRange()` by default. One with a scale of
+            its own is for predictions from a finite set of contexts.
 
     See `EpochLearner` for the others.
     """
@@ -141,7 +145,7 @@ class Usca(EpochLearner):
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "none")
     calibrations = UscaCalibration
     saved = (*EpochLearner.saved, "_drawn_by")
-    # How many predictions were drawn with noise from which source.
+    # Number of predictions by the noise source that they were drawn from.
     _drawn_by: Mapping[str, Annotated[int, Range(0)]]
 
     def __init__(
@@ -186,12 +190,12 @@ class Usca(EpochLearner):
 
     @property
     def predictions_left(self) -> float:
-        """How many predictions the budget still allows; infinity for a Gaussian release."""
+        """Number of predictions that the budget still allows; infinity for a Gaussian release."""
         return np.inf if self.predictions is None else float(self.predictions - self.spent)
 
     @property
     def spent(self) -> int:
-        """How many of the predictions were made."""
+        """Number of predictions made so far."""
         return sum(self._drawn_by.values())
 
     def _spend(self, count: int) -> None:
@@ -234,7 +238,7 @@ class Usca(EpochLearner):
         return 2.0 * ranges
 
     def ranges(self, contexts: ArrayLike) -> FloatArray:
-        """(n,) R(c) of contexts, with what rounding adds; public."""
+        """(n,) R(c) of contexts, including rounding; public."""
         unit = self.domain.people_to_unit(contexts)
         rows = self.published(0).rows
         # A person's row is rounded by at most sqrt(d) 2^-31, twice for two records.
@@ -257,7 +261,7 @@ class Usca(EpochLearner):
         return ranges
 
     def _divisors(self, contexts: ArrayLike) -> FloatArray:
-        """(n,) what scores are divided by: R(c), unless the calibration says otherwise."""
+        """(n,) the scales of scores: R(c), unless the calibration has another."""
         divisor = self.calibration.score_range(self, self.published(0).rows)
         if divisor is None:
             return self.ranges(contexts)
@@ -265,7 +269,7 @@ class Usca(EpochLearner):
 
     @property
     def cost_of_one(self) -> float:
-        """The epsilon that one prediction costs, whatever is divided by; public."""
+        """The epsilon of one prediction under the calibration's scale; public."""
         assert self.mechanism_of_one is not None
         if self.calibration.score_range(self, self.published(0).rows) is None:
             return self.mechanism_of_one.epsilon

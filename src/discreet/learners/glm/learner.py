@@ -1,59 +1,77 @@
 """A generalised linear bandit over people's own decision sets, under pure local privacy.
 
-    ticket     whether the report is a score or a spread                      (public)
-    choice     the best of the person's own points under theta                (on their side)
-    report     one vector of length at most 1, made private by PrivUnit       (policy.py)
-    policy     theta and its posterior from all scores; questions (design.py)
+    policy     theta and its posterior from all scores; directions Q   `_publish`, `designed`
+    action     the best of the person's own points under theta         `ScorePolicy`, on their side
+    report     one vector of length at most 1, privatised by PrivUnit  `ScorePolicy._report`
+               the public coin decides: a score, or a squared residual
+    sums       information and projected scores                        `ScorePolicy.sums`
 
 **Posterior.** Under version v, whose theta is theta_v, the sum G_v of n_v scores has about the mean
-n_v J_v (theta* - theta_v), and noise of variance V on each number for each person (PrivUnit's; what
-the scores vary themselves is small beside it). With theta ~ N(0, p P), P the smooth prior of
+n_v J_v (theta* - theta_v), and noise of variance V on each number for each person (PrivUnit's; the
+variance of the scores themselves is small beside it). With theta ~ N(0, p P), P the smooth prior of
 posterior.py, this is Gaussian:
 
     precision  (p P)^-1 + sum n_v J_v'J_v / V,     projected  sum J_v'(G_v + n_v J_v theta_v) / V.
 
-Every version is linearised where its people were asked, so the sums add, and late reports enter
-like others. Where J_v is wrong, later versions mend what earlier ones left.
+Every version is linearised at its own theta, so the sums add, and late reports enter like others.
+Where J_v is wrong, later versions correct the error.
+
+**Design.** Decision sets are private, so the law of chosen points is not known. It is taken from
+sets of as many points, drawn from a public sample of where points may lie. For each set a theta
+drawn twice from the posterior gives two candidates for the best point:
+
+    M = E d d',   d = phi(best by theta_1) - phi(best by theta_2),     Q = M^(1/2),
+
+so that a report measures the directions in which sets are decided, and none of those in which all
+good points are alike. For the greedy point of each set
+
+    J = E s(phi) (mu'(theta'phi) / l) P(l) phi',
+
+with P(l) the posterior probability that the mean lies within l of mu, is how scores answer to
+theta: their mean is about J (theta* - theta) under the true theta*. A sample unlike people's points
+makes steps too long or too short, which costs reward; the steps still end where scores are 0 on
+average, which is at the truth.
 
 **The limit** of residuals. The private report of a score has the same noise whatever the residuals,
-so where these are small, as rewards with little noise have them, it pays to divide them by less.
-To cut |r| at c moves E min(|r|, c) by at most E r^2 / (4 c), and noise moves the mean of n reports
-by c g / sqrt n with g that of randomised response. The two are equal at
+so where these are small, as with rewards of little noise, it pays to divide them by less. To cut
+|r| at c moves E min(|r|, c) by at most E r^2 / (4 c), and noise moves the mean of n reports by c g
+/ sqrt n with g that of randomised response. The two are equal at
 
     c = k rho,   k = n^(1/4) / (2 sqrt g),   and the limit is k or 3 times rho, at most 1,
 
-with rho^2 what the spreads say of E r^2, one deviation of noise added. So little is cut while few
-came, what is cut never costs more than the noise does once many have, and where rewards are noisy
-nothing is. A tenth of the people report the spread until that is clear. They are asked for r^2 in
-units of the limit in force, so the smaller residuals are, the finer it is measured.
+with rho^2 the estimate of E r^2 from reports of squared residuals, one deviation of noise added. So
+little is cut early, clipping never costs more than the noise does once many people came, and where
+rewards are noisy nothing is cut. A tenth of the people report the squared residual until that is
+clear, in units of the limit in force, so the smaller residuals are, the finer they are measured.
 
-| array       | shape  | meaning                                                              |
-|-------------|--------|----------------------------------------------------------------------|
-| information | (m, m) | sum n_v J_v'J_v / V                                                  |
-| projected   | (m,)   | sum J_v'(G_v + n_v J_v theta_v) / V                                  |
+| array       | shape     | meaning                                                              |
+|-------------|-----------|----------------------------------------------------------------------|
+| information | (m, m)    | sum n_v J_v'J_v / V                                                  |
+| projected   | (m,)      | sum J_v'(G_v + n_v J_v theta_v) / V                                  |
+| sample      | (N, m)    | features of public points, divided by their norm                     |
+| sets        | (k, c, m) | features of k sets                                                   |
 
-Notes
------
-*Why scores and not rows.* The row (phi phi', y phi) takes d (d + 3) / 2 numbers under one budget. A
-score is one vector of length 1 turned to what is in doubt (Q, design.py), so none of PrivUnit's
-noise is spent on length, and it is 0 on average exactly where the model is right; residuals
-clipped at half the range have another zero. Where everyone is offered the same points
-(`PublicSet`), a report holds the reward alone.
+Notes ----- *Why scores and not rows.* The row (phi phi', y phi) takes d (d + 3) / 2 numbers under
+one budget. A score is one vector of length 1 in the directions in doubt, so none of PrivUnit's
+noise is spent on length, and it is 0 on average exactly where the model is right; residuals clipped
+at half the range have another zero. Where everyone is offered the same points (`PublicSet`), a
+report holds the reward alone.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.kernels import feature_map, kernel_to_text, public_points, read_kernel
 from discreet.learners.base import Common, Learner
-from discreet.learners.glm.design import designed, drawn_sets
 from discreet.learners.glm.policy import (
     LEAST_LIMIT,
     LINKS,
@@ -61,6 +79,10 @@ from discreet.learners.glm.policy import (
     ScorePolicy,
     ScoreReports,
     ScoreStatistics,
+    asked,
+    expected,
+    lengths,
+    slope,
 )
 from discreet.learners.glm.values import score_beliefs
 from discreet.learners.gp_ucb.posterior import UNIFORM_VARIANCE, smooth_root
@@ -73,16 +95,18 @@ from discreet.validation import FloatArray, InvalidInput, one_of
 _KERNEL = "DotProduct(sigma_0=1.0)"
 # p: the variances of a uniform number over the range of rewards, and of its logit.
 _PRIOR: dict[Link, float] = {"linear": UNIFORM_VARIANCE, "logistic": math.pi**2 / 3.0}
-# Deviations that are added to the mean, as for gp_ucb.
+# Deviations that are added to the mean, as in gp_ucb.
 _CONFIDENCE = 0.25
-# The first policy serves so many people; later ones change at this rate.
+# People under the first policy, and growth of later ones.
 _FIRST, _GROWTH = 20, 1.05
-# The share of people who report the spread, and the deviations of residuals that are never cut.
+# The share of people who report a squared residual, and deviations of residuals that are never cut.
 _CHECKING, _LEAST_CUT = 0.1, 3.0
+# The largest numbers of drawn sets, and of features in them.
+_SETS, _NUMBERS = 1500, 2_000_000
 
 
 class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
-    """Learns a generalised linear model of rewards from one private vector a person.
+    """A generalised linear bandit that learns from one private vector of each person.
 
     Args:
         domain: the public bounds of points; `Ball` for vectors of bounded length.
@@ -231,3 +255,43 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
     def _options(self) -> dict[str, Any]:
         points = {} if self._where is None else {"public_points": self._where.tolist()}
         return {"kernel": self.kernel, "link": self.link, **points}
+
+
+def drawn_sets(sample: FloatArray, most: int, rng: np.random.Generator) -> FloatArray:
+    """(k, most, m) sets of points of the sample (N, m)."""
+    count = max(1, min(_SETS, _NUMBERS // (most * sample.shape[1])))
+    return sample[rng.integers(len(sample), size=(count, most))]
+
+
+def designed(policy: ScorePolicy, sets: FloatArray, rng: np.random.Generator) -> ScorePolicy:
+    """The policy with the directions Q of its reports and their answers J (see the module).
+
+    Args:
+        policy: with any Q and J.
+        sets: (k, c, m) features of public sets.
+        rng: of public draws.
+    """
+    doubts = _best(policy, sets, rng) - _best(policy, sets, rng)
+    values, vectors = np.linalg.eigh(doubts.T @ doubts)
+    questions = np.eye(len(values))
+    if values[-1] > 0.0:
+        questions = (vectors * np.sqrt(np.maximum(values, 0.0) / values[-1])) @ vectors.T
+    places = policy.best(sets, np.ones(sets.shape[:2], dtype=np.bool_))
+    phi = sets[np.arange(len(sets)), places]
+    linear = phi @ policy.mean
+    rise = slope(policy.link, linear)
+    length = lengths(expected(policy.link, linear), policy.limit)
+    spread = rise * np.sqrt(np.sum((phi @ policy.root) ** 2, axis=1))
+    # A residual that is cut does not answer any more.
+    scale = rise / length * (2.0 * ndtr(length / np.maximum(spread, 1e-300)) - 1.0)
+    answers = (asked(phi, questions) * scale[:, None]).T @ phi / len(phi)
+    return replace(policy, questions=questions, answers=answers)
+
+
+def _best(policy: ScorePolicy, sets: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """(k, m) features of the best point of each set, under a theta of its own."""
+    normal = rng.standard_normal((len(sets), policy.root.shape[1]))
+    theta = policy.mean + normal @ policy.root.T
+    places = np.einsum("kcm,km->kc", sets, theta).argmax(axis=1)
+    best: FloatArray = sets[np.arange(len(sets)), places]
+    return best

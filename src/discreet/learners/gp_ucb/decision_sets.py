@@ -33,49 +33,64 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from discreet.kernels import FeatureMap
-from discreet.learners.gp_ucb.calibration import SYMMETRIC, KernelCalibration, RowWeights
-from discreet.learners.gp_ucb.looks import Looks
+from discreet.codec import Coded, Range
+from discreet.learners.gp_ucb.looks import KnowledgeGradient
 from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
-    UNIT,
-    Ahead,
     GPPolicy,
-    Mode,
     NoisyRows,
     PointObservations,
-    ReleasedSums,
-    exact_product,
     rounded,
 )
 from discreet.learners.gp_ucb.posterior import (
     CENTRE,
-    MOST_REWARD_VARIANCE,
-    Evidence,
-    GramAxes,
-    NoisySums,
-    gram_axes,
 )
 from discreet.learners.messages import Actions, Reports
 from discreet.learners.points import Visitors
 from discreet.learners.public_randomness import public_uniforms
-from discreet.people.domain import Candidates, DecisionSets, PublicSet
-from discreet.privacy import Budget, NoiseSource
-from discreet.privacy.calibration import GAUSSIAN, AdditiveNoise, in_unit_ball
+from discreet.people.domain import Candidates, DecisionSets
+from discreet.privacy import NoiseSource
+from discreet.privacy.calibration import GAUSSIAN, in_unit_ball
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
 
 # Candidates whose features are computed together: about 100 MB at 200 features.
 _AT_ONCE = 2**16
-# Of rewards about their mean, as in posterior.py.
-_LEAST_REWARD_VARIANCE = 1e-4
+# The largest weight of products off the diagonal.
+SYMMETRIC = math.sqrt(2.0)
+
+
+@dataclass(frozen=True)
+class RowWeights(Coded):
+    """The weights of the parts of a row, and the range of centred rewards.
+
+    Attributes:
+        rewards: c, the weight of y phi.
+        off_diagonal: w, the weight of phi_i phi_j for i < j; at most sqrt 2.
+        centre: what is subtracted from rewards in [0, 1].
+        with_squares: whether y^2 is released.
+    """
+
+    rewards: Annotated[float, Range(above=0.0)] = 2.0
+    off_diagonal: Annotated[float, Range(above=0.0, high=SYMMETRIC)] = SYMMETRIC
+    centre: Annotated[float, Range(0.0, 1.0)] = 0.5
+    with_squares: bool = True
+
+    @property
+    def squares(self) -> float:
+        """g, the weight of y^2."""
+        return self.rewards / self.bound if self.with_squares else 0.0
+
+    @property
+    def bound(self) -> float:
+        """b, the largest |y|."""
+        return max(self.centre, 1.0 - self.centre)
 
 
 def row_size(features: int) -> int:
@@ -115,15 +130,6 @@ def symmetric(upper: FloatArray, features: int) -> FloatArray:
     return mirrored
 
 
-def exact_sums(phi: FloatArray, centred: FloatArray) -> IntArray:
-    """(size,) `gram`, `rewards` and `squares` of n people, in units of 2^-36."""
-    whole = rounded(phi)
-    gram = exact_product(whole, whole)[triangle(phi.shape[1])]
-    reward = rounded(centred)[:, None]
-    seen = exact_product(np.hstack([whole, reward]), reward)[:, 0]
-    return np.concatenate([gram, seen])
-
-
 def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> FloatArray:
     """(n, size) the row of each of n people."""
     whole, reward = rounded(phi) / RESOLUTION, rounded(centred) / RESOLUTION
@@ -156,7 +162,7 @@ class SetPolicy(GPPolicy):
 
     confidence: float
     thompson: bool
-    looks: Looks | None
+    looks: KnowledgeGradient | None
     weights: RowWeights
 
     def __post_init__(self) -> None:
@@ -226,7 +232,7 @@ class SetPolicy(GPPolicy):
         return arms, odds
 
     def _look(
-        self, looks: Looks, phi: FloatArray, present: BoolArray, tickets: TicketArray
+        self, looks: KnowledgeGradient, phi: FloatArray, present: BoolArray, tickets: TicketArray
     ) -> tuple[IntArray, FloatArray]:
         """(n,) places and propensities, of features (n, c, m), where some people look."""
         mean, root = self._believed(phi)
@@ -259,128 +265,3 @@ class SetPolicy(GPPolicy):
             rows=self.local.add(rows, noise),
             tickets=none,
         )
-
-
-class OwnSets(Mode):
-    """Every person has a decision set of their own, which is as private as the reward."""
-
-    record = "decision set and reward"
-    data = SetPolicy.data
-    sensitivity_source = SetPolicy.sensitivity_source
-    public = False
-    design_size = 0
-
-    def __init__(
-        self,
-        features: FeatureMap,
-        space: DecisionSets,
-        calibration: KernelCalibration,
-        budget: Budget,
-        points: PublicSet | None,
-    ) -> None:
-        super().__init__(features, space, calibration)
-        count, self.weights = features.features, calibration.weights
-        self.reward_weight = self.weights.rewards
-        self.size = row_size(count)
-        self.sensitivity = row_sensitivity(count, self.weights)
-        self.squares = np.cumsum([0, *range(count, 1, -1)])
-        if budget.protects_reports:
-            if budget.delta == 0.0:
-                raise InvalidInput(
-                    f"delta was {budget.delta:g}; reports of gp_ucb from decision sets carry "
-                    "Gaussian noise under local privacy: give a delta above 0, such as 1e-6, or "
-                    "take private_glm, whose reports are pure."
-                )
-            multiplier = calibration.noise_multiplier(budget, count)
-            self.local = AdditiveNoise.gaussian_for(multiplier, self.sensitivity, self.size)
-            self.noisy_sums = True
-        seen = [*[self.weights.rewards] * count, self.weights.squares]
-        self._part = np.append(triangle_weights(count, self.weights.off_diagonal), seen)
-        self._points = points
-
-    @cached_property
-    def axes(self) -> GramAxes:
-        """Public knowledge about Gram matrices; worked out when it is needed."""
-        return _axes(self.features, self.norm, self.calibration.smoothness, self._points)
-
-    def sums(self, policy: GPPolicy, reports: Reports) -> tuple[NDArray[Any], FloatArray]:
-        if isinstance(reports, NoisyRows):
-            if reports.rows.shape[1] != self.size or len(reports) == 0:
-                raise InvalidInput(
-                    f"reports had rows of shape {reports.rows.shape}; each must have {self.size} "
-                    "numbers."
-                )
-            return reports.rows.sum(axis=0), np.zeros(0)
-        assert isinstance(reports, PointObservations)
-        # Checks the points too.
-        phi = in_unit_ball(self.features.transform(reports.points) / self.norm)
-        centred = reports.rewards - self.weights.centre
-        if reports.silent is not None:
-            phi[reports.silent], centred[reports.silent] = 0.0, 0.0
-        return exact_sums(phi, centred), np.zeros(0)
-
-    def row(self, counted: NDArray[Any]) -> FloatArray:
-        if self.local is not None:
-            return np.asarray(counted, dtype=np.float64)
-        row: FloatArray = counted * UNIT * self._part
-        return row
-
-    def policy(
-        self, header: dict[str, Any], totals: ReleasedSums | Evidence | None, ahead: Ahead
-    ) -> GPPolicy:
-        assert not isinstance(totals, Evidence)
-        totals = totals or ReleasedSums(np.zeros(self.size), np.zeros(0), 0.0, 0, 0.0, 0.0)
-        count = self.features.features
-        triangle = count * (count + 1) // 2
-        parts = totals.values[:-1] / self._part[:-1]
-        noise = totals.variance * totals.scale**2
-        known = self.weights.with_squares and totals.came > 0
-        sums = NoisySums(
-            totals.people,
-            noise,
-            noise / self.weights.rewards**2,
-            float(totals.values[-1]) / self.weights.squares if known else None,
-            noise / self.weights.squares**2 if known else 0.0,
-            totals.came,
-            totals.scale,
-        )
-        gram = symmetric(parts[:triangle], count)
-        seen = parts[triangle:]
-        theta, confidence = self.calibration.posterior(gram, seen, sums, self.axes)
-        mean = np.concatenate([[self.weights.centre - CENTRE], theta.mean])
-        root = np.vstack([np.zeros(theta.root.shape[1]), theta.root])
-        decision, looks = self.calibration.decision(False), None
-        if decision == "matching" and totals.came > 0:
-            explained = float(2.0 * theta.mean @ seen - theta.mean @ gram @ theta.mean)
-            own = self.local.variance / self.weights.rewards**2 if self.local else 0.0
-            looks = Looks(
-                came=totals.came,
-                remaining=ahead.remaining,
-                reward_variance=_left_over(sums, explained),
-                release_variance=0.0 if self.local else sums.reward_variance,
-                own_variance=own,
-            )
-        return SetPolicy(
-            **self.header(header, mean, root),
-            confidence=confidence,
-            thompson=decision == "thompson",
-            looks=looks,
-            weights=self.weights,
-        )
-
-
-def _left_over(sums: NoisySums, explained: float) -> float:
-    """rho^2, from what a fit leaves of sum y^2; few people tell little, so one more of the largest
-    variance is counted among them."""
-    if sums.squares is None or sums.people <= 0.0:
-        return MOST_REWARD_VARIANCE
-    left = sums.squares - explained + math.sqrt(sums.squares_variance) + MOST_REWARD_VARIANCE
-    return min(max(left / (sums.people + 1.0), _LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
-
-
-@lru_cache(maxsize=16)
-def _axes(
-    features: FeatureMap, norm: float, smoothness: float, points: PublicSet | None
-) -> GramAxes:
-    """Axes are public and take a moment to work out: replicates share them."""
-    return gram_axes(features, norm, smoothness, None if points is None else points.array)

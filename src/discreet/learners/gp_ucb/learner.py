@@ -1,49 +1,37 @@
-"""GP-UCB under joint, local or no privacy, on a finite feature map (Dubey 2021).
+"""GP-UCB on a finite feature map: what its two learners share (Dubey 2021).
 
-    Algorithm 1, joint privacy                        here
-      x_t = argmax over D_t of mean + width           the policy's choice (decision_sets.py)
-      (phi phi', y phi) of each person                rows (decision_sets.py), summed by `sums`
-      Algorithm 2: prefix sums with noise             `_release`, by a `PrivateStream`
-      V_t, u_t -> theta, width                        `KernelCalibration.posterior`
-    Algorithm 3, local privacy
-      noise on each person's row                      the policy's report; sums are public
+| action space              | learner                      | secret record of a person        |
+|---------------------------|------------------------------|----------------------------------|
+| `DecisionSets`            | `sets.learner.SetsGPUCB`     | decision set and reward          |
+| `PublicSet`, `PublicBox`  | `public.learner.PublicGPUCB` | reward; points follow from coins |
 
-**Joint privacy.** Plain observations come in; sums leave through a `PrivateStream`, once each; the
-policies are functions of what the stream released. A person's own action depends on their own
-decision set too, which is why the guarantee is about what *others* see (billboard lemma: Hsu,
-Huang, Roth, Roughgarden and Wu 2016).
-
-**Local privacy.** Each person adds the noise to their own report; nothing else is needed.
-
-**Public points.** Where everyone can be given the same points, each point is a function of earlier
-releases and a public ticket, so nothing but the reward is anybody's data (public_points.py).
+Each person adds one row of numbers. Under joint privacy sums of rows leave through a
+`PrivateStream`, once each (Algorithm 2), and policies are functions of what the stream released. A
+person's own action may depend on their own decision set too, so the guarantee covers what *others*
+see (billboard lemma: Hsu, Huang, Roth, Roughgarden and Wu 2016). Under local privacy each report
+carries noise, and sums are public (Algorithm 3).
 
 Notes
 -----
-*Rows.* With decision sets a row is (upper triangle of phi phi', c y phi, g y^2); on public points
-(y s(x), g y^2). Features and rewards are rounded to multiples of 2^-18, so sums of products are
+*Exact sums.* Features and rewards are rounded to multiples of 2^-18, so sums of their products are
 exact in 64-bit integers: they add in any order, and the sensitivity covers the rounding.
 
 *y^2 is free.* At the worst pair of neighbours y^2 = y'^2, so an entry g y^2 with g = c / b
 (decision sets) or 2 |s| (public points) does not raise the sensitivity. It gives the variance of
 rewards, without which the posterior assumes the largest one and hardly beats uniform choice.
-
-*Geometric epochs* with decision sets: only the latest estimate matters, and a weighted sum of which
-every later release is a part needs the same noise whatever the horizon, several times less than
-prefix sums (`benchmarks/prefix_sums.py`). Gram matrices of points of a known domain have few
-directions; the others hold noise alone and are shrunk (posterior.py).
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, Unpack
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from discreet.codec import Range, from_json, to_json
@@ -55,31 +43,28 @@ from discreet.kernels import (
     kernel_to_text,
     read_kernel,
 )
-from discreet.kernels.grid import stretched
 from discreet.learners.base import Common, Learner
 from discreet.learners.calibration import read_options
 from discreet.learners.forgetting import half_life, longest
 from discreet.learners.gp_ucb.calibration import KernelCalibration
-from discreet.learners.gp_ucb.decision_sets import OwnSets
 from discreet.learners.gp_ucb.policy import (
     MOST_PEOPLE,
     UNIT,
-    Ahead,
     GPPolicy,
     GramStatistics,
     KernelModel,
-    Mode,
     NoisyRows,
     PointObservations,
     ReleasedSums,
+    RemainingHorizon,
 )
-from discreet.learners.gp_ucb.posterior import Evidence
-from discreet.learners.gp_ucb.public_points import PublicPoints
 from discreet.learners.gp_ucb.values import model_beliefs
 from discreet.learners.messages import Reports
+from discreet.learners.registry import on_space
 from discreet.learners.values import Beliefs
 from discreet.people.domain import ActionSpace, Box, DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
+from discreet.privacy.calibration import AdditiveNoise
 from discreet.privacy.prefix_sums import (
     FadingEpochs,
     LinearStream,
@@ -87,31 +72,36 @@ from discreet.privacy.prefix_sums import (
     SeparateEpochs,
 )
 from discreet.privacy.prefix_sums.system import MOST_PEOPLE as MOST_COUNTED
-from discreet.validation import InvalidInput, positive_number
+from discreet.validation import FloatArray, IntArray, InvalidInput, a_kind, positive_number
 
-# Sup error of a feature map that the learner makes itself. Further features cost hardly any noise,
-# because axes that carry little are shrunk away, and what is left out shows as a bias.
+# Sup error of the default feature map. Further features cost hardly any noise, because axes that
+# carry little are shrunk away, and features left out show as a bias.
 _ERROR = 1e-3
-# Length scales that are thought possible on public points, as shares of the kernel's; the error of
-# their maps, which only need to resolve them; and so many features at most.
-_SHORTER = (0.25, 0.5)
-_COARSE_ERROR = 1e-2
-_MOST_FEATURES = 250
-# Length scale, as a share of each column's width, of a kernel that nobody chose.
+# Length scale of the default kernel, as a share of each column's width.
 _SHARE = 0.3
 
-
-def usual_kernel(domain: Box) -> Kernel:
-    """A squared exponential kernel with length scales of 0.3 of each column's width; for more than
-    three columns a mean of one for each column, because more cannot be searched."""
-    widths = [_SHARE * (b - a) for a, b in zip(domain.lower, domain.upper, strict=True)]
-    if domain.dimension <= 3:
-        return RBF(length_scale=widths)
-    return Additive([RBF(length_scale=width) for width in widths])
+P = TypeVar("P", bound=GPPolicy)
+R = TypeVar("R", PointObservations, NoisyRows)
 
 
-class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
-    """Learns where a reward function is high, from people whose data stay private.
+class KernelOptions(Common, total=False):
+    """Options of both learners; see `GPUCB`."""
+
+    kernel: Kernel | str | None
+    features: FeatureMap | None
+    error: float
+    public_points: ArrayLike | None
+    calibration: KernelCalibration | None
+    drift: float | None
+
+
+def GPUCB(  # noqa: N802, a name of the field
+    domain: Box,
+    space: ActionSpace,
+    budget: Joint | Local | NonPrivate,
+    **options: Unpack[KernelOptions],
+) -> GPUCBLearner[Any]:
+    """A learner of where a reward function is high, for the given action space.
 
     Args:
         domain: the public box of points.
@@ -119,8 +109,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         budget: `Joint(epsilon, delta)`, `Local(epsilon, delta)` or `NonPrivate()`. On public
             points `Local(epsilon)` without delta is allowed too.
         kernel: a scikit-learn kernel in the units of the domain, or its text; by default
-            `usual_kernel(domain)`. On public points functions of other length scales are thought
-            possible too; its own are the likeliest.
+            `usual_kernel(domain)`. On public points other length scales are weighed by evidence,
+            its own with the largest prior probability.
         features: a feature map with a certified norm, instead of one made from the kernel; without
             a kernel, its own is the usual one.
         error: sup error of the feature map made from a kernel.
@@ -128,11 +118,51 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
             than the whole box. It decides which features are kept; a wrong one costs reward, never
             privacy.
         calibration: noise, releases and posterior; `PosteriorBonus()` by default.
-        drift: after how many people a report counts half; None where rewards do not change.
+        drift: half-life of reports in people; None where rewards do not change.
+
+    Returns:
+        `SetsGPUCB` for decision sets, `PublicGPUCB` for public points.
 
     Raises:
         InvalidInput: for a feature map without a certified norm, or a budget without the delta
             that Gaussian noise needs.
+    """
+    kind: type[Any] = on_space(GPUCBLearner, space)
+    learner: GPUCBLearner[Any] = kind(domain, space, budget, **options)
+    return learner
+
+
+def usual_kernel(domain: Box) -> Kernel:
+    """The default kernel: squared exponential, with length scales of 0.3 of each column's width.
+
+    For more than three columns it is a mean of one for each column, because a product of more
+    cannot be searched.
+    """
+    widths = [_SHARE * (b - a) for a, b in zip(domain.lower, domain.upper, strict=True)]
+    if domain.dimension <= 3:
+        return RBF(length_scale=widths)
+    return Additive([RBF(length_scale=width) for width in widths])
+
+
+class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
+    """GP-UCB without its rows, posterior and choice of points; see `GPUCB` for the arguments.
+
+    A subclass defines `_make_features`, `_statistics`, `_row` and `_publish`, and calls `_open`
+    once the attributes below are set.
+
+    Attributes:
+        record: what one person's record is.
+        data: which part of it enters a release.
+        sensitivity_source: how the sensitivity was computed.
+        learns_length_scales: whether other length scales than the kernel's are weighed by evidence.
+        sensitivity: l2 distance that a row moves when its person is replaced.
+        reward_weight: weight of y in a row.
+        non_negative: places in a row whose exact sums are never negative.
+        local: the noise on each report; None where people trust the learner.
+        noisy_rows: whether a report is a whole row with noise on it.
+        places: number of public points with rewards of their own; None for decision sets, or where
+            points are searched by groups of columns.
+        sizes: the sizes of the arrays of a policy.
     """
 
     name: ClassVar[str] = "gp_ucb"
@@ -140,10 +170,20 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
     spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets, PublicSet, PublicBox)
     reports_type = Reports
     statistics_type = GramStatistics
-    saved = ("_counts", "_evidence")
-    # The people of each release, and what releases say of public points.
-    _counts: tuple[Annotated[int, Range(1)], ...]
-    _evidence: Evidence
+    saved: ClassVar[tuple[str, ...]] = ("_counts",)
+    _counts: tuple[Annotated[int, Range(1)], ...]  # the people of each release
+
+    record: ClassVar[str]
+    data: ClassVar[str]
+    sensitivity_source: ClassVar[str]
+    learns_length_scales: ClassVar[bool]
+    sensitivity: float
+    reward_weight: float
+    non_negative: IntArray
+    local: AdditiveNoise | None = None
+    noisy_rows: bool = False
+    places: float | None = None
+    sizes: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -165,9 +205,9 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         self._points = None
         if public_points is not None:
             self._points = PublicSet.of(domain.from_unit(domain.to_unit(public_points)))
-        own_sets = isinstance(self.space, DecisionSets)
         fits = isinstance(features, FeatureMap) and features.domain == domain
-        if features is not None and (not fits or (own_sets and kernel is not None)):
+        either = self.learns_length_scales or kernel is None
+        if features is not None and not (fits and either):
             raise InvalidInput(
                 f"features was {features!r:.80}, with the kernel {kernel!r:.80}; pass a FeatureMap "
                 "on the learner's domain, and with decision sets no kernel beside it."
@@ -178,76 +218,70 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         self.kernel = None if kernel is None else kernel_to_text(read_kernel(kernel))
         if features is None:
             assert self.kernel is not None
-            error = positive_number(error, "error")
-            make = _map_of if own_sets else finest_map
-            features = make(self.kernel, domain, error, self._points)
+            features = self._make_features(self.kernel, positive_number(error, "error"))
         elif self.kernel is not None:
             _check_fits(self.kernel, domain)
+        bound = features.norm_bound
+        if bound is None or not 0.0 < bound < math.inf:
+            raise InvalidInput(
+                f"features was {a_kind(features)} with norm_bound {bound}; noise is sized by the "
+                "largest norm of the features, so give a map that certifies one "
+                "(discreet.kernels.feature_map makes such maps)."
+            )
         self.features: FeatureMap = features
+        # A part in 10^12 covers the rounding of the features' arithmetic.
+        self.norm = bound * (1.0 + 1e-12)
         self._counts = ()
-        self._evidence = Evidence.none(self.mode.coefficients)
+
+    def _open(self, row: int, design: int = 0) -> None:
+        """Open the stream of releases.
+
+        Args:
+            row: how many numbers a row has.
+            design: how many numbers the public part of the statistics has.
+        """
+        self._row_length, self._design_length = row, design
         # Without a stream policies follow from the sums of everybody.
         self._stream: LinearStream | None = None
         self._design: LinearStream | None = None
         if self.drift is not None:
             self._stream = LinearStream(FadingEpochs(self.drift))
             self._design = LinearStream(FadingEpochs(self.drift))
-        if budget.protects_releases:
+        if self.budget.protects_releases:
             assert self.noise is not None
-            mode = self.mode
-            multiplier = self.calibration.noise_multiplier(budget, features.features)
-            reward_noise = multiplier * mode.sensitivity / mode.reward_weight
-            mechanism = self.calibration.mechanism(reward_noise, self.horizon, mode.places)
+            multiplier = self.calibration.noise_multiplier(self.budget, self.features.features)
+            reward_noise = multiplier * self.sensitivity / self.reward_weight
+            mechanism = self.calibration.mechanism(reward_noise, self.horizon, self.places)
             if self.drift is not None:
                 mechanism = FadingEpochs(self.drift, mechanism.due(0), self.horizon)
-            size, moved = mode.size, mode.sensitivity
-            self._stream = PrivateStream(mechanism, size, moved, multiplier, self.noise)
+            moved = self.sensitivity
+            self._stream = PrivateStream(mechanism, row, moved, multiplier, self.noise)
             self._design = LinearStream(mechanism)
 
-    @cached_property
-    def mode(self) -> Mode:
-        """What people bring, and what follows from it (policy.py)."""
-        if isinstance(self.space, DecisionSets):
-            return OwnSets(self.features, self.space, self.calibration, self.budget, self._points)
-        assert isinstance(self.space, PublicSet | PublicBox)
-        return PublicPoints(self.features, self.space, self.calibration, self.budget, self.kernel)
+    @abstractmethod
+    def _make_features(self, kernel: str, error: float) -> FeatureMap:
+        """A feature map of the kernel with a sup error."""
+
+    @abstractmethod
+    def _row(self, counted: NDArray[Any]) -> FloatArray:
+        """(row,) a sum of rows in the units in which `sensitivity` is measured."""
+
+    # Statistics.
 
     def _empty(self) -> GramStatistics:
-        row: Any = np.zeros(self.mode.size, np.float64 if self.mode.local else np.int64)
-        return GramStatistics(reports=0, row=row, design=np.zeros(self.mode.design_size))
+        row: Any = np.zeros(self._row_length, np.float64 if self.local else np.int64)
+        return GramStatistics(reports=0, row=row, design=np.zeros(self._design_length))
 
-    @property
-    def adjacency(self) -> Adjacency:
-        return Adjacency(record=self.mode.record)
-
-    @property
-    def batch_size(self) -> int:
-        if not isinstance(self._stream, PrivateStream):
-            end = self.calibration.next_update(self._published_at, self._alone)
-            return longest(self.drift, end - self._published_at)
-        if self.horizon is not None and self._published_at >= self.horizon:
-            return 2**53
-        return self._stream.due - self._published_at
-
-    @property
-    def model(self) -> KernelModel:
-        """What is believed at present, as a public object that predicts anywhere."""
-        return self.policy().model
-
-    def _beliefs(self, contexts: Any) -> Beliefs:
-        return model_beliefs(self._latest_policy, contexts)
-
-    def _statistics(self, policy: GPPolicy, reports: Reports) -> GramStatistics:
-        wanted = NoisyRows if self.mode.local else PointObservations
-        if not isinstance(reports, wanted):
+    def _taken(self, reports: Reports, kind: type[R]) -> R:
+        """Reports of the class that the budget asks for."""
+        if not isinstance(reports, kind):
             raise InvalidInput(
                 f"reports had type {type(reports).__name__}; under {self.budget!r} they are "
-                f"{wanted.__name__}."
+                f"{kind.__name__}."
             )
-        if self.mode.local and isinstance(reports, NoisyRows):
-            self.mode.local.check_reports(reports.rows)
-        row, design = self.mode.sums(policy, reports)
-        return GramStatistics(reports=len(reports), row=row, design=design)
+        if self.local is not None and isinstance(reports, NoisyRows):
+            self.local.check_reports(reports.rows)
+        return reports
 
     def _check_sums(self, statistics: GramStatistics) -> None:
         row, exact = statistics.row, statistics.exact
@@ -262,7 +296,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         people, most = self.people + statistics.reports, statistics.reports * (1.0 + 1e-4) / UNIT
         # Not np.abs, which leaves the least 64-bit integer negative.
         largest = max(int(row.max()), -int(row.min())) if exact else 0
-        if largest > most or ((exact or self.mode.public) and (row[self.mode.squares] < 0).any()):
+        if largest > most or (not self.noisy_rows and (row[self.non_negative] < 0).any()):
             raise InvalidInput(
                 f"statistics of {statistics.reports} reports had an entry of {largest}, or a "
                 f"negative sum of squares; no reports add up to more than {most:.0f}. Send them as "
@@ -280,50 +314,34 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
                 "learner for further people, or leave the horizon out."
             )
 
-    def _publish(self) -> GPPolicy:
-        totals: ReleasedSums | None = None
-        if self._stream is None:
-            totals = self._plain() if self.people else None
-        elif self._stream.estimate is not None or self.people >= self._stream.due:
-            totals = self._release(self._stream)
-        return self.mode.policy(self.policy_header(), self._said(totals), self._ahead())
-
-    def _said(self, totals: ReleasedSums | None) -> ReleasedSums | Evidence | None:
-        """What a policy follows from."""
-        if totals is None or not self.mode.public:
-            return totals
-        if self._separate:
-            return self._evidence
-        return self.mode.evidence(Evidence.none(self.mode.coefficients), totals)
+    # Releases.
 
     @property
-    def _alone(self) -> bool:
-        """Whether points are public and searched together, not group by group."""
-        return self.mode.places is not None
+    def batch_size(self) -> int:
+        if not isinstance(self._stream, PrivateStream):
+            end = self.calibration.next_update(self._published_at, self.places is not None)
+            return longest(self.drift, end - self._published_at)
+        if self.horizon is not None and self._published_at >= self.horizon:
+            return 2**53
+        return self._stream.due - self._published_at
 
     @property
     def _separate(self) -> bool:
         """Whether each release holds one epoch alone."""
         return self._stream is not None and isinstance(self._stream.mechanism, SeparateEpochs)
 
-    def _ahead(self) -> Ahead:
-        """What is known of the people who are still to come."""
-        stream, came = self._stream, self.people
-        if isinstance(stream, PrivateStream):
-            end, noise = stream.mechanism.due(came), stream.scale**2
-        else:
-            next_update = self.calibration.next_update(came, self._alone)
-            end, noise = came + longest(self.drift, next_update - came), 0.0
-        remaining = max(came, 1) if self.horizon is None else max(self.horizon - came, 0)
-        remaining = longest(self.drift, min(remaining, MOST_COUNTED), 1.0 / math.log(2.0))
-        if self.horizon is not None:
-            end = min(end, self.horizon)
-        return Ahead(max(end - came, 1), remaining, noise, self._separate)
+    def _public_sums(self) -> ReleasedSums | None:
+        """The public sums of rows, released first if that is due; None before any."""
+        if self._stream is None:
+            return self._unreleased() if self.people else None
+        if self._stream.estimate is not None or self.people >= self._stream.due:
+            return self._release(self._stream)
+        return None
 
-    def _plain(self) -> ReleasedSums:
+    def _unreleased(self) -> ReleasedSums:
         """Sums that need no further noise."""
         return ReleasedSums(
-            values=self.mode.row(self._sums.row),
+            values=self._row(self._sums.row),
             design=self._sums.design,
             people=float(self.people),
             came=self.people,
@@ -331,10 +349,11 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         )
 
     def _release(self, stream: LinearStream) -> ReleasedSums:
-        """Release what came since the last time; the only place where noise is drawn. Sums that
-        are public, or of reports that are private, fade in a stream without noise.
+        """Release the rows since the last release (Algorithm 2); noise is drawn only here.
 
-        People whose row was released are never in another, even if making a policy from it failed.
+        Sums that are public, or of reports that are private, are discounted in a stream without
+        noise. A row that was released is never in another release, even if making a policy from it
+        failed.
         """
         new = self.people - self._released
         assert self._design is not None
@@ -343,31 +362,28 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
                 "a release was interrupted, and its people must not be released again; load the "
                 "learner as it was saved after the last policy that anyone has seen."
             )
-        self._hear(stream)
+        self._note_release(stream)
         if new:
             sums, design = self._sums, self._sums.design
-            stream.release(self.mode.row(sums.row), new)
-            # Nobody keeps the sums of those who were released: nothing can release them again.
+            stream.release(self._row(sums.row), new)
+            # Released rows leave the sums: nothing can release them again.
             self._target.sums = replace(sums, row=0 * sums.row, design=0.0 * design)
             self._counts = (*self._counts, new)
             # The design is public: the same weights, without noise.
             self._design.release(design, new)
-            self._hear(stream)
+            self._note_release(stream)
         return self._latest(stream, self.people)
 
     @property
     def _released(self) -> int:
-        """How many people's rows were released; those of the others are in the sums."""
+        """How many people's rows were released; the rows of the others are in the sums."""
         return sum(self._counts)
 
-    def _hear(self, stream: LinearStream) -> None:
-        """Note what the last release says, once; later, if that failed when it was made."""
-        if self._separate and self._evidence.came < self._released:
-            last = self._latest(stream, self._counts[-1])
-            self._evidence = self.mode.evidence(self._evidence, last)
+    def _note_release(self, stream: LinearStream) -> None:
+        """Take what the last release says into account, once."""
 
     def _latest(self, stream: LinearStream, came: int) -> ReleasedSums:
-        """What the stream says now, of so many people."""
+        """What the stream says now, of `came` people."""
         assert self._design is not None
         estimate, weighted = stream.estimate, self._design.estimate
         assert estimate is not None
@@ -386,20 +402,60 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         )
 
     def _report_noise(self, people: float) -> dict[str, float]:
-        """Of sums of so many people's reports: the noise that these have."""
-        variance = people if self.mode.noisy_sums else 0.0
-        return {"variance": variance, "scale": self.mode.local.scale if self.mode.local else 0.0}
+        """The noise that reports of `people` people add to a sum."""
+        variance = people if self.noisy_rows else 0.0
+        return {"variance": variance, "scale": self.local.scale if self.local else 0.0}
+
+    def _remaining(self) -> RemainingHorizon:
+        """The people who are still to come, as far as they are known."""
+        stream, came = self._stream, self.people
+        if isinstance(stream, PrivateStream):
+            end, noise = stream.mechanism.due(came), stream.scale**2
+        else:
+            next_update = self.calibration.next_update(came, self.places is not None)
+            end, noise = came + longest(self.drift, next_update - came), 0.0
+        remaining = max(came, 1) if self.horizon is None else max(self.horizon - came, 0)
+        remaining = longest(self.drift, min(remaining, MOST_COUNTED), 1.0 / math.log(2.0))
+        if self.horizon is not None:
+            end = min(end, self.horizon)
+        return RemainingHorizon(max(end - came, 1), remaining, noise, self._separate)
+
+    # What is public.
+
+    def _policy_fields(self, mean: FloatArray, root: FloatArray) -> dict[str, Any]:
+        """Keyword arguments of every policy, with the posterior mean (m + 1,) and root."""
+        model = KernelModel(self.features, self.norm, mean, root, self.reward_bounds)
+        return {
+            **self.policy_header(),
+            "offered": self.space,
+            "model": model,
+            "local": self.local,
+        }
+
+    @property
+    def model(self) -> KernelModel:
+        """The current posterior, as a public object that predicts anywhere."""
+        return self.policy().model
+
+    def _beliefs(self, contexts: Any) -> Beliefs:
+        return model_beliefs(self._latest_policy, contexts)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return Adjacency(record=self.record)
 
     @property
     def releases(self) -> list[Release]:
         if not isinstance(self._stream, PrivateStream):
             return super().releases
         release = self._stream.record(
-            self.mode.data,
+            self.data,
             OnceEach(f"one row of learner {self.identity}", self.budget.visits),
-            self.mode.sensitivity_source,
+            self.sensitivity_source,
         )
         return [] if release is None else [release]
+
+    # Options and state.
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -412,7 +468,7 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         points, kernel = self._points, self.kernel
         return {
             "features": to_json(self.features, FeatureMap),
-            **({} if kernel is None or not self.mode.public else {"kernel": kernel}),
+            **({} if kernel is None or not self.learns_length_scales else {"kernel": kernel}),
             **({} if points is None else {"public_points": points.array.tolist()}),
             **({} if self.drift is None else {"drift": self.drift}),
             **self.calibration.to_options(),
@@ -424,8 +480,8 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         streams = {"stream": self._stream.to_fields(), "design": self._design.to_fields()}
         return {**super()._state(), **streams}
 
-    def _facts_of(self, policy: GPPolicy) -> dict[str, Any]:
-        return {**super()._facts_of(policy), "local": self.mode.local, "sizes": self.mode.sizes}
+    def _facts_of(self, policy: P) -> dict[str, Any]:
+        return {**super()._facts_of(policy), "local": self.local, "sizes": self.sizes}
 
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
@@ -435,24 +491,19 @@ class GPUCB(Learner[GPPolicy, Reports, GramStatistics]):
         self._stream.restore(saved["stream"])
         self._design.restore(saved["design"])
         people, counts = self._stream.people, self._counts
-        heard = {people, people - counts[-1]} if self._separate and counts else {0}
         if (
             not self._released == people == self._design.people
             or not len(counts) == self._stream.rows == self._design.rows
-            or self._evidence.came not in heard
-            or len(self._evidence.projected) != self.mode.coefficients
         ):
             raise InvalidInput(
-                f"the saved releases had {counts} people, and the stream and what is known had "
-                f"{(people, self._design.people, self._evidence.came)}; they must agree. Read "
-                "them as save() wrote them."
+                f"the saved releases had {counts} people, and the streams {people} and "
+                f"{self._design.people}; they must agree. Read them as save() wrote them."
             )
-        self._evidence.check(self.mode.widest)
         self._target.check_released(people)
 
 
 def _check_fits(kernel: str, domain: Box) -> None:
-    """`InvalidInput` for a kernel that is not for as many columns as the domain has."""
+    """`InvalidInput` for a kernel of another number of columns than the domain."""
     try:
         kernel_from_text(kernel)(np.array([domain.lower, domain.upper]))
     except ValueError as error:
@@ -462,29 +513,8 @@ def _check_fits(kernel: str, domain: Box) -> None:
         ) from error
 
 
-# Maps that take too many features are found out in the making: that too is done once.
 @lru_cache(maxsize=16)
-def finest_map(kernel: str, domain: Box, error: float, points: PublicSet | None) -> FeatureMap:
-    """A map for public points that tells length scales down to a quarter of the kernel's; if that
-    takes too many features, a half, or none shorter. Each of several groups keeps its own."""
-    usual = _map_of(kernel, domain, error, points)
-    for share in _SHORTER:
-        if len(usual.groups) > 1:
-            break
-        if (shorter := stretched(kernel_from_text(kernel), share)) is None:
-            break
-        try:
-            text = kernel_to_text(shorter)
-            features = _map_of(text, domain, max(error, _COARSE_ERROR), points)
-        except InvalidInput:  # It takes too many features.
-            continue
-        if features.features <= _MOST_FEATURES:
-            return features
-    return usual
-
-
-@lru_cache(maxsize=16)
-def _map_of(kernel: str, domain: Box, error: float, points: PublicSet | None) -> FeatureMap:
-    """Feature maps are public and take a second to make: replicates share them."""
+def kernel_features(kernel: str, domain: Box, error: float, points: PublicSet | None) -> FeatureMap:
+    """A feature map of the kernel; public, and shared by replicates because it takes a second."""
     where = None if points is None else points.array
     return feature_map(kernel_from_text(kernel), domain, error=error, points=where)

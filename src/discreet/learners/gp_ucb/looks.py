@@ -16,15 +16,14 @@ one point of a set at a time. All inputs are releases, the horizon and the perso
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
 import numpy as np
-from scipy.special import ndtr
 
 from discreet.codec import Coded, Range
+from discreet.learners.gp_ucb.policy import normal_excess
 from discreet.privacy.prefix_sums.system import MOST_PEOPLE as MOST_COUNTED
 from discreet.validation import FloatArray, IntArray
 
@@ -37,7 +36,7 @@ _REACH = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Looks(Coded):
+class KnowledgeGradient(Coded):
     """What a look at a point is worth to those who still come; public.
 
     In a person's own set x* is the best point by the mean, gap(x) = m(x*) - m(x) and s(x) the
@@ -84,7 +83,7 @@ class Looks(Coded):
         variance, gap = spread[:, None] ** 2, gap[:, None]
         moved = np.maximum(variance / np.sqrt(variance + noise), 1e-300)
         z = gap / moved
-        gain = moved * (_excess(z) - _excess(z + room[:, None] / moved))
+        gain = moved * (normal_excess(z) - normal_excess(z + room[:, None] / moved))
         net: FloatArray = _PROFIT * self.remaining * np.maximum(gain, 0.0) - counts * gap
         return net
 
@@ -120,9 +119,3 @@ class Looks(Coded):
         looking = np.where(value[rows, challenger] > 0.0, wanted[rows, challenger], 0.0)
         share: FloatArray = np.minimum(looking / self.came, _MOST_LOOKING)
         return challenger, share
-
-
-def _excess(z: FloatArray) -> FloatArray:
-    """E max(Z - z, 0) of a standard normal Z."""
-    excess: FloatArray = np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi) - z * ndtr(-z)
-    return excess

@@ -1,17 +1,7 @@
-"""What people and a kernel learner exchange, and what the two kinds of action space must say.
-
-A mode knows what one person's row is, how far it moves when that person is replaced, what reports
-add up to, and which policy follows from released sums.
-
-|                | `OwnSets` (decision_sets.py)         | `PublicPoints` (public_points.py)    |
-|----------------|--------------------------------------|--------------------------------------|
-| row            | (phi_i phi_j, c y phi)               | y s(x)                               |
-| of a person    | decision set, point, reward          | reward (points are public)           |
-| design         | in the row, noisy                    | known exactly                        |
-| local report   | the row with Gaussian noise          | y with noise (privacy/vectors.py)    |
+"""Messages of the two GP-UCB learners, exact sums, and the released model.
 
 **Prediction.** f(x) = 1/2 + (1, phi(x))' theta on the scale [0, 1] of the reward bounds (Dubey
-2021, Remark 1: the parameters are private already, so they can be given away).
+2021, Remark 1: released parameters can be published).
 
 | array   | shape     | meaning                                                                    |
 |---------|-----------|----------------------------------------------------------------------------|
@@ -27,23 +17,23 @@ add up to, and which policy follows from released sums.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
 from discreet.codec import Range, Shape
 from discreet.kernels import FeatureMap
-from discreet.learners.gp_ucb.calibration import KernelCalibration
-from discreet.learners.gp_ucb.posterior import CENTRE, Evidence
+from discreet.learners.gp_ucb.posterior import CENTRE
 from discreet.learners.messages import TICKETS, Message, Reports, Statistics
 from discreet.learners.points import PointPolicy
-from discreet.people.domain import DecisionSets, PublicBox, PublicSet, RewardBounds
+from discreet.people.domain import RewardBounds
 from discreet.privacy import Release
 from discreet.privacy.calibration import AdditiveNoise
-from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, a_kind
+from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 
 # Features and rewards are rounded to multiples of 2^-18, and their products are multiples of 2^-36:
 # sums of them are exact in 64-bit integers, so statistics add without rounding, in any order, and
@@ -52,7 +42,7 @@ _BITS = 18
 RESOLUTION = 2.0**_BITS
 # Of the integer sums.
 UNIT = 2.0 ** (-2 * _BITS)
-# So many products of two numbers below 2^18 add up exactly in float64.
+# This many products of two numbers below 2^18 add up exactly in float64.
 _EXACT = 2 ** (53 - 2 * _BITS)
 # Integer sums of this many people fit into 64 bits, with room for a second copy.
 MOST_PEOPLE = 2 ** (61 - 2 * _BITS)
@@ -73,9 +63,15 @@ def exact_product(left: FloatArray, right: FloatArray) -> IntArray:
     return total
 
 
+def normal_excess(z: FloatArray) -> FloatArray:
+    """E max(Z - z, 0) of a standard normal Z."""
+    excess: FloatArray = np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi) - z * ndtr(-z)
+    return excess
+
+
 @dataclass(frozen=True, eq=False)
 class PointObservations(Reports):
-    """What happened to n people, as it was: for a learner that they trust."""
+    """Plain observations of n people, for a trusted learner."""
 
     kind: ClassVar[str] = "point-observations"
 
@@ -196,12 +192,12 @@ class KernelModel(Message):
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """What is known of the people who are still to come.
+class RemainingHorizon:
+    """The people who are still to come, as far as they are known.
 
     Attributes:
-        people: of the next epoch.
-        remaining: all of them; without a horizon as many as came.
+        people: number of people in the next epoch.
+        remaining: number of all people to come; without a horizon the number so far.
         noise: variance of the noise on each number of the next release.
         separate: whether that release holds the next epoch alone.
     """
@@ -266,86 +262,3 @@ class GPPolicy(PointPolicy):
             data=self.data,
             noise=noise,
         )
-
-
-class Mode(ABC):
-    """What `GPUCB` leaves to its action space.
-
-    Attributes:
-        size: numbers in a row.
-        design_size: numbers in the public part of the statistics.
-        sensitivity: how far (l2) a row moves when its person is replaced.
-        sensitivity_source: how that was computed.
-        record: what one person's record is.
-        data: what of it enters.
-        public: whether everyone can be given the same points.
-        reward_weight: of y in a row.
-        squares: places in a row of whole numbers of sums that are never negative.
-        local: the noise on each report; None where people trust the learner.
-        noisy_sums: whether sums of reports carry the noise of each person's row.
-        places: about how many public points have rewards of their own; None with decision sets.
-        coefficients: p, that releases of public points say something of.
-        sizes: of its policies.
-    """
-
-    size: int
-    design_size: int
-    sensitivity: float
-    sensitivity_source: str
-    record: str
-    data: str
-    public: bool
-    reward_weight: float
-    squares: IntArray
-    local: AdditiveNoise | None = None
-    noisy_sums: bool = False
-    places: float | None = None
-    coefficients: int = 0
-    sizes: tuple[int, ...] = ()
-
-    def __init__(
-        self,
-        features: FeatureMap,
-        space: DecisionSets | PublicSet | PublicBox,
-        calibration: KernelCalibration,
-    ) -> None:
-        if features.norm_bound is None or not 0.0 < features.norm_bound < math.inf:
-            raise InvalidInput(
-                f"features was {a_kind(features)} with norm_bound {features.norm_bound}; "
-                "noise is sized by the largest norm of the features, so give a map that certifies "
-                "one (discreet.kernels.feature_map makes such maps)."
-            )
-        self.features = features
-        # A part in 10^12 covers the rounding of the features' arithmetic.
-        self.norm = features.norm_bound * (1.0 + 1e-12)
-        self.space = space
-        self.calibration = calibration
-
-    @abstractmethod
-    def sums(self, policy: GPPolicy, reports: Reports) -> tuple[NDArray[Any], FloatArray]:
-        """`row` and `design` of reports made under `policy`."""
-
-    @abstractmethod
-    def row(self, counted: NDArray[Any]) -> FloatArray:
-        """(size,) the row of a sum, in the units in which `sensitivity` is measured."""
-
-    def evidence(self, before: Evidence, totals: ReleasedSums) -> Evidence:
-        """What releases of public points say, with one more."""
-        return before
-
-    @property
-    def widest(self) -> FloatArray:
-        """(p, r) a root of the widest prior of public points, beside that of a constant."""
-        return np.zeros((self.coefficients, 0))
-
-    @abstractmethod
-    def policy(
-        self, header: dict[str, Any], totals: ReleasedSums | Evidence | None, ahead: Ahead
-    ) -> GPPolicy:
-        """The policy that follows from public sums (decision sets) or from what they say (public
-        points); None before any release."""
-
-    def header(self, header: dict[str, Any], mean: FloatArray, root: FloatArray) -> dict[str, Any]:
-        """Keyword arguments of every policy, with the public posterior."""
-        model = KernelModel(self.features, self.norm, mean, root, header["reward_bounds"])
-        return {**header, "offered": self.space, "model": model, "local": self.local}

@@ -1,6 +1,6 @@
-"""The baseline of a rule that everybody knows: the candidate with the largest value in one column.
+"""The baseline of a fixed rule: the candidate with the largest value in one column.
 
-Such as the most popular film, or the cheapest offer. Nothing is learnt and nothing is reported.
+Examples are the most popular film or the cheapest offer. Nothing is learnt or reported.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class HighestPolicy(Silent, PointPolicy):
 
 
 class Highest(Uniform):
-    """Chooses by one column of the points, whoever comes.
+    """Chooses the point with the largest value in one column.
 
     Args:
         column: the column's name.

@@ -1,4 +1,4 @@
-"""The baseline that learns nothing: every arm with the same probability, and no report at all."""
+"""The baseline that learns nothing: every arm with the same probability, and empty reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from discreet.validation import FloatArray, IntArray, TicketArray
 
 @dataclass(frozen=True)
 class EmptyReports(Reports):
-    """`count` reports in which nothing is said."""
+    """`count` reports without content."""
 
     kind: ClassVar[str] = "empty-reports"
 
@@ -46,7 +46,7 @@ class EmptyReports(Reports):
 
 @dataclass(frozen=True, eq=False)
 class Count(Statistics):
-    """How many people took part."""
+    """The number of people."""
 
     kind: ClassVar[str] = "count"
 
@@ -106,7 +106,7 @@ class UniformPointPolicy(Silent, PointPolicy):
 
 
 class Uniform(Learner[Silent, EmptyReports, Count]):
-    """Chooses every arm or point with equal probability. Its policy depends on nobody's data."""
+    """Chooses every arm or point with equal probability; its policy depends on no data."""
 
     name: ClassVar[str] = "uniform"
     trust_models: ClassVar[tuple[str, ...]] = ("none",)

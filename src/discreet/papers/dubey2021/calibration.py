@@ -26,13 +26,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from discreet.codec import Range
-from discreet.learners.gp_ucb.calibration import (
-    SYMMETRIC,
-    KernelCalibration,
-    RowWeights,
-)
-from discreet.learners.gp_ucb.decision_sets import row_sensitivity
-from discreet.learners.gp_ucb.offers import Decision
+from discreet.learners.gp_ucb.calibration import DecisionRule, KernelCalibration
+from discreet.learners.gp_ucb.decision_sets import SYMMETRIC, RowWeights, row_sensitivity
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
     GaussianPosterior,
@@ -74,7 +69,7 @@ class _Published(KernelCalibration):
     def next_update(self, people: int, public: bool) -> int:
         return people + 1
 
-    def decision(self, public: bool) -> Decision:
+    def decision(self, public: bool) -> DecisionRule:
         if public:
             raise InvalidInput(
                 f"the calibration {self.name!r} is for decision sets that people bring; "

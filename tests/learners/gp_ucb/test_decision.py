@@ -1,4 +1,4 @@
-"""Offers: looks where they pay, upper bounds over several points."""
+"""Decision rules of public points: exploration where it pays, batches of upper bounds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from discreet.learners.gp_ucb.offers import Belief, gains, looks, matching, rougher, upper_bounds
 from discreet.learners.gp_ucb.posterior import GaussianPosterior
+from discreet.learners.gp_ucb.public.decision import (
+    GroupPosterior,
+    expected_improvement_of_decision,
+    exploratory_pulls,
+    probability_matching,
+    rougher,
+    upper_bounds,
+)
 
 POINTS, FEATURES = 30, 4
+RNG = np.random.default_rng(0)
 
 
-def belief(**changes: object) -> Belief:
+def posterior(**changes: object) -> GroupPosterior:
     rng = np.random.default_rng(3)
     posteriors = [
         GaussianPosterior(0.1 * rng.normal(size=FEATURES), 0.3 * rng.normal(size=(FEATURES, 3)))
@@ -31,12 +39,12 @@ def belief(**changes: object) -> Belief:
         "reward_variance": 0.05,
         "release_variance": 0.5,
     }
-    return Belief(**{**fields, **changes})  # type: ignore[arg-type]
+    return GroupPosterior(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def test_gains_are_what_a_better_point_is_expected_to_bring() -> None:
-    """Against the expectation of min(max(m + s Z, 0), c) worked out on a fine grid of Z."""
-    given = belief()
+def test_improvement_is_the_expectation_of_the_best_mean() -> None:
+    """Against the expectation of min(max(m + s Z, 0), c) on a fine grid of Z."""
+    given = posterior()
     counts = np.array([1.0, 4.0, 16.0])
     best = int((given.psi @ given.average.mean).argmax())
     away = given.psi - given.psi[best]
@@ -51,10 +59,14 @@ def test_gains_are_what_a_better_point_is_expected_to_bring() -> None:
             moved = variance / np.sqrt(variance + noise + 1e-300)
             better = np.clip(mean[:, None] + moved[:, None] * z, 0.0, 0.3)
             wanted[:, k] += 2.0 * 1000 * weight * (better @ density)
-    assert np.allclose(gains(given, counts)[away.any(axis=1)], wanted[away.any(axis=1)], atol=0.05)
+    assert np.allclose(
+        expected_improvement_of_decision(given, counts)[away.any(axis=1)],
+        wanted[away.any(axis=1)],
+        atol=0.05,
+    )
 
 
-def test_the_more_places_were_smooth_the_less_counts_that_the_next_may_be_rough() -> None:
+def test_weights_of_length_scales_follow_the_rule_of_succession() -> None:
     """Rule of succession over regions of 20 places: of 2 + 1 before, one is rough."""
     weights = np.array([0.0, 0.0, 0.75, 0.25])
     before, later, late = (rougher(weights, np.full(4, seen)) for seen in (0.0, 540.0, 1e9))
@@ -65,19 +77,19 @@ def test_the_more_places_were_smooth_the_less_counts_that_the_next_may_be_rough(
 
 
 @pytest.mark.parametrize("people", [1, 7, 64, 5000])
-def test_no_more_people_look_than_the_epoch_can_spare(people: int) -> None:
-    wanted = looks(belief(people=people))
+def test_exploration_takes_no_more_people_than_the_epoch_has(people: int) -> None:
+    wanted = exploratory_pulls(posterior(people=people))
     assert (wanted >= 0.0).all()
     assert wanted.sum() <= 0.8 * people
-    assert matching(belief(people=people), 1.0, np.random.default_rng(0)).sum() == pytest.approx(1)
+    assert probability_matching(posterior(people=people), 1.0, RNG).sum() == pytest.approx(1.0)
 
 
-def test_nobody_looks_when_nobody_comes_after() -> None:
-    assert not looks(belief(remaining=0)).any()
+def test_no_exploration_for_an_empty_horizon() -> None:
+    assert not exploratory_pulls(posterior(remaining=0)).any()
 
 
-def test_bounds_are_taken_as_if_points_before_had_been_measured() -> None:
-    given = belief(people=8)
+def test_a_batch_of_bounds_counts_its_earlier_points_as_measured() -> None:
+    given = posterior(people=8)
     mean = given.psi @ given.average.mean
     noise = given.reward_variance + given.release_variance
     wide = [given.psi @ posterior.root for posterior in given.wide]
@@ -90,5 +102,5 @@ def test_bounds_are_taken_as_if_points_before_had_been_measured() -> None:
         offers[place] += 1.0 / 8.0
         column = covariance[:, place]
         covariance = covariance - np.outer(column, column) / (column[place] + noise)
-    assert np.allclose(upper_bounds(given, 2.0, np.random.default_rng(0)), offers)
+    assert np.allclose(upper_bounds(given, 2.0, RNG), offers)
     assert (offers > 0.0).sum() > 1

@@ -1,4 +1,4 @@
-"""Looks at points that may be better: their worth against quadrature, who looks, what it saves."""
+"""The knowledge gradient in decision sets: against quadrature, who explores, and what it saves."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from scipy.stats import norm
 from discreet.lab.environments.decision_sets import LinearSetProblem
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.gp_ucb.decision_sets import SetPolicy
-from discreet.learners.gp_ucb.looks import Looks
+from discreet.learners.gp_ucb.looks import KnowledgeGradient
 from discreet.privacy import NonPrivate
 from tests.learners.gp_ucb.cases import People, learner, serve
 
-LOOKS = Looks(came=400, remaining=5000, reward_variance=0.2, release_variance=3.0, own_variance=0.1)
+GRADIENT = KnowledgeGradient(
+    came=400, remaining=5000, reward_variance=0.2, release_variance=3.0, own_variance=0.1
+)
 
 
 def sets(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -26,17 +28,17 @@ def sets(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return mean, root, 0.5 - mean.max(axis=1)
 
 
-class TestWorth:
+class TestKnowledgeGradient:
     @pytest.mark.parametrize("gap", [0.0, 0.05, 0.3])
     @pytest.mark.parametrize("spread", [0.02, 0.15])
     @pytest.mark.parametrize("room", [0.03, 0.4])
     def test_gain_is_the_expected_rise_of_the_best_mean(
         self, gap: float, spread: float, room: float
     ) -> None:
-        """Brute force: a look moves the mean by what a Gaussian measurement does, and three in ten
-        of those to come gain what it rises above the best, up to the end of the rewards."""
-        net = LOOKS.net(np.array([gap]), np.array([spread]), np.array([room]))[0]
-        for count, value in zip(LOOKS.counts, net, strict=True):
+        """Brute force: pulls move the mean as a Gaussian measurement does, and three in ten of the
+        people to come gain its rise above the best, up to the end of the rewards."""
+        net = GRADIENT.net(np.array([gap]), np.array([spread]), np.array([room]))[0]
+        for count, value in zip(GRADIENT.counts, net, strict=True):
             noise = (0.2 + 2.0 * 0.1) / count + 2.0 * 3.0 / count**2
             left = 1.0 / (1.0 / spread**2 + 1.0 / noise)
             moved = np.sqrt(spread**2 - left)
@@ -45,13 +47,13 @@ class TestWorth:
             gain = np.sum(rise * norm.pdf(at)) * (at[1] - at[0])
             assert value == pytest.approx(1500.0 * gain - count * gap, rel=1e-5, abs=1e-6)
 
-    def test_counts_end_at_half_of_those_who_still_come(self) -> None:
-        assert LOOKS.counts.tolist() == [1, 4, 16, 64, 256, 1024]
-        assert replace(LOOKS, remaining=0).counts.tolist() == [1]
+    def test_counts_end_at_half_of_the_remaining_horizon(self) -> None:
+        assert GRADIENT.counts.tolist() == [1, 4, 16, 64, 256, 1024]
+        assert replace(GRADIENT, remaining=0).counts.tolist() == [1]
 
     def test_choice_is_the_largest_net_worth(self) -> None:
         mean, root, room = sets(40, 1)
-        places, shares = LOOKS.choose(mean, root, room)
+        places, shares = GRADIENT.choose(mean, root, room)
         for person in range(40):
             best = mean[person].argmax()
             worth = np.full(5, -np.inf)
@@ -59,8 +61,8 @@ class TestWorth:
             for place in set(range(5)) - {best}:
                 gap = mean[person, best] - mean[person, place]
                 spread = np.linalg.norm(root[person, place] - root[person, best])
-                net = LOOKS.net(np.array([gap]), np.array([spread]), room[[person]])[0]
-                worth[place], count[place] = net.max(), LOOKS.counts[net.argmax()]
+                net = GRADIENT.net(np.array([gap]), np.array([spread]), room[[person]])[0]
+                worth[place], count[place] = net.max(), GRADIENT.counts[net.argmax()]
             if worth.max() <= 0.0:
                 assert shares[person] == 0.0
                 continue
@@ -68,26 +70,26 @@ class TestWorth:
             assert shares[person] == pytest.approx(min(count[worth.argmax()] / 400, 0.8))
         assert 0.0 < np.mean(shares > 0.0) < 1.0
 
-    def test_points_that_a_set_lacks_and_broken_numbers_are_not_looked_at(self) -> None:
-        """A policy that was sent may hold anything; nobody's choice may fail for it."""
+    def test_absent_points_and_nan_are_not_explored(self) -> None:
+        """A forged policy may hold any numbers; no choice may fail for it."""
         mean, root, room = sets(40, 2)
         mean[:, 3] = -np.inf
-        places, shares = LOOKS.choose(mean, root, room)
+        places, shares = GRADIENT.choose(mean, root, room)
         assert not np.any((places == 3) & (shares > 0.0))
         root[:, 1] = np.nan
         with np.errstate(all="ignore"):
-            places, shares = LOOKS.choose(mean, root, room)
+            places, shares = GRADIENT.choose(mean, root, room)
         assert not np.any(((places == 1) | (places == 3)) & (shares > 0.0))
         assert np.all((shares >= 0.0) & (shares <= 0.8))
 
-    def test_nobody_looks_for_nobody(self) -> None:
+    def test_no_exploration_for_an_empty_horizon(self) -> None:
         mean, root, room = sets(40, 3)
         mean[:, 0] += 0.01
-        assert not replace(LOOKS, remaining=0).choose(mean, root, room)[1].any()
+        assert not replace(GRADIENT, remaining=0).choose(mean, root, room)[1].any()
 
 
 class TestPolicy:
-    def test_propensities_are_how_often_points_are_given(self) -> None:
+    def test_propensities_are_frequencies(self) -> None:
         policy = serve(learner(horizon=2000), People(200, 4))[-1]
         assert isinstance(policy, SetPolicy)
         assert policy.looks is not None
@@ -104,7 +106,7 @@ class TestPolicy:
         assert seen > 0
 
     @pytest.mark.parametrize("scale", [0.0, 1.0, 1e160, 1e300])
-    def test_nobody_is_given_a_point_that_their_set_lacks(self, scale: float) -> None:
+    def test_chosen_points_are_in_the_set(self, scale: float) -> None:
         """Fault once found: a policy whose deviations overflow chose places that are not there."""
         policy = serve(learner(horizon=400), People(60, 4))[-1]
         assert isinstance(policy, SetPolicy)
@@ -117,14 +119,14 @@ class TestPolicy:
         assert np.all((odds > 0.0) & (odds <= 1.0))
 
     @pytest.mark.parametrize("choose", ["ucb", "thompson"])
-    def test_rules_that_are_asked_for_do_not_look(self, choose: str) -> None:
+    def test_other_rules_do_not_explore(self, choose: str) -> None:
         policy = serve(learner(horizon=60, choose=choose), People(60, 4))[-1]
         assert isinstance(policy, SetPolicy)
         assert policy.looks is None
 
 
 @pytest.mark.slow
-def test_a_set_that_everybody_brings_is_searched() -> None:
+def test_a_set_that_everyone_brings_is_searched() -> None:
     """Fault once found: with no other sets to lead people elsewhere, runs stayed with a point that
     was lucky early."""
     lost = {}

@@ -1,0 +1,1 @@
+"""Private GP-UCB on points that everyone can be given."""

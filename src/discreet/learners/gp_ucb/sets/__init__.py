@@ -1,0 +1,1 @@
+"""Private GP-UCB on people's own decision sets."""
