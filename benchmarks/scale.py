@@ -13,7 +13,7 @@ first.
 come evenly over a day, 50 at a time; whoever comes acts by the newest policy that has reached them;
 their report is lost, or it arrives after a delay, in steps of that time. A policy is published when
 as many reports have arrived as the learner asks for, and reaches people later by its age. `more` is
-the regret of the same people above that of the first line, with its standard error; `heard` are the
+the regret of the same people above that of the first line, with its standard error; `received` are the
 reports that were learnt from within the day.
 """
 
@@ -113,7 +113,7 @@ class Day:
         self.learner = learner_of(problem, setting, PEOPLE, number, self.noise)
         self.there = self.learner.policy()  # what people have
         self.waiting: list[Reports] = []
-        self.regret, self.heard, self.published = 0.0, 0, 0
+        self.regret, self.received, self.published = 0.0, 0, 0
         self.clock = simpy.Environment()
         self.clock.process(self.arrivals())
 
@@ -146,7 +146,7 @@ class Day:
         self.waiting.append(reports)
         if sum(map(len, self.waiting)) >= max(self.learner.batch_size, 1):
             self.learner.update(self.waiting)
-            self.heard += sum(map(len, self.waiting))
+            self.received += sum(map(len, self.waiting))
             self.waiting = []
             self.clock.process(self.publication(self.learner.policy()))
 
@@ -165,7 +165,7 @@ def trial(seed: Seed, learner: str, world: World) -> list[dict[str, Any]]:
     """One day in one world."""
     day = Day(seed, learner, world)
     day.clock.run(until=DAY)
-    values = {"regret": day.regret, "heard": day.heard, "published": day.published}
+    values = {"regret": day.regret, "received": day.received, "published": day.published}
     return [{"metric": metric, "value": float(value)} for metric, value in values.items()]
 
 
@@ -178,15 +178,15 @@ def simulate(learner: str, trials: int, jobs: int) -> None:
     )
     usual = table.loc[0]["regret"].to_numpy()
     print(f"{learner}, epsilon {EPSILON:g}, {PEOPLE:,} people, {trials} days:")
-    print(f"{'':47}{'regret':>8}{'more':>15}{'heard':>8}{'policies':>10}")
+    print(f"{'':47}{'regret':>8}{'more':>15}{'received':>10}{'policies':>10}")
     for case, world in enumerate(WORLDS):
         rows = table.loc[case]
         more = 100.0 * (rows["regret"].to_numpy() - usual) / usual.mean()
         mean, error = mean_and_error(more)
-        said = f"{mean:.0f}% +- {error:.0f}%" if case else ""
+        shown = f"{mean:.0f}% +- {error:.0f}%" if case else ""
         print(
-            f"{world.words:47}{rows['regret'].mean():8.0f}{said:>15}"
-            f"{rows['heard'].mean():8.0f}{rows['published'].mean():10.0f}"
+            f"{world.words:47}{rows['regret'].mean():8.0f}{shown:>15}"
+            f"{rows['received'].mean():10.0f}{rows['published'].mean():10.0f}"
         )
 
 
