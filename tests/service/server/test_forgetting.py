@@ -205,12 +205,36 @@ def test_old_rows_are_in_no_index_that_a_pass_or_a_release_reads(tmp_path: objec
 
 def test_a_pass_is_made_once_a_minute(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(database)
+    monkeypatch.setattr(module, "_SHARE", float("inf"))  # however long a portion takes
     passes: list[bool] = []
     monkeypatch.setattr(Forgetting, "portion", lambda self: passes.append(True) or len(passes) == 1)
     aggregator = Aggregator(store)
     for _ in range(5):
         aggregator.step()
     assert len(passes) == 2, "the first said that there was more"
+
+
+def test_slow_portions_get_smaller_and_rarer(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steady, sizes = [100.0], []
+    forgetting = Forgetting(Store(database))
+
+    def portion() -> bool:
+        sizes.append(forgetting._rows)
+        steady[0] += 2e-3 * forgetting._rows  # 2 ms a row
+        return True
+
+    monkeypatch.setattr(forgetting, "portion", portion)
+    monkeypatch.setattr(module.time, "monotonic", lambda: steady[0])
+    began = steady[0]
+    for _ in range(1000):
+        forgetting.step()
+        steady[0] += 0.01
+    assert sizes[0] == 250
+    assert set(sizes[1:]) == {10}  # which takes 20 ms: the fewest, above the 10 ms aimed at
+    held = 2e-3 * sum(sizes)
+    assert held <= 0.11 * (steady[0] - began) + 0.5
 
 
 # Clocks.

@@ -53,8 +53,11 @@ VERSION_DAYS = 90.0
 _DAY = 86_400.0
 _LOG = logging.getLogger(__name__)
 _SECONDS = 60.0
-# Rows of a portion; tickets lie one beside the other.
-_ROWS, _TICKETS = 250, 2_000
+# Rows of a portion at most and at least; tickets lie one beside the other.
+_ROWS, _FEWEST, _TICKETS = 250, 10, 2_000
+# How long a portion may hold the writer, and what share of the time all of them together: rows of
+# an old table lie on random pages of the disk, so a row can cost a millisecond.
+_HELD_SECONDS, _SHARE = 0.01, 0.1
 _TO_ERASE = (
     decisions.c.payload.is_not(None),
     or_(decisions.c.state == "waiting", decisions.c.released.is_not(None)),
@@ -68,6 +71,7 @@ class Forgetting:
         self.store = store
         self._due = self._clock_due = -math.inf
         self._told = False
+        self._rows = _ROWS
 
     def step(self) -> None:
         """Record the time, and forget a portion, if it is time to."""
@@ -76,7 +80,11 @@ class Forgetting:
             self._clock()
             self._clock_due = steady + _SECONDS
         if steady >= self._due:
-            self._due = steady + (0.0 if self.portion() else _SECONDS)
+            more = self.portion()
+            took = time.monotonic() - steady
+            fitting = self._rows * _HELD_SECONDS / max(took, 1e-6)
+            self._rows = int(min(max(fitting, _FEWEST), _ROWS))
+            self._due = steady + (took / _SHARE if more else _SECONDS)
 
     def portion(self, now: float | None = None) -> bool:
         """Forget at most a portion of each kind; whether there may be more."""
@@ -108,7 +116,7 @@ class Forgetting:
         ended."""
         due = select(decisions.c.id).where(*_TO_ERASE, decisions.c.expires < now)
         with self.store.database.writing() as connection:
-            ids = connection.scalars(due.order_by(decisions.c.expires).limit(_ROWS)).all()
+            ids = connection.scalars(due.order_by(decisions.c.expires).limit(self._rows)).all()
             connection.execute(
                 update(decisions)
                 # Again, as a reward may have come in between.
@@ -121,27 +129,27 @@ class Forgetting:
                     **ERASED,
                 )
             )
-        return len(ids) == _ROWS
+        return len(ids) == self._rows
 
     def _decisions(self, now: float) -> bool:
         empty = decisions.c.payload.is_(None)
         due = select(decisions.c.id).where(empty, decisions.c.expires < now)
         with self.store.database.writing() as connection:
-            ids = connection.scalars(due.order_by(decisions.c.expires).limit(_ROWS)).all()
+            ids = connection.scalars(due.order_by(decisions.c.expires).limit(self._rows)).all()
             gone = connection.execute(
                 delete(decisions)
                 .where(decisions.c.id.in_(ids), empty)
                 .returning(decisions.c.study, decisions.c.version, decisions.c.state)
             ).all()
             self._count(connection, Counter((each[0], TARGET_NAME, *each[1:]) for each in gone))
-        return len(ids) == _ROWS
+        return len(ids) == self._rows
 
     def _batches(self, now: float) -> bool:
         # What is set aside stays: its body is there to be looked into.
         had = batches.c.released >= literal_column("0")
         due = select(batches.c.id).where(had, batches.c.received < now - RECORD_SECONDS)
         with self.store.database.writing() as connection:
-            ids = connection.scalars(due.order_by(batches.c.received).limit(_ROWS)).all()
+            ids = connection.scalars(due.order_by(batches.c.received).limit(self._rows)).all()
             shown = [batches.c[name] for name in ("study", "stream", "stored", "repeated")]
             gone = connection.execute(
                 delete(batches).where(batches.c.id.in_(ids), had).returning(*shown)
@@ -151,7 +159,7 @@ class Forgetting:
                 counts[row.study, row.stream, 0, "stored"] += row.stored
                 counts[row.study, row.stream, 0, "repeated"] += row.repeated
             self._count(connection, counts)
-        return len(ids) == _ROWS
+        return len(ids) == self._rows
 
     def _close(self, now: float) -> None:
         """Close versions whose time is over."""
