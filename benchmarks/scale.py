@@ -13,8 +13,8 @@ first.
 come evenly over a day, 50 at a time; whoever comes acts by the newest policy that has reached them;
 their report is lost, or it arrives after a delay, in steps of that time. A policy is published when
 as many reports have arrived as the learner asks for, and reaches people later by its age. `more` is
-the regret of the same people above that of the first line, with its standard error; `received` are the
-reports that were learnt from within the day.
+the regret of the same people above that of the first line, with its standard error; `received` are
+the reports that were learnt from within the day.
 """
 
 from __future__ import annotations
