@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -82,50 +80,7 @@ def test_it_travels() -> None:
         again.weights[0] = 1.0
 
 
-@pytest.mark.parametrize(
-    ("points", "weights"),
-    [
-        ([[0.0], [1.0]], [0.5, 0.6]),
-        ([[0.0], [1.0]], [1.5, -0.5]),
-        ([[0.0], [1.5]], [0.5, 0.5]),
-        ([[0.0], [np.nan]], [0.5, 0.5]),
-        ([[0.0], [1.0]], [1.0]),
-        ([[0.0], [1e-10]], [0.5, 0.5]),
-        (np.empty((0, 1)), []),
-        ([0.0, 1.0], [0.5, 0.5]),
-    ],
-    ids=["sum", "negative", "outside", "nan", "count", "same", "none", "vector"],
-)
-def test_what_is_no_distribution(points: Any, weights: Any) -> None:
-    with pytest.raises(InvalidInput):
-        ContextDistribution(np.array(points), np.array(weights), True)
-
-
 def test_many_contexts_that_are_the_same_are_refused_without_filling_the_memory() -> None:
     """Fault once found: all pairs of them were listed, 2 10^9 here."""
     with pytest.raises(InvalidInput, match="twice"):
         ContextDistribution(np.zeros((60_000, 1)), np.full(60_000, 1 / 60_000), True)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ContextDistribution.grid(MIXED), "levels"),
-        (lambda: ContextDistribution.grid(LEVELLED, [1.0, 2.0]), "weights"),
-        (lambda: ContextDistribution.grid(LEVELLED, [0.0] * 6), "not all 0"),
-        (lambda: ContextDistribution.grid(LEVELLED, [-1.0] + [1.0] * 5), "at least 0"),
-        (lambda: ContextDistribution.sample(MIXED, [[0.5, 30.0]]), "takes 2 values"),
-        (lambda: ContextDistribution.sample(MIXED, [[0.0, 70.0]]), "bounds"),
-        (lambda: from_json({"points": [[0.0]]}, ContextDistribution), "weights"),
-        (
-            lambda: from_json(
-                {"points": [[0.0]], "weights": [1.0], "exact": 1}, ContextDistribution
-            ),
-            "true or false",
-        ),
-    ],
-    ids=range(8),
-)
-def test_messages(make: Any, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        make()

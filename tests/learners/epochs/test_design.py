@@ -16,7 +16,6 @@ from discreet.learners.epochs.policy import (
     offers_of,
     usual_draws,
 )
-from discreet.validation import InvalidInput
 
 from .cases import GRID, learner
 
@@ -107,21 +106,6 @@ def test_continuous_contexts_are_chosen_for_like_tabulated_ones() -> None:
     uniform = (np.arange(6000) + 0.5) / 6000
     arms = made.choose(np.repeat(GRID[[1]], 6000, axis=0), uniform)
     assert np.allclose(np.bincount(arms, minlength=4) / 6000, made.table[1], atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "offers",
-    [
-        np.full((5, 4), 0.3),
-        np.full((5, 3), 1 / 3),
-        np.full((4, 4), 0.25),
-        np.tile([1.5, -0.5, 0.0, 0.0], (5, 1)),
-    ],
-    ids=["sum", "arms", "contexts", "negative"],
-)
-def test_offers_that_are_no_probabilities(offers: np.ndarray) -> None:
-    with pytest.raises(InvalidInput, match="offers"):
-        Offers(FEATURES, offers)
 
 
 def test_draws_stay_few_where_tables_are_large() -> None:

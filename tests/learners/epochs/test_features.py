@@ -168,28 +168,6 @@ def test_the_usual_kernel_knows_the_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"kernel": "RBF([0.5, 0.5, 0.5])"}, "columns context, arm1"),
-        ({"kernel": 3}, "scikit-learn kernel"),
-        ({"kernel": "sin(x)"}, "is not allowed"),
-        ({"likeness": 1.0}, "likeness"),
-        ({"likeness": -0.1}, "likeness"),
-        ({"likeness": "much"}, "likeness"),
-        ({"error": 0.0}, "error"),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("domain", [DOMAIN, SMOOTH], ids=["levels", "continuum"])
-def test_what_is_refused(domain: Box, change: dict[str, Any], message: str) -> None:
-    """Fault once found: a kernel for other columns failed inside scikit-learn."""
-    usual: dict[str, Any] = {"kernel": KERNELS[0], "error": ERROR, "likeness": 0.5}
-    contexts = ContextDistribution.usual(domain)
-    with pytest.raises(InvalidInput, match=message):
-        arm_features(domain, DOSES, contexts, **{**usual, **change})
-
-
-@pytest.mark.parametrize(
     ("domain", "arms"),
     [
         pytest.param(DOMAIN, DOSES, id="levels-points"),

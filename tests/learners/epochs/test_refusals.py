@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from discreet.codec import fields_from_json, fields_to_json
+from discreet.codec import fields_from_json, fields_to_json, from_json
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
-from discreet.learners.epochs.features import ContextDistribution
+from discreet.learners.epochs.features import ContextDistribution, arm_features
 from discreet.learners.epochs.learner import EpochStatistics
+from discreet.learners.epochs.policy import Offers
 from discreet.learners.messages import Observations
 from discreet.learners.registry import make_learner
 from discreet.learners.schema import decode, encode
@@ -45,6 +47,12 @@ OPTIONS: list[tuple[str, dict[str, Any], str]] = [
     ("thompson", {"noise": Unprotected()}, "SecureNoise"),
     ("thompson", {"arms": 1}, "arms"),
     ("posterior", {"calibration": "bernstein"}, "calibration"),
+    ("usca", {"horizon": None}, "horizon"),
+    ("usca", {"predictions": 0}, "predictions was 0"),
+    ("usca", {"predictions": 1.5}, "predictions was 1.5"),
+    ("usca", {"predictions": 10**7}, "epsilon was"),
+    ("usca", {"budget": Joint(1.0, 0.0), "predictions": None}, "delta"),
+    ("usca", {"design": "best"}, "design"),
 ]
 # Name, options of a study file, mentioned.
 STUDY_OPTIONS: list[tuple[str, dict[str, Any], str]] = [
@@ -87,6 +95,60 @@ STATISTICS: list[dict[str, Any]] = [
     {"reports": 11},
     {"noise": ["mine"]},
 ]
+# Changed arguments of features.
+FEATURES: list[tuple[dict[str, Any], str]] = [
+    ({"kernel": "RBF([0.5, 0.5, 0.5])"}, "columns context, arm1"),
+    ({"kernel": 3}, "scikit-learn kernel"),
+    ({"kernel": "sin(x)"}, "is not allowed"),
+    ({"likeness": 1.0}, "likeness was 1.0"),
+    ({"likeness": -0.1}, "likeness was -0.1"),
+    ({"likeness": "much"}, "likeness was 'much'"),
+    ({"error": 0.0}, "error"),
+]
+# Points, weights.
+DISTRIBUTIONS: dict[str, tuple[Any, Any]] = {
+    "sum": ([[0.0], [1.0]], [0.5, 0.6]),
+    "negative": ([[0.0], [1.0]], [1.5, -0.5]),
+    "outside": ([[0.0], [1.5]], [0.5, 0.5]),
+    "nan": ([[0.0], [np.nan]], [0.5, 0.5]),
+    "count": ([[0.0], [1.0]], [1.0]),
+    "same": ([[0.0], [1e-10]], [0.5, 0.5]),
+    "none": (np.empty((0, 1)), []),
+    "vector": ([0.0, 1.0], [0.5, 0.5]),
+}
+LEVELLED = Box((0.0, 20.0), (1.0, 60.0), (), (2, 3))
+MIXED = Box((0.0, 20.0), (1.0, 60.0), (), (2, None))
+CONTEXTS: list[tuple[Callable[..., object], tuple[Any, ...], str]] = [
+    (ContextDistribution.grid, (MIXED,), "levels"),
+    (ContextDistribution.grid, (LEVELLED, [1.0, 2.0]), "weights had"),
+    (ContextDistribution.grid, (LEVELLED, [0.0] * 6), "not all 0"),
+    (ContextDistribution.grid, (LEVELLED, [-1.0] + [1.0] * 5), "at least 0"),
+    (ContextDistribution.sample, (MIXED, [[0.5, 30.0]]), "takes 2 values"),
+    (ContextDistribution.sample, (MIXED, [[0.0, 70.0]]), "bounds"),
+    (from_json, ({"points": [[0.0]]}, ContextDistribution), "weights"),
+    (
+        from_json,
+        ({"points": [[0.0]], "weights": [1.0], "exact": 1}, ContextDistribution),
+        "true or false",
+    ),
+]
+# Probabilities of four arms in five contexts.
+PROBABILITIES = {
+    "sum": np.full((5, 4), 0.3),
+    "arms": np.full((5, 3), 1 / 3),
+    "contexts": np.full((4, 4), 0.25),
+    "negative": np.tile([1.5, -0.5, 0.0, 0.0], (5, 1)),
+}
+
+
+def features_of(domain: Box, changes: dict[str, Any]) -> object:
+    usual: dict[str, Any] = {"kernel": "RBF([0.5, 0.7])", "error": 0.01, "likeness": 0.5}
+    contexts = ContextDistribution.usual(domain)
+    return arm_features(domain, DOSES, contexts, **{**usual, **changes})
+
+
+def distribution(points: Any, weights: Any) -> object:
+    return ContextDistribution(np.array(points), np.array(weights), True)
 
 
 def in_study(name: str, options: dict[str, Any], budget: Any = None) -> Any:
@@ -111,6 +173,25 @@ def test_refusals(refusals: CheckRefusals) -> None:
                 for name, options, mentions in STUDY_OPTIONS
             ),
             *(Refused(f"points {each}", partial(ArmPoints.of, each), "points") for each in points),
+            *(
+                Refused(f"{name}: {mentions}", partial(features_of, domain, changes), mentions)
+                for name, domain in {"levels": DOMAIN, "continuum": SMOOTH}.items()
+                for changes, mentions in FEATURES
+            ),
+            *(
+                Refused(f"distribution, {name}", partial(distribution, *given), "")
+                for name, given in DISTRIBUTIONS.items()
+            ),
+            *(
+                Refused(f"contexts: {mentions}", partial(make, *given), mentions)
+                for make, given, mentions in CONTEXTS
+            ),
+            *(
+                Refused(
+                    f"probabilities, {name}", partial(Offers, learner().features, each), "offers"
+                )
+                for name, each in PROBABILITIES.items()
+            ),
         ],
     )
 

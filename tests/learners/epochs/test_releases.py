@@ -17,7 +17,6 @@ from discreet.learners.epochs.learner import EpochLearner, EpochStatistics
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity, whole
 from discreet.learners.saving import load, save
 from discreet.learners.schema import encode
-from discreet.learners.terms import Terms
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -311,22 +310,3 @@ def test_with_secure_noise(kind: str, tmp_path: Path) -> None:
     assert "simulated" not in guarantee.sentence
     save(made, tmp_path / "learner")
     assert load(tmp_path / "learner", SecureNoise()).guarantee() == guarantee
-
-
-def test_a_restored_learner_goes_on_the_same(tmp_path: Path) -> None:
-    """As the contract has it of the others."""
-    people = People(PEOPLE, 5)
-    made = joint("plausible", SimulatedNoise(7))
-    serve(made, people, 200)
-    save(made, tmp_path / "learner")
-    again = load(tmp_path / "learner", copy.deepcopy(made.noise))
-    assert isinstance(again, EpochLearner)
-    mine, theirs = serve(made, people), serve(again, people)
-    assert [encode(policy) for policy in mine] == [encode(policy) for policy in theirs]
-    assert state(made) == state(again)
-
-
-def test_terms_of_a_device_refuse_plain_observations() -> None:
-    policy = joint("thompson", SimulatedNoise(0)).policy()
-    with pytest.raises(InvalidInput, match="inf"):
-        Terms(policy.domain, policy.space, 1e6, delta=1e-5).check(policy)

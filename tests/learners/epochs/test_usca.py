@@ -324,19 +324,3 @@ class TestRefused:
             with pytest.raises(InvalidInput, match="contexts"):
                 made.predict(contexts)
         assert made.predictions_left == 9.0
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"horizon": None}, "horizon"),
-            ({"predictions": 0}, "predictions"),
-            ({"predictions": 1.5}, "predictions"),
-            ({"predictions": 10**7}, "epsilon was"),
-            ({"predictions": None}, "delta"),
-            ({"design": "best"}, "design"),
-        ],
-        ids=str,
-    )
-    def test_options(self, options: dict[str, Any], message: str) -> None:
-        with pytest.raises(InvalidInput, match=message):
-            usca(**options)
