@@ -11,7 +11,7 @@ import pytest
 from discreet import Partition
 from discreet.papers.ma2025.learners.gradients.learner import PrivateLinear
 from discreet.service.aggregation.aggregate import aggregate, files_of
-from discreet.service.aggregation.frames import write_frame
+from discreet.service.aggregation.datasets import write_frame
 from discreet.validation import InvalidInput
 from tests.service.aggregation.test_aggregate import PEOPLE, begun, made, split, sums, written
 

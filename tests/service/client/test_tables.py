@@ -129,7 +129,7 @@ def test_a_simulated_release_is_refused(running: Running, tmp_path: Path) -> Non
     certificate = release(tmp_path / "key")
     with (
         curator_of(running, tmp_path) as curator,
-        pytest.raises(Refused, match="protects nobody"),
+        pytest.raises(Refused, match="does not protect people"),
     ):
         curator.publish(certificate.release)
 

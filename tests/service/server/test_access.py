@@ -110,7 +110,7 @@ def test_a_route_without_roles_is_for_nobody() -> None:
 
     answer = TestClient(with_key).get("/open")
     assert answer.status_code == 403
-    assert "this is for nobody" in answer.json()["error"]
+    assert "this is for none" in answer.json()["error"]
 
 
 def test_openapi_says_the_roles(web: Web) -> None:

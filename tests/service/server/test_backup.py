@@ -24,7 +24,6 @@ from discreet.learners.terms import Offer
 from discreet.people.domain import Box
 from discreet.privacy import Guarantee, Joint, Local, SecureNoise
 from discreet.service.server.aggregator import Aggregator
-from discreet.service.server.append_only import keep_rows
 from discreet.service.server.backup import Restored, back_up, confirm_move, restore
 from discreet.service.server.database import Database, Unavailable
 from discreet.service.server.decisions import DecisionStore
@@ -33,6 +32,7 @@ from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.errors import Conflict, Gone
 from discreet.service.server.ingest import Ingest
 from discreet.service.server.keys import Keys
+from discreet.service.server.operations import keep_rows
 from discreet.service.server.previous_instances import rows_of_former
 from discreet.service.server.schema import (
     batches,

@@ -463,7 +463,7 @@ def test_a_page_does_not_wait_for_figures(service: Service) -> None:
     client.app.state.watch._seen.clear()  # type: ignore[attr-defined]
     page = client.get("/studies/local")
     assert page.status_code == 200
-    assert "being worked out" in page.text
+    assert "being computed" in page.text
 
 
 def test_without_reports_nothing_is_claimed(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_what_is_no_release_is_refused(mailbox: Tables, tmp_path: Path) -> None:
         (StoredTable("{}", good.rows, "csv"), "not the certificate"),
         (StoredTable(good.certificate, b"rows", "csv"), "not those"),
         (StoredTable(good.certificate, good.rows, "parquet"), "send that format"),
-        (StoredTable(simulated, good.rows, "csv"), "protects nobody"),
+        (StoredTable(simulated, good.rows, "csv"), "does not protect people"),
         (StoredTable(boasting, good.rows, "csv"), "do not trust this release"),
     ]:
         with pytest.raises(InvalidInput, match=said):
@@ -118,7 +118,7 @@ def test_an_answer_does_not_change(mailbox: Tables, tmp_path: Path) -> None:
             mailbox.answer("homes", [second, wrong])
     with pytest.raises(Conflict):
         mailbox.answer("homes", [second, Question(2, 2).answered(6.0)])
-    with pytest.raises(NotFound, match="nobody asked"):
+    with pytest.raises(NotFound, match="there is no question"):
         mailbox.answer("homes", [second, Question(9, 9).answered(1.0)])
     assert mailbox.questions("homes", waiting=True) == [Question(2, 2)]
     assert mailbox.answers("homes") == [first, gone]

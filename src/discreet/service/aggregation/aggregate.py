@@ -270,7 +270,7 @@ def _refuse(damaged: Sequence[str]) -> None:
 
 
 def _remembered(seen: Path, people: int) -> Path | None:
-    """What is remembered of a learner with so many people.
+    """The folder of reports that a learner with this number of people has added.
 
     Raises:
         InvalidInput: where it has people, and nothing is remembered of them.

@@ -15,10 +15,11 @@ they are (`source`) and their noise. docs/wire.md has an example.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,10 +30,13 @@ from discreet.validation import InvalidInput
 try:
     import pyarrow as pa
     import pyarrow.parquet as pq
-except ImportError as error:  # pragma: no cover - said once, by whoever imports this
+except ImportError as error:  # pragma: no cover
     raise InvalidInput(
         "Parquet files need the package pyarrow; pip install 'discreet[parquet]'."
     ) from error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _KEY = b"discreet"
 _SHAPE = b"shape"
@@ -63,10 +67,10 @@ class Header:
     def of(cls, schema: pa.Schema) -> Header:
         """The header of a file; `InvalidInput` where it has none."""
         try:
-            said = json.loads((schema.metadata or {})[_KEY])
-            if said.pop("schema") != SCHEMA:
+            stored = json.loads((schema.metadata or {})[_KEY])
+            if stored.pop("schema") != SCHEMA:
                 raise ValueError("another schema")
-            header = cls(**said)
+            header = cls(**stored)
             if not all(
                 isinstance(each, str) for each in (header.kind, header.source, header.noise)
             ):
@@ -93,7 +97,7 @@ def write_reports(
         How many reports were written.
 
     Raises:
-        InvalidInput: for reports that cannot be told apart, or of several learners.
+        InvalidInput: for reports without tickets and ids, or of several learners.
     """
     writer: pq.ParquetWriter | None = None
     header: Header | None = None
@@ -117,6 +121,59 @@ def write_reports(
     if not count:
         raise InvalidInput("there were no reports to write; give at least one batch.")
     return count
+
+
+def write_frame(frame: DataFrame, folder: str, example: Reports) -> list[str]:
+    """Write the rows of a Spark frame as files of reports, one for each partition with rows.
+
+    The workers of Spark write them where they lie. The aggregation checks, deduplicates and sums
+    them like any files, in an order that does not depend on the table:
+
+        paths = write_frame(spark.table("reports"), "/shared/monday", example)
+        aggregate(learner, paths, workers=16, engine="spark", folder="/shared")
+
+    Args:
+        frame: with the columns that files of reports have, in any order; arrays as flat lists.
+        folder: a path or URI that is there, and that all workers and the aggregation can open.
+        example: reports of the same kind, source and noise, such as the policy makes of arbitrary
+            people; they are not written.
+
+    Returns:
+        The files, for `aggregate`. Those of a worker that died are not among them.
+
+    Raises:
+        InvalidInput: for columns that are no such reports; no files are named, then.
+    """
+    table, _ = table_of(example, range(len(example)))
+    schema = table.schema
+    if set(frame.columns) != set(schema.names):
+        raise InvalidInput(
+            f"the frame has the columns {sorted(frame.columns)}; reports of {example.kind} have "
+            f"{sorted(schema.names)}."
+        )
+    columns = frame.select(*schema.names)
+
+    def written(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        path, error_text = f"{folder.rstrip('/')}/{secrets.token_hex(16)}.parquet", ""
+        writer: pq.ParquetWriter | None = None
+        try:
+            for batch in batches:
+                rows = pa.Table.from_batches([batch]).cast(schema)
+                writer = writer or pq.ParquetWriter(path, schema, compression="zstd")
+                writer.write_table(rows)
+        except (pa.ArrowException, ValueError) as error:
+            error_text = f"rows of the frame are no reports of {example.kind}: {error}"
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is not None or error_text:
+            yield pa.RecordBatch.from_pydict({"path": [path], "error": [error_text]})
+
+    done: list[Any] = columns.mapInArrow(written, "path string, error string").collect()
+    refused = sorted({each.error for each in done} - {""})
+    if refused:
+        raise InvalidInput(*refused)
+    return sorted(each.path for each in done)
 
 
 def table_of(reports: Reports, ids: Sequence[int] | None = None) -> tuple[pa.Table, Header]:
@@ -154,7 +211,7 @@ def array_fields(reports: Reports) -> dict[str, Any]:
     """The arrays of a message with a row for each person, tickets apart.
 
     Raises:
-        InvalidInput: for messages that say something else of their people.
+        InvalidInput: for messages with other fields.
     """
     arrays = {}
     for each in fields(reports):

@@ -1,7 +1,7 @@
 """The order and the parts in which reports are summed, here and by the service.
 
 Sums of floating-point numbers depend on both. So both follow from versions and tickets alone,
-whoever took reports in, in which order and in which batches.
+not on who received reports, in which order and in which batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PART = 5_000
 
 
 def parts(count: int) -> Iterator[slice]:
-    """The rows of each part of so many reports of one version, which are in order."""
+    """The rows of each part of `count` ordered reports of one version."""
     return (slice(start, start + _PART) for start in range(0, count, _PART))
 
 

@@ -288,12 +288,12 @@ def _sorted(table: pa.Table, versions: IntArray, tickets: IntArray) -> IntArray:
     if same.any():
         tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
         rows = order[tied]
-        said = [
+        columns = [
             np.ascontiguousarray(values_of(table, name)[rows]).view(np.uint8).reshape(len(rows), -1)
             for name in table.column_names
             if name not in (VERSION, TICKET)
         ]
-        joined = np.concatenate(said, axis=1)
+        joined = np.concatenate(columns, axis=1)
         # Texts of one length: NumPy drops zeros at the end, which leaves their order as it is.
         texts = joined.view(f"S{joined.shape[1]}").reshape(-1)
         order[tied] = rows[np.lexsort((texts, tickets[rows], versions[rows]))]

@@ -1,4 +1,4 @@
-"""What one person is given, as a device or a decision client says it."""
+"""The action that a device or a decision client chose for a person."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class ChosenAction:
     """An action for one person.
 
     Attributes:
-        id: by which what follows is told; None where nothing is learnt from this person.
+        id: of the decision, for its reward; None where the person is not learnt from.
         version: of the policy that chose; None for the default arm.
         arm: what was chosen, by number: one of the arms, or the place in a decision set; -1 for a
             point, None where only the name is known.
-        name: of the arm; None where nobody named it.
+        name: of the arm; None where arms have no names.
         point: what was chosen, where actions are points.
         propensity: the probability with which it was chosen; 1 for the default arm.
         offered: whether a policy chose, and not the default for when there is none.
@@ -53,7 +53,7 @@ class ChosenAction:
 
     @classmethod
     def default(cls, arm: int | str, names: tuple[str, ...] = ()) -> ChosenAction:
-        """The arm that people get while nobody can choose for them, by name or number.
+        """The default arm, by name or number, while no policy can choose.
 
         Raises:
             InvalidInput: for one that is not among the arms whose names are given.

@@ -13,14 +13,14 @@ private when it leaves.
 before their context is looked at, by what they reported before and what they allow. An action whose
 reward does not come in time is reported too, with the reward `missing`, because silence would say
 that none came. A context that the policy does not allow counts as the nearest one that it does. The
-bytes of a report are a function of the report. What is left is time: unless `hold_seconds` is as
+bytes of a report are a function of the report. Its time remains: unless `hold_seconds` is as
 long as `reward_seconds`, a report says that its reward was known by the time it was sent. Under
 hold reports leave in `send` alone, in the order of their actions. Policies are fetched by
 `refresh`, which belongs on a schedule that has nothing to do with the person; `act` fetches one
 only where there is none.
 
-**Auxiliary sources.** `Device(.., source="clinic")` is of a person elsewhere, for whom somebody
-else chose. Their policy chooses nothing, and costs what the source's terms say:
+**Auxiliary sources.** `Device(.., source="clinic")` is of a person elsewhere, whose action was
+chosen there. Their policy chooses nothing, and costs what the source's terms say:
 
     identity = device.observe({"age": 40, "region": "north"}, "call")
     device.report(identity, reward=1.0)
@@ -173,8 +173,8 @@ class Device(Client):
     def act(self, context: Any = None) -> ChosenAction:
         """Choose for this person, with the policy at hand.
 
-        What happens to them is told with `report`, by the id of the choice. It has none where a
-        report would be beyond what the person agreed to or allows, and for the default arm.
+        Its reward is given to `report`, with the id of the choice. It has none where a report
+        would be beyond what the person agreed to or allows, and for the default arm.
 
         Args:
             context: values by column, or in order; it stays in the person's file. A value outside
@@ -194,9 +194,9 @@ class Device(Client):
         return self._pending.act(agreement, policy, context, self._hold_seconds)
 
     def observe(self, context: Any, arm: int | str) -> str | None:
-        """Keep what somebody else chose for this person of an auxiliary source.
+        """Keep an action chosen elsewhere for this person of an auxiliary source.
 
-        What happens to them is told with `report`. As in all reports to sources, a value outside
+        Its reward is given to `report`. As in all reports to sources, a value outside
         its bounds counts as the nearest one within, and an arm that there is not as missing.
 
         Args:
@@ -204,7 +204,7 @@ class Device(Client):
             arm: by number or name.
 
         Returns:
-            By which its reward is told; None where a report would be beyond what the person agreed
+            Its id, for `report`; None where a report would be beyond what the person agreed
             to or allows.
 
         Raises:
@@ -269,7 +269,7 @@ class Device(Client):
             asked, instead = ("observe()", "act()") if wanted else ("act()", "observe()")
             raise InvalidInput(
                 f"{asked} was called with source = {self.source!r:.80}; the study chooses for its "
-                f"own people and for nobody of a source, so call {instead}."
+                f"own people and for none of a source, so call {instead}."
             )
 
     def _policy(self, patience: Patience) -> tuple[Agreement, Offer]:

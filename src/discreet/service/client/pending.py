@@ -1,8 +1,8 @@
 """Actions of a person that wait for their reward, and the reports that become of them.
 
-A report is drawn once: its action is marked, on the disk, before anything is drawn, and whoever
-finds a mark draws nothing. The report is kept in one transaction with its row of the ledger, by
-whoever made the mark, and nobody sees it before that; from then on it is sent as it is.
+A report is drawn once: its action is marked, on the disk, before anything is drawn, and a marked
+action is never drawn. The report is kept in one transaction with its row of the ledger before it is
+seen; from then on the same bytes are sent.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Pending:
         people = 1 if context is None else [context]
         facts = self._facts(agreement, policy)
         with self._file.changing() as state:
-            # Before the context is looked at: whether somebody reports must not depend on it.
+            # Before the context is read: whether there is a report must not depend on it.
             identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
             # A refusal would be silence, which tells something about the context.
             actions, propensities = policy.act(
@@ -89,7 +89,7 @@ class Pending:
     def observe(
         self, agreement: Agreement, policy: Any, context: Any, arm: Any, hold_seconds: float
     ) -> str | None:
-        """As `act`, where somebody else chose, for a policy of a source; the action's id."""
+        """As `act`, for an action chosen elsewhere, of a source; the action's id."""
         facts = self._facts(agreement, policy)
         with self._file.changing() as state:
             identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
@@ -141,7 +141,7 @@ class Pending:
 
     def _late(self, made: float, now: float) -> bool:
         """Whether rewards of an action no longer count at a time."""
-        # Either way, so that a clock that was far ahead keeps nobody's context forever.
+        # Either way, so that a clock that was far ahead keeps no context forever.
         return abs(now - made) >= self._reward_seconds
 
     def reports(self, states: Sequence[State]) -> list[Any]:

@@ -9,9 +9,9 @@
 | ledger     | a report: what it cost, when, to whom, its bytes; never taken away               |
 
 A change is one transaction and is on the disk when it ends. What an action will cost is put by
-with it, before its context is looked at, so whether somebody reports is never decided by what
-happens to them. An action is marked, on the disk, before its report is drawn, and a marked one is
-never drawn: whoever is stopped between the two makes no report, and has paid for it.
+with it, before its context is read, so whether there is a report never depends on what happens to
+them. An action is marked, on the disk, before its report is drawn, and a marked one is
+never drawn: a device that is stopped between the two makes no report, and has paid for it.
 """
 
 from __future__ import annotations

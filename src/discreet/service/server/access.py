@@ -1,6 +1,6 @@
-"""Routes that say which roles they are for, and are closed to all others.
+"""Routes with the roles that may use them.
 
-A route without roles is for nobody. Whether a key may come is decided before a body is read.
+A route without roles is closed to all keys. A key is checked before a body is read.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def check_access(request: Request, roles: tuple[Role, ...]) -> None:
         raise Unauthorized("no key came with the request; send `Authorization: Bearer TOKEN`.")
     if key.role not in roles:
         raise Forbidden(
-            f"the key is one for the role {key.role}; this is for {' or '.join(roles) or 'nobody'}."
+            f"the key is one for the role {key.role}; this is for {' or '.join(roles) or 'none'}."
         )
     owner = request.path_params.get("study", request.path_params.get("table"))
     if owner is not None and not key.covers(owner):

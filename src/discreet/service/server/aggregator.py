@@ -1,9 +1,8 @@
-"""Releases: what has arrived enters the learner, and the next policy is published.
+"""Releases: waiting reports enter the learner, and the next policy is published.
 
-A release is worked out from a snapshot with a number, and written in one transaction that begins
-by raising this number. Of two aggregators that work on the same people one fails there, and what it
-drew was seen by nobody; so it is with one that dies, which may happen at any point. A lease keeps
-others from working in vain.
+A release is computed from a numbered snapshot, and written in one transaction that begins by
+raising this number. Of two aggregators that work on the same people one fails there, and its noise
+is never seen; so is that of one that dies, at any point. A lease keeps others from working in vain.
 
 Reports of a release enter the learner in the order of their versions and tickets, in parts of one
 size, so sums do not depend on the order in which they came, on who took them in, or in which
@@ -75,7 +74,7 @@ _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
 # Of one release; what is more waits for the next.
 _MOST_REPORTS = 200_000
-# Messages of about so many reports are read at once.
+# Reports that are read at once, about.
 _TOGETHER = 5_000
 # How reading a damaged row fails.
 _DAMAGE = (
@@ -95,7 +94,7 @@ class Superseded(Exception):
 
 @dataclass(frozen=True)
 class ReleaseInput:
-    """What a release takes.
+    """The input of a release.
 
     Attributes:
         reports: as they enter the learner.
@@ -151,7 +150,7 @@ class Aggregator:
         return released
 
     def run(self, stop: threading.Event, seconds: float = 0.2) -> None:
-        """`step` again and again until told to stop, whatever goes wrong meanwhile."""
+        """Repeat `step` until the event is set, whatever goes wrong meanwhile."""
         while not stop.is_set():
             busy = False
             try:

@@ -1,4 +1,4 @@
-"""What is refused as an answer: a code, and a message for a person."""
+"""Answers to errors: a status, and a message for a person."""
 
 from __future__ import annotations
 
@@ -13,16 +13,7 @@ from starlette.exceptions import HTTPException
 
 from discreet.codec import padded
 from discreet.service.server.database import Unavailable
-from discreet.service.server.errors import (
-    Conflict,
-    Forbidden,
-    Gone,
-    NotFound,
-    TooLarge,
-    TooLate,
-    TooMany,
-    Unauthorized,
-)
+from discreet.service.server.errors import RequestError, TooMany, Unauthorized
 from discreet.service.server.logs import place_of
 from discreet.validation import InvalidInput
 
@@ -33,30 +24,23 @@ _WORDS = {
     404: "there is nothing at this path; see /v1/openapi.json for what there is.",
     405: "this path does not take this method; the header Allow says which ones it takes.",
 }
-_CODES: dict[type[Exception], int] = {
-    Unauthorized: 401,
-    Forbidden: 403,
-    NotFound: 404,
-    TooLate: 408,
-    Conflict: 409,
-    Gone: 410,
-    TooLarge: 413,
-    TooMany: 429,
-    InvalidInput: 400,
-    Unavailable: 503,
-}
 
 
 def answer_to(error: Exception) -> JSONResponse:
-    """The answer to what went wrong. What nobody foresaw says nothing of itself: its message may
-    quote what a person sent, so only its kind and the line of code are logged."""
-    for kind, code in _CODES.items():
-        if isinstance(error, kind):
-            return refusal(code, str(error), _headers(error))
+    """The answer to an error.
+
+    The message of an unexpected error may quote what a person sent, so only its kind and the line
+    of code are logged.
+    """
+    if isinstance(error, Unavailable):
+        return refusal(503, str(error), _headers(error))
+    if isinstance(error, InvalidInput):
+        code = error.status if isinstance(error, RequestError) else 400
+        return refusal(code, str(error), _headers(error))
     _LOG.error("a request failed with %s at %s", type(error).__name__, place_of(error))
     return refusal(
         503,
-        "the server could not do this; nothing has changed. Try again, and tell whoever runs it.",
+        "the server failed, and nothing has changed; try again, and inform its operator.",
         {"Retry-After": str(_RETRY_SECONDS)},
     )
 
@@ -80,7 +64,7 @@ class PaddedResponse(JSONResponse):
 
 
 def refusal(code: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """An answer that refuses; its message may quote a value, whose length must not show."""
+    """A refusal, padded because its message may quote a value."""
     return PaddedResponse({"error": message}, code, _REFUSAL_BYTES, headers)
 
 
@@ -95,7 +79,7 @@ def _headers(error: Exception) -> dict[str, str]:
 
 
 def add_answers(app: FastAPI) -> None:
-    """Let an application answer so."""
+    """Set the error handlers of an application."""
 
     async def refused(request: Request, error: Exception) -> JSONResponse:
         return answer_to(error)

@@ -18,8 +18,8 @@ from discreet.service.server.metrics import Metrics
 from discreet.service.server.middleware import LOOPBACK, Limits, Middleware
 from discreet.service.server.openapi import describe
 from discreet.service.server.routes import study_routes
-from discreet.service.server.routes_tables import table_routes
 from discreet.service.server.service import Service
+from discreet.service.server.tables import table_routes
 
 
 def create_app(

@@ -40,7 +40,6 @@ from discreet.atomic_files import draft_name, sync_folder
 from discreet.codec import canonical
 from discreet.learners.sources import source_id
 from discreet.learners.stream import TARGET_NAME
-from discreet.service.server.append_only import unlocked_rows
 from discreet.service.server.database import Database, Unavailable, private_file
 from discreet.service.server.deployment import (
     AnyLearner,
@@ -55,7 +54,7 @@ from discreet.service.server.deployment import (
     without_policies,
 )
 from discreet.service.server.encryption import needed
-from discreet.service.server.operations import note
+from discreet.service.server.operations import note, unlocked_rows
 from discreet.service.server.previous_instances import lay_by, paid_before
 from discreet.service.server.schema import (
     ERASED,

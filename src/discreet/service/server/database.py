@@ -31,7 +31,7 @@ from discreet.validation import InvalidInput
 
 _SQLITE_WAIT = 30.0  # seconds a writer waits for another process
 # Of libpq, unless the address says otherwise: a PostgreSQL whose machine is gone without a word is
-# noticed within so many seconds, in which else every request would wait.
+# noticed within these seconds, in which every request would wait otherwise.
 _NOTICE = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
@@ -177,7 +177,7 @@ class Database:
             self._held = None
 
     def place(self, connection: Connection) -> str:
-        """By which a copy is told from its original: cluster and number of the database.
+        """Cluster and number of the database, which differ in a copy.
 
         A file of SQLite has none of its own; `back_up` marks copies instead.
         """
@@ -269,11 +269,13 @@ def _telling() -> Iterator[None]:
         yield
     except DBAPIError as error:
         # PostgreSQL's details quote values; its first line and SQLite's messages do not.
-        said = getattr(getattr(error.orig, "diag", None), "message_primary", None) or ""
+        reason = getattr(getattr(error.orig, "diag", None), "message_primary", None) or ""
         if isinstance(error.orig, sqlite3.Error):
-            said = str(error.orig)
+            reason = str(error.orig)
         # What has no such line comes from the connection, of which psycopg names the address.
-        told = f"answered {type(error.orig).__name__}: {said:.200}" if said else "cannot be reached"
-        raise Unavailable(f"the database {told}") from None
+        if not reason:
+            raise Unavailable("the database cannot be reached") from None
+        what = f"answered {type(error.orig).__name__}: {reason:.200}"
+        raise Unavailable(f"the database {what}") from None
     except SQLAlchemyError as error:
         raise Unavailable(f"the database answered {type(error).__name__}") from None

@@ -200,10 +200,9 @@ class DecisionStore:
 
     @staticmethod
     def _again(row: Row[Any], mark: bytes) -> bool:
-        """The answer to a reward of a decision that waits for none; `False` if it is the same, or
-        nobody can say any more."""
+        """The answer to a repeated reward; `False` if it is the same, or the first was erased."""
         if row.state == "expired":
-            raise Gone(f"the decision {row.id} expired without a reward; nothing is learnt.")
+            raise Gone(f"the decision {row.id} expired without a reward, and is not learnt from.")
         if row.state == "waiting":
             raise Gone(f"the study {row.study!r} is finished; it takes nothing more.")
         if row.mark not in (None, mark):
@@ -214,7 +213,7 @@ class DecisionStore:
         return False
 
     def _observed(self, name: str, version: int, kept: dict[str, Any], reward: float) -> str:
-        """What the learner is told of a decision and its reward."""
+        """The report of a decision and its reward for the learner."""
         served = self.store.study(name)
         if version >= len(served.policies(TARGET_NAME)):
             served = self.store.study(name, fresh=True)  # another server made the decision

@@ -42,9 +42,9 @@ EPSILON = 4.0
 _STUDY = "earnings"
 _TITLE = "Guessing people's earnings bracket under local differential privacy"
 _ARMS = ("under 13", "13 to 20", "20 or more")
-# The first device comes when somebody has had time to sign in.
+# The first device comes after there was time to sign in.
 _BEFORE = 1.0
-# One in so many devices sends its report later than it made it.
+# One in this number of devices sends its report later than it made it.
 _LATE, _LATE_SECONDS = 10, 4.0
 
 

@@ -49,15 +49,15 @@ _VISITOR, _VISITORS = 2 * _BRACKETS + 37 + _NUMBER, 32
 
 @dataclass(frozen=True)
 class Deployment(Coded):
-    """What a study offers while it is served.
+    """The public settings of a served study.
 
     Attributes:
         name: of the study, by which requests find it.
         title: one line.
         default_arm: what people get while the service cannot be reached; None where actions are
-            points, or nobody said.
-        expires_days: after so many days a decision without a reward is forgotten.
-        retention_days: for so many days observations are kept after their release; 0 for none.
+            points, or none was given.
+        expires_days: days after which a decision without a reward is erased.
+        retention_days: days for which observations are kept after their release.
         sources: the names of auxiliary sources, and what a report of each costs.
         text: the study file, for the record.
     """
@@ -185,7 +185,7 @@ def encrypted(
         content: what is kept.
         secret: whether it is sealed.
         study, place: where it belongs.
-        longest: bytes that no content of this place exceeds, whoever it is of.
+        longest: bytes that no person's content of this place exceeds.
     """
     if not secret:
         return content

@@ -1,44 +1,70 @@
-"""What a request is refused with, beside `InvalidInput` for what is wrong with itself."""
+"""Errors of requests, each with its status of HTTP; others are `InvalidInput` (400)."""
 
 from __future__ import annotations
 
 from discreet.validation import InvalidInput
 
 
-class NotFound(InvalidInput):
-    """What was asked for is not here, or not for this key."""
-
-
-class Conflict(InvalidInput):
-    """It does not go with what is stored already."""
-
-
-class Gone(InvalidInput):
-    """It was here, and is no longer: a decision that expired, reports to a study that ended."""
-
-
-class Unauthorized(InvalidInput):
-    """No key came with a request, or one that opens nothing."""
-
-
-class Forbidden(InvalidInput):
-    """The key is one for something else."""
-
-
-class TooLarge(InvalidInput):
-    """A request has more bytes than are taken."""
-
-
-class TooLate(InvalidInput):
-    """A request did not arrive as a whole in time."""
-
-
-class TooMany(InvalidInput):
-    """Requests come faster than they are taken.
+class RequestError(InvalidInput):
+    """A request that is refused.
 
     Attributes:
-        seconds: after which the next one is taken.
+        status: of HTTP.
     """
+
+    status = 400
+
+
+class Unauthorized(RequestError):
+    """The request has no valid key."""
+
+    status = 401
+
+
+class Forbidden(RequestError):
+    """The key is for another role or study."""
+
+    status = 403
+
+
+class NotFound(RequestError):
+    """There is no such study, policy, decision, table or key, or not for this key."""
+
+    status = 404
+
+
+class TooLate(RequestError):
+    """The request did not arrive as a whole in time."""
+
+    status = 408
+
+
+class Conflict(RequestError):
+    """The request contradicts what is stored."""
+
+    status = 409
+
+
+class Gone(RequestError):
+    """The decision expired, or the study ended."""
+
+    status = 410
+
+
+class TooLarge(RequestError):
+    """The request has too many bytes or values."""
+
+    status = 413
+
+
+class TooMany(RequestError):
+    """Requests arrive faster than the limit.
+
+    Attributes:
+        seconds: after which the next one is accepted.
+    """
+
+    status = 429
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)

@@ -1,8 +1,7 @@
-"""What a learner says after a release; written with it, for the dashboard.
+"""Summary of a release for the dashboard, written with it.
 
-Whatever is worked out here follows from what was released: a learner's `value` and `recommend` are
-post-processing of its releases (learners/values.py), and a policy is public. No report and no
-decision is looked at.
+It is post-processing of releases: a learner's `value` and `recommend`, and the public policy. No
+report and no decision is read.
 
 | array    | shape  | meaning                                                             |
 |----------|--------|---------------------------------------------------------------------|
@@ -26,7 +25,7 @@ from discreet.learners.values import Value
 from discreet.service.server.deployment import AnyLearner
 from discreet.validation import FloatArray, InvalidInput
 
-# A column with more levels than this is cut into so many parts.
+# A column with more levels is cut into parts.
 _MOST_LEVELS, _PARTS = 12, 8
 # Places over which shares are averaged, of each part.
 _PLACES = 256
@@ -34,7 +33,7 @@ _PLACES = 256
 
 @dataclass(frozen=True)
 class ReleaseSummary:
-    """What a learner says after one release.
+    """The summary of one release.
 
     Attributes:
         version: of the policy that was published.
@@ -84,7 +83,7 @@ class LevelShares:
 
 
 def finding(learner: AnyLearner, policy: Any, people: int) -> ReleaseSummary:
-    """What a learner says right after a release.
+    """The summary of a learner right after a release.
 
     Args:
         learner: as it was then.
@@ -124,7 +123,7 @@ def finding_of_policy(policy: Any, people: int) -> ReleaseSummary:
 
 
 def arm_names(policy: ArmPolicy) -> Sequence[str]:
-    """The arms of a policy by name, or by number where nobody named them."""
+    """The arms of a policy by name, or by number where they have no names."""
     return policy.arm_names or [f"arm {arm}" for arm in range(policy.arms)]
 
 

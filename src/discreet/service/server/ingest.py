@@ -1,7 +1,6 @@
-"""Reports that are private when they arrive: checked, known again, and kept until a release.
+"""Private reports: checked, deduplicated by ticket, and kept until a release.
 
-What is kept is what was sent, less the reports that had come before. Whoever sends a request again
-gets the answer that it had.
+A repeated request gets its first answer.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ _INSERTING_POSTGRESQL = text(_INSERTING.format("unnest(cast(:numbers as bigint[]
 
 @dataclass(frozen=True)
 class Receipt:
-    """What became of reports that arrived together.
+    """The receipt of reports that arrived together.
 
     Attributes:
         stored: how many were new; they are in the database.
         repeated: how many had been stored before.
-        again: whether this answers a request that had been answered before, with its first answer.
+        again: whether the request is repeated, and this is its first answer.
     """
 
     stored: int
@@ -88,21 +87,20 @@ class Ingest:
         Args:
             name: of the study.
             texts: messages, each reports of one or several people, as `encode` made them.
-            ids: a number for each report in turn, drawn by whoever made it and sent with it as
-                often as it is sent; None where the target's carry tickets.
+            ids: a random number for each report in turn, the same whenever it is sent; None where
+                the target's reports carry tickets.
             stream: the target, or the name of a source.
             key: the id of the key that sent them, by which they can be discarded.
 
         Raises:
-            InvalidInput: for reports that nobody made under a policy of this study. Then none is
-                kept.
+            InvalidInput: for reports that no policy of this study makes. Then none is kept.
             Conflict, Gone: where the study takes none now.
         """
         served = self.store.study(name)
         served.check_stream(stream)
         if served.secret and stream == TARGET_NAME:
             raise InvalidInput(
-                f"the study {name!r} has joint privacy, where nobody reports: ask for a decision, "
+                f"the study {name!r} has joint privacy, and takes no reports: ask for a decision, "
                 "and send the reward by its id."
             )
         if not texts:
@@ -120,7 +118,7 @@ class Ingest:
             if each.reports.noise != SecureNoise.name:
                 raise InvalidInput(
                     f"the noise source of reports was {each.reports.noise!r}; a service takes "
-                    f"{SecureNoise.name!r} alone, because other noise protects nobody."
+                    f"{SecureNoise.name!r} alone, because other noise does not protect people."
                 )
         numbers = _tickets(read, ids, stream == TARGET_NAME)
         # By what was sent, so that the same request is known again whatever has become of it.
@@ -141,7 +139,7 @@ class Ingest:
     ) -> Receipt:
         request = {"study": name, "stream": stream, "digest": digest}
         total = sum(map(len, numbers))
-        # Worked out before writers wait for this one: hardly ever was any of it here before.
+        # Packed before writers wait for this one: repeated reports are rare.
         body = packed(_body(made, numbers))
         with self.store.database.writing() as connection:
             known = connection.execute(_STANDING, request).one()

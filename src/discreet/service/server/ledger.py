@@ -1,7 +1,7 @@
-"""The ledger: what every release may cost a person, and what it does.
+"""The ledger: the cost of every release per person, asked for and held.
 
 Epsilons are whole millionths, rounded up, so that they add without rounding. A row is written in
-the transaction that publishes what it is about.
+the transaction that publishes its policy.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def _declared(learner: Learner[Any, Any, Any]) -> str:
 
 
 def check_recorded(learner: Learner[Any, Any, Any], rows: Sequence[Row[Any]], study: str) -> None:
-    """That a learner from the database is the one of which the ledger's rows tell.
+    """Check that a learner from the database agrees with the ledger's rows.
 
-    An older snapshot that somebody put back would release the same people a second time.
+    An older snapshot that was put back would release the same people a second time.
 
     Args:
         rows: of the study, those of a stream by version.

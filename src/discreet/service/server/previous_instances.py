@@ -1,10 +1,9 @@
-"""What a server published, of which this one is restored, and what people may have paid there.
+"""Publications of the servers that this one was restored from, and what people may have paid there.
 
-A backup does not show what its server released afterwards. So a person is taken to have paid there
-all that they could: the whole budget of its learner, not what the backup's ledger held. Under joint
-privacy what somebody pays who took part in both is the composition, epsilons and deltas added
-(basic composition; Dwork and Roth 2014, Theorem 3.16). Under local privacy a person's own side
-counts what leaves it, whoever asks, and nothing is added.
+A backup does not show later releases of its server. So a person is assumed to have paid the whole
+budget of its learner, not what the backup's ledger held. Under joint privacy the cost of taking
+part in both is the composition, epsilons and deltas added (basic composition; Dwork and Roth 2014,
+Theorem 3.16). Under local privacy a person's device counts every report, and nothing is added.
 """
 
 from __future__ import annotations

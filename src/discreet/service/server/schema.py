@@ -5,8 +5,8 @@
 | server     | this database: its identity and what its key is known by; one row            |
 | studies    | a study that is served: what it offers, under which promise, how it stands   |
 | snapshots  | a learner after its last release, without its policies                       |
-| policies   | a policy that was published, of the target or of a source, and what the      |
-|            | learner said of it then (findings.py); public                                |
+| policies   | a policy that was published, of the target or of a source, and its summary   |
+|            | (findings.py); public                                                        |
 | batches    | reports that arrived together; the body goes when a release has them         |
 | tickets    | a report that was accepted, by its ticket, so that it is never counted twice |
 | decisions  | a decision under joint privacy; the payload goes when a release has it       |
@@ -15,7 +15,7 @@
 | former     | policies and ledger rows of a server that this one was restored from         |
 | leases     | which aggregator works on a study, and until when                            |
 | keys       | a key to this service: its hash, never itself                                |
-| operations | what somebody did with an operator's key; only ever added to                 |
+| operations | an operation with an operator's key; only ever added to                      |
 | tables     | a curator's released table; public                                           |
 | questions  | a row that a modeler asks about, and the curator's answer                    |
 
@@ -76,7 +76,7 @@ server = Table(
     Column("key_mark", LargeBinary, nullable=False),
     Column("made", Float, nullable=False),
     Column("restored_from", String(32)),
-    # By which a copy is told from this database (Database.place).
+    # It differs in a copy of this database (Database.place).
     Column("place", String(100), nullable=False),
     # The time up to which this database was served (clock.py); None before the first minute.
     Column("clock", Float),
@@ -157,8 +157,8 @@ decisions = Table(
     Column("version", Integer, nullable=False),
     Column("state", String(20), nullable=False),
     Column("payload", LargeBinary),
-    # By which the same reward is known again. It goes with the payload: whoever has the key could
-    # try out which of a few rewards it is of.
+    # Keyed hash of the reward. It is erased with the payload: with the key, a few rewards could be
+    # tried out.
     Column("mark", LargeBinary),
     Column("decided", Float, nullable=False),
     # When what it holds is erased, unless it waits for a release, or else when it is deleted.
@@ -180,7 +180,7 @@ decisions = Table(
 SET_ASIDE = -1
 # The release of a batch that enters none: all of it had come before, or it was discarded.
 IN_NONE = 0
-# What is left of an observation that shall be kept no longer.
+# The columns of an erased observation.
 ERASED = {"payload": None, "mark": None, "key": None}
 # For so long the row of a decision or a batch stays after what it held is erased.
 RECORD_DAYS = 30.0

@@ -33,8 +33,8 @@ def deployment_of(study: Study, identity: str | None = None) -> tuple[Deployment
 
     Raises:
         InvalidInput: where several lines could be served, or none; for a line without privacy or
-            whose epsilon protects nobody; for a learner whose releases hold less than they were
-            asked to.
+            whose epsilon protects no one; for a learner whose releases hold less than
+            requested.
     """
     check_served_name(study.name)
     table = study.serve or ServeTable()

@@ -152,7 +152,7 @@ def run(app: Any, listening: socket.socket, proxies: str | None = None) -> bool:
     # From here on, not only once its loop runs, SIGTERM asks the server itself to stop.
     signal.signal(signal.SIGTERM, server.handle_exit)
     # What was made so far stays. To look for garbage among it takes a tenth of a second, now and
-    # then, in which nobody is answered.
+    # then, in which no request is answered.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE, 10, 10)

@@ -11,12 +11,12 @@ from typing import Self
 from sqlalchemy import literal, select
 
 from discreet.service.server.aggregator import Aggregator
-from discreet.service.server.append_only import keep_rows
 from discreet.service.server.database import Database, Unavailable
 from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.encryption import Cipher
 from discreet.service.server.ingest import Ingest
 from discreet.service.server.keys import Keys
+from discreet.service.server.operations import keep_rows
 from discreet.service.server.store import Store
 from discreet.service.server.upgrade import upgrade
 

@@ -1,4 +1,4 @@
-"""What a service keeps of its studies, whichever database it is in.
+"""Studies in a database: registered, released, read.
 
 What must never happen, and what stands against it:
 
@@ -171,12 +171,12 @@ class ServedStudy:
             self.learner.recall_source(stream, policy)
 
     def check_reports(self, stream: str, reports: Reports) -> None:
-        """Refuse reports that nobody made under a policy of this stream."""
+        """Refuse reports that no policy of this stream makes."""
         if reports.source in self.former:
             raise Gone(
                 f"the reports are for the learner of {self.deployment.name!r} from before this "
-                "server was restored from a backup; fetch the policy again, and let nobody report "
-                "twice who reported under the old one."
+                "server was restored from a backup; fetch the policy again. People who reported "
+                "under the old one do not report again."
             )
         if stream == TARGET_NAME:
             self.learner.check_reports(reports)
@@ -255,8 +255,8 @@ class Store:
     def prepared(
         self, learner: AnyLearner, streams: Sequence[str], name: str, paid: Paid | None = None
     ) -> Prepared:
-        """What a release of some streams writes, worked out before its transaction begins: a
-        policy that is due is drawn here.
+        """The rows of a release of some streams, computed before its transaction; the policy that
+        is due is drawn here.
 
         Args:
             learner: that releases.
@@ -447,14 +447,14 @@ def check_state(name: str, state: str | None) -> None:
 def _described(
     learner: AnyLearner, policy: Offer, people: int, name: str, stream: str
 ) -> str | None:
-    """What a learner says right after a release; None of a source."""
+    """The summary of a release of the target; None where there is none."""
     if stream != TARGET_NAME:
         return None
     try:
         return written(finding(learner, policy, people))
     except Exception as error:
         # A release does not depend on what is only shown; what was wrong may quote people.
-        _LOG.warning("nothing is said of a release of %s: %s", name, type(error).__name__)
+        _LOG.warning("a release of %s has no summary: %s", name, type(error).__name__)
         return None
 
 

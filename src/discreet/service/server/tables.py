@@ -1,26 +1,43 @@
-"""The mailbox between a curator and a modeler: a released table, questions, answers.
+"""The mailbox of a curator and a modeler: a released table, questions, answers; and its routes.
 
-All that is in it is public between the two. What must never happen: a second release under one
-name, a number that stands for two questions, an answer that changes. So a table is published once,
-a question is known by its number, and an answer is written where there is none.
+Its content is public between the two. A table is published once under a name, a question is known
+by its number, and an answer never changes.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from fastapi import APIRouter, Query, Response
+from fastapi import Path as PathParameter
 from sqlalchemy import Connection, Row, insert, select, update
 
-from discreet.outsourcing.answers import Question, new_questions
+from discreet.outsourcing.answers import QUESTION_BYTES, Question, new_questions
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.exchange import format_of, sha256_of
 from discreet.privacy import SecureNoise
+from discreet.service.server.access import only, router
+from discreet.service.server.answers import PaddedResponse
+from discreet.service.server.bodies import (
+    AnswerFields,
+    AnswersBody,
+    Body,
+    New,
+    NewCount,
+    QuestionFields,
+    QuestionsBody,
+    TableBody,
+)
 from discreet.service.server.database import Database
 from discreet.service.server.errors import Conflict, NotFound
 from discreet.service.server.schema import questions, server, studies, tables
+from discreet.service.server.service import Service
 from discreet.validation import InvalidInput
 
 _LONGEST_NAME = 100
@@ -60,7 +77,7 @@ class Tables:
 
         Raises:
             InvalidInput: for a certificate that claims too much, rows that are not its own, or
-                simulated noise, which protects nobody.
+                simulated noise, which does not protect people.
             Conflict: where another release, or a study, has the name.
         """
         if not 1 <= len(name) <= _LONGEST_NAME:
@@ -148,7 +165,7 @@ class Tables:
             How many are new; an answer that was there already may come again.
 
         Raises:
-            NotFound: for a question that nobody asked.
+            NotFound: for an unknown question.
             Conflict: for another answer, or another row, than is there. Either way none is kept.
         """
         if not answers:
@@ -161,7 +178,7 @@ class Tables:
                 before = new.get(each.number) or known.get(each.number)
                 if before is None:
                     raise NotFound(
-                        f"nobody asked question {each.number} of {name!r}. Nothing was answered."
+                        f"there is no question {each.number} of {name!r}. Nothing was answered."
                     )
                 if before.row != each.row or (
                     before.status != "waiting" and before.answer != each.answer
@@ -203,7 +220,7 @@ def _check_release(table: StoredTable) -> None:
     if certificate.mechanism.noise != SecureNoise.name or certificate.simulated:
         raise InvalidInput(
             f"the noise of this release was {certificate.mechanism.noise}; a service takes "
-            f"{SecureNoise.name} alone, because other noise protects nobody."
+            f"{SecureNoise.name} alone, because other noise does not protect people."
         )
     if sha256_of(table.rows) != certificate.sha256:
         raise InvalidInput(
@@ -233,3 +250,81 @@ def _asked(connection: Connection, name: str) -> list[Question]:
         question = Question(row.question, row.row)
         known.append(question if row.answered is None else question.answered(row.answer))
     return known
+
+
+Table = Annotated[str, PathParameter(min_length=1, max_length=100)]
+
+
+def table_routes(service: Service) -> APIRouter:
+    """The routes of outsourced tables."""
+    routes = router("tables")
+    mailbox = Tables(service.database)
+
+    @routes.put("/v1/tables/{table}", openapi_extra=only("curator"))
+    def publish(table: Table, body: TableBody) -> New:
+        """Publish a release, once."""
+        try:
+            rows = base64.b64decode(body.rows, validate=True)
+        except (binascii.Error, ValueError):
+            raise InvalidInput(
+                "rows were no base64; send the file of the rows in base64."
+            ) from None
+        stored = StoredTable(body.certificate, rows, body.format)
+        return New(new=mailbox.publish(table, stored))
+
+    @routes.get("/v1/tables/{table}", openapi_extra=only("modeler", "auditor", "curator"))
+    def read(table: Table) -> TableBody:
+        """A release as it was published."""
+        stored = mailbox.read(table)
+        rows = base64.b64encode(stored.rows).decode()
+        return TableBody.model_validate(
+            {"certificate": stored.certificate, "rows": rows, "format": stored.format}
+        )
+
+    @routes.post("/v1/tables/{table}/questions", status_code=202, openapi_extra=only("modeler"))
+    def ask(table: Table, body: QuestionsBody) -> NewCount:
+        """Ask for rows."""
+        asked = [Question(each.question, each.row) for each in body.questions]
+        return NewCount(new=mailbox.ask(table, asked))
+
+    @routes.get(
+        "/v1/tables/{table}/questions",
+        response_model=list[QuestionFields],
+        openapi_extra=only("curator", "modeler"),
+    )
+    def questions(table: Table, waiting: Annotated[bool, Query(alias="open")] = False) -> Response:
+        """What was asked; with `open` what has no answer yet."""
+        return _padded(
+            [
+                QuestionFields(question=each.number, row=each.row, status=each.status)
+                for each in mailbox.questions(table, waiting)
+            ]
+        )
+
+    @routes.post("/v1/tables/{table}/answers", status_code=202, openapi_extra=only("curator"))
+    def answer(table: Table, body: AnswersBody) -> NewCount:
+        """Answer; an answer never changes."""
+        given = [Question(each.question, each.row).answered(each.answer) for each in body.answers]
+        return NewCount(new=mailbox.answer(table, given))
+
+    @routes.get(
+        "/v1/tables/{table}/answers",
+        response_model=list[AnswerFields],
+        openapi_extra=only("modeler"),
+    )
+    def answers(table: Table, after: Annotated[int, Query(ge=0, lt=2**31)] = 0) -> Response:
+        """Answers to questions of a larger number than `after`."""
+        return _padded(
+            [
+                AnswerFields(question=each.number, row=each.row, answer=each.answer)
+                for each in mailbox.answers(table, after)
+            ]
+        )
+
+    return routes
+
+
+def _padded(rows: Sequence[Body]) -> Response:
+    """Rows at a length that follows from their number."""
+    content = [row.model_dump() for row in rows]
+    return PaddedResponse(content, 200, QUESTION_BYTES * max(len(rows), 1))

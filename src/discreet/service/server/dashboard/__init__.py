@@ -3,10 +3,10 @@
 | module   | what it does                                                              |
 |----------|---------------------------------------------------------------------------|
 | sessions | who has signed in, in encrypted cookies                                   |
-| watch    | a thread that reads what learners said, and counts                        |
+| watch    | a thread that reads summaries of releases, and counts                     |
 | charts   | lines with bands, and bars, as SVG                                        |
 | views    | what pages show, and why it is public                                     |
 | routes   | the pages                                                                 |
 
-Nothing on a page is worked out from anything but what was released, and counts of people.
+Pages contain releases and counts of people alone.
 """

@@ -1,4 +1,4 @@
-"""The pages of the dashboard. Operators see and act, auditors see the same; nobody else signs in.
+"""The pages of the dashboard: operators see and act, auditors see.
 
 Forms carry a token of their session, sessions are cookies that no other site can send, and pages
 load nothing from elsewhere.
@@ -56,7 +56,7 @@ Column = Annotated[str, Query(max_length=100)]
 
 
 class Visitor:
-    """Whoever signed in."""
+    """A signed-in operator or auditor."""
 
     def __init__(self, session: Session, key: ApiKey) -> None:
         self.session, self.key = session, key

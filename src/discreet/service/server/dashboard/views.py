@@ -3,7 +3,7 @@
 | shown                        | public because                                                    |
 |------------------------------|-------------------------------------------------------------------|
 | verdict, reward, gain        | post-processing of releases (findings.py)                         |
-| who is given what            | a policy is published, and gives the same to whoever has the      |
+| who is given what            | a policy is published, and gives the same to all who have the     |
 |                              | same context; averaged over the domain or what releases say of it |
 | releases, ledger             | published themselves                                              |
 | certificate                  | derived from the ledger                                           |
@@ -62,10 +62,10 @@ _MOST_MARKS = 120
 _MOST_ARMS = 6  # that have a column of their own
 _SHOWN_RELEASES = 12
 _TRUST = {
-    "local": "local: privacy is added on each person's side, nobody else need be trusted",
+    "local": "local: privacy is added on each person's side, no one else need be trusted",
     "joint": "joint: this service is trusted with the data, what others see is private",
 }
-_WAITING = "The figures of this release are being worked out."
+_WAITING = "The figures of this release are being computed."
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class Views:
 
 
 def _of_target(lines: Sequence[ReleaseRow]) -> list[ReleaseRow]:
-    """The releases of the target, the last one first whatever clocks said."""
+    """The releases of the target, by descending version."""
     own = [line for line in lines if line.stream == TARGET_NAME]
     return sorted(own, key=lambda line: -line.version)
 
@@ -414,7 +414,7 @@ def _percent(share: float) -> str:
 
 
 def _thinned(findings: list[ReleaseSummary]) -> list[ReleaseSummary]:
-    """At most so many of them, the last one included."""
+    """At most this number of them, the last one included."""
     step = -(-len(findings) // _MOST_MARKS) or 1
     return findings[::-1][::step][::-1]
 

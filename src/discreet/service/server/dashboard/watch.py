@@ -1,7 +1,7 @@
-"""A thread that reads what learners said after each release, and counts, for the pages.
+"""A thread that reads the summaries of releases, and counts, for the pages.
 
-What a learner said is written in the transaction of its release (findings.py), so every process
-shows the same, whenever it began. No learner is asked here, and nothing sealed is opened.
+A summary is written in the transaction of its release (findings.py), so every process shows the
+same, whenever it began. No learner is asked here, and nothing sealed is opened.
 
 A page is never kept waiting for this: it shows what is known by then.
 """
@@ -33,7 +33,7 @@ from discreet.service.server.store import Store
 
 _LOG = logging.getLogger(__name__)
 _SECONDS = 1.0
-# Where nobody has looked for so long, at most a tenth of the time is spent here.
+# Seconds without a visitor after which at most a tenth of the time is spent here.
 _LOOKED_SECONDS, _REST = 30.0, 9.0
 # Counting may take a twentieth of the time.
 _COUNTING = 20.0

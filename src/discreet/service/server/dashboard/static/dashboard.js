@@ -55,7 +55,7 @@ function replace(text) {
 
 async function refresh() {
   if (document.hidden || toggle.getAttribute("aria-pressed") === "true") return;
-  let said = "";
+  let message = "";
   try {
     const answer = await fetch(live.dataset.live, { cache: "no-store", redirect: "error" });
     if (answer.status === 401) {
@@ -63,11 +63,11 @@ async function refresh() {
       return;
     }
     if (answer.ok) replace(await answer.text());
-    else said = "The server refused an update.";
+    else message = "The server refused an update.";
   } catch {
-    said = "The server cannot be reached; trying again.";
+    message = "The server cannot be reached; trying again.";
   }
-  if (state.textContent !== said) state.textContent = said;
+  if (state.textContent !== message) state.textContent = message;
 }
 
 if (live && toggle) {

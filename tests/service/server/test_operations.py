@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import delete, update
 
-from discreet.service.server.append_only import keep_rows
 from discreet.service.server.database import Database, Unavailable
-from discreet.service.server.operations import note, noted
+from discreet.service.server.operations import keep_rows, note, noted
 from discreet.service.server.schema import operations
 
 
