@@ -51,7 +51,7 @@ from discreet.people.domain import Box, DecisionSets
 from discreet.privacy import Joint, SecureNoise
 from discreet.service.client.decisions import DecisionClient
 from discreet.service.server.app import create_app
-from discreet.service.server.clock import SteadyClock
+from discreet.service.server.database import SteadyClock
 from discreet.service.server.deployment import AnyLearner, Deployment
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.schema import metadata

@@ -20,8 +20,7 @@ pytest.importorskip("cryptography")
 from sqlalchemy import URL, create_engine, make_url, text
 
 from discreet.service.server.backup import back_up
-from discreet.service.server.clock import SteadyClock
-from discreet.service.server.database import Database
+from discreet.service.server.database import Database, SteadyClock
 from discreet.service.server.encryption import Cipher
 from discreet.service.server.schema import metadata
 

@@ -21,9 +21,9 @@ from discreet import DecisionSets, PublicBox
 from discreet.cli import app as cli
 from discreet.learners.values import Value
 from discreet.service.server.app import create_app
-from discreet.service.server.clock import SteadyClock
 from discreet.service.server.dashboard import sessions as sessions_module
 from discreet.service.server.dashboard.views import verdict
+from discreet.service.server.database import SteadyClock
 from discreet.service.server.findings import ReleaseSummary
 from discreet.service.server.schema import decisions
 from discreet.service.server.service import Service

@@ -13,10 +13,9 @@ from discreet.learners.stream import TARGET_NAME
 from discreet.privacy import SimulatedNoise
 from discreet.service.server import forgetting as module
 from discreet.service.server.aggregator import Aggregator
-from discreet.service.server.clock import SteadyClock
 from discreet.service.server.control import counts
 from discreet.service.server.dashboard.watch import Watch
-from discreet.service.server.database import Database
+from discreet.service.server.database import Database, SteadyClock
 from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.errors import Gone, NotFound
 from discreet.service.server.forgetting import VERSION_DAYS, Forgetting

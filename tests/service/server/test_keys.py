@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from discreet.service.server.clock import SteadyClock
-from discreet.service.server.database import Database
+from discreet.service.server.database import Database, SteadyClock
 from discreet.service.server.errors import NotFound, Unauthorized
 from discreet.service.server.keys import ROLES, ApiKey, Keys, opens
 from discreet.service.server.operations import noted
@@ -140,7 +139,7 @@ def test_a_key_has_its_own_rate(tmp_path: Path) -> None:
         codes = [web.ask("GET", "/v1/studies", "slow").status_code for _ in range(6)]
         assert codes == [200] * 4 + [429] * 2
         refused = web.ask("GET", "/v1/studies", "slow")
-        assert "more than 2 times a second" in refused.json()["error"]
+        assert "more than 2 requests per second" in refused.json()["error"]
         assert web.ask("GET", "/v1/studies", "device").status_code == 200
 
 

@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
@@ -24,7 +24,6 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from discreet.service.server.clock import SteadyClock
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.schema import server
 from discreet.validation import InvalidInput
@@ -53,6 +52,56 @@ _PLACE = text(
 )
 # With which files of SQLite begin.
 _HEAD = b"SQLite format 3\0"
+# A machine that sleeps is no jump; other systems have no such clock.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+# Corrections of a clock that are believed while a server runs, and stops, in seconds.
+_CORRECTION, _STOP = 300.0, 86_400.0
+
+
+class SteadyClock:
+    """Seconds since 1970 (UTC), without jumps: the time that expiry counts.
+
+    It is the machine's clock as long as this moves as a steady clock does. After a jump it goes on
+    from where it was, so a wrong clock erases nothing early and keeps nothing longer. When a server
+    starts, only the time that its database recorded last is known: a clock that is ahead of it by
+    the length of a usual stop is believed, any other has to be confirmed.
+
+    Args:
+        wall: the machine's clock.
+        steady: seconds that passed since some moment.
+
+    Attributes:
+        ahead: seconds by which the machine's clock is ahead of this one, negative where it is
+            behind; 0 while it is believed.
+    """
+
+    def __init__(
+        self,
+        wall: Callable[[], float] = lambda: time.time(),
+        steady: Callable[[], float] = lambda: time.clock_gettime(_STEADY),
+    ) -> None:
+        self._wall, self._steady = wall, steady
+        self._lock = threading.Lock()
+        self._base, self._at = wall(), steady()
+        self.ahead = 0.0
+
+    def begin(self, recorded: float | None) -> None:
+        """Go on from the time that was recorded last; None believes the machine's clock."""
+        with self._lock:
+            wall, self._at = self._wall(), self._steady()
+            if recorded is None or -_CORRECTION <= wall - recorded <= _STOP:
+                recorded = wall
+            self._base, self.ahead = recorded, wall - recorded
+
+    def now(self) -> float:
+        """The time; corrections of the machine's clock are followed, jumps are not."""
+        with self._lock:
+            wall, steady = self._wall(), self._steady()
+            self._base, self._at = self._base + steady - self._at, steady
+            self.ahead = wall - self._base
+            if abs(self.ahead) <= _CORRECTION:
+                self._base, self.ahead = wall, 0.0
+            return self._base
 
 
 class Unavailable(Exception):

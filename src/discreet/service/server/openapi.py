@@ -1,7 +1,7 @@
 """The OpenAPI document: how keys are sent, the codec's messages as schemas, and examples.
 
-Messages are described by the annotations that check them. Their examples are made by a learner for
-an example study, and all others are checked against their schemas by a test.
+Messages are described by the annotations that check them. Their examples are made by a learner of
+an example study.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _message(value: Any) -> dict[str, Any]:
 
 @cache
 def examples() -> dict[str, Any]:
-    """An example of each body and message, by the name of its schema."""
+    """Examples of messages and requests, by the name of their schema."""
     domain = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
     learner = Partition(
         domain, ["leaflet", "call"], Local(1.0), horizon=20_000, identity="0" * 31 + "1"
@@ -129,129 +129,19 @@ def examples() -> dict[str, Any]:
     actions, _ = policy.act(context, np.random.default_rng(0))
     report = policy.report(context, actions, [1.0], SimulatedNoise(0), terms)
     reported = _message(replace(report, noise=SecureNoise.name))
-    guarantee = _message(learner.guarantee())
-    offered, published = _message(policy), 1_767_225_600.0
-    study = {"name": "calls", "title": "Calls", "trust_model": "local", "state": "running"}
-    policy_row = {
-        "stream": "target",
-        "version": 0,
-        "digest": policy.digest,
-        "people": 0,
-        "published": published,
-    }
-    exported = {**policy_row, "policy": offered}
-    ledger = {
-        "study": "calls",
-        "stream": "target",
-        "version": 0,
-        "asked": 1_000_000,
-        "held": 1_000_000,
-        "delta": 0.0,
-        "reports": 0,
-        "guarantee": guarantee,
-        "digest": policy.digest,
-        "drawn": published,
-        "declared": None,
-        "former": None,
-    }
-    counts: dict[str, Any] = {
-        "reports": {"target": {"stored": 100, "repeated": 2}},
-        "decisions": {},
-        "set_aside": 0,
-    }
-    question = {"question": 1, "row": 0}
     return {
         "Report": reported,
-        "Policy": offered,
-        "Guarantee": guarantee,
+        "Policy": _message(policy),
+        "Guarantee": _message(learner.guarantee()),
         "Domain": to_json(domain),
         "ActionSpace": 2,
         "RewardBounds": to_json(RewardBounds()),
         "RepeatedMechanism": [1, to_json(policy.release(SecureNoise.name))],
         "Refusal": {"error": "there is no study 'calls' here."},
-        "Health": {"status": "ok"},
-        "StudyRow": study,
-        "StudyFacts": {
-            **study,
-            "learner": "partition",
-            "epsilon": 1.0,
-            "delta": 0.0,
-            "visits": 1,
-            "version": 0,
-            "default_arm": "leaflet",
-            "sources": {},
-            "terms_sha256": terms.digest,
-            "request_bytes": None,
-        },
         "TermsFields": terms.to_fields(),
         "ReportsBody": {"reports": [reported]},
-        "ReportsReceipt": {"stored": 1, "repeated": 0},
         "DecisionBody": {"context": {"age": 40, "smoker": "yes"}},
-        "DecisionFields": {
-            "id": "0" * 31 + "1",
-            "version": 0,
-            "arm": 1,
-            "name": "call",
-            "point": None,
-            "propensity": 0.5,
-            "warning": None,
-        },
         "RewardBody": {"reward": 1.0},
-        "New": {"new": True},
-        "NewCount": {"new": 1},
-        "LedgerEntry": ledger,
-        "PolicyRow": policy_row,
-        "StudyCertificate": {
-            "study": "calls",
-            "sentence": learner.guarantee().sentence,
-            "guarantee": guarantee,
-            "ledger": policy.digest,
-            "server": "0" * 31 + "2",
-        },
-        "StateBody": {"state": "paused"},
-        "ExportedPolicy": exported,
-        "FormerPolicy": {**exported, "identity": "0" * 31 + "3"},
-        "ReportCounts": counts["reports"]["target"],
-        "Counts": counts,
-        "Export": {
-            "study": "calls",
-            "server": "0" * 31 + "2",
-            "policies": [exported],
-            "former": [],
-            "ledger": [ledger],
-            "counts": counts,
-        },
-        "KeyBody": {
-            "role": "device",
-            "study": "calls",
-            "label": "app 3",
-            "days": 90.0,
-            "rate": 10.0,
-        },
-        "KeyRow": {
-            "id": "0" * 16,
-            "role": "device",
-            "study": "calls",
-            "label": "app 3",
-            "made": published,
-            "revoked": None,
-            "expires": published + 90 * 86_400.0,
-            "rate": 10.0,
-        },
-        "Token": {"token": f"dk_{'0' * 16}_{'A' * 43}"},
-        "Revoked": {"revoked": True, "discarded": 0},
-        "Operation": {
-            "id": 1,
-            "at": published,
-            "key": "server",
-            "what": f"made the key {'0' * 16} with the role device",
-            "study": "calls",
-        },
+        "KeyBody": {"role": "device", "study": "calls", "label": "app 3", "days": 90.0},
         "TableBody": {"certificate": "{}", "rows": "eCx5CjEsMgo=", "format": "csv"},
-        "QuestionBody": question,
-        "QuestionsBody": {"questions": [question]},
-        "QuestionFields": {**question, "status": "waiting"},
-        "AnswerBody": {**question, "answer": 0.5},
-        "AnswersBody": {"answers": [{**question, "answer": 0.5}]},
-        "AnswerFields": {**question, "answer": 0.5},
     }

@@ -78,7 +78,7 @@ server = Table(
     Column("restored_from", String(32)),
     # It differs in a copy of this database (Database.place).
     Column("place", String(100), nullable=False),
-    # The time up to which this database was served (clock.py); None before the first minute.
+    # The time up to which this database was served (database.py); None before the first minute.
     Column("clock", Float),
 )
 
