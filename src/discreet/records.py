@@ -25,7 +25,7 @@ from typing import Literal
 from discreet.atomic_files import write_bytes
 from discreet.validation import InvalidInput
 
-# Trials that prove less than this share of a promise are too weak to tell.
+# Trials that prove less than this share of a promise are weak.
 WEAK = 0.5
 TrustModelName = Literal["local", "joint", "outsourced", "none"]
 Value = str | int | float | bool | None
@@ -110,13 +110,13 @@ class Finding:
 
     Attributes:
         name: of the check.
-        kind: `mechanism`, `learner`, `surface` or `specimen`.
+        kind: `mechanism`, `learner`, `surface` or `known-broken`.
         trust_model: who sees what.
-        verdict: `holds` or `BROKEN`; for a specimen `caught` or `NOT CAUGHT`; `no promise`;
-            `too weak to tell` where trials alone prove little; `not audited` where a promise, or a
-            state of the code, was left out; `FAILED` where auditing it ended in an error.
-        epsilon: promised: the smaller of budget and certificate, or the claim of a specimen; NaN
-            where nothing was audited.
+        verdict: `holds` or `BROKEN`; for a known-broken design `caught` or `NOT CAUGHT`;
+            `no promise`; `not audited` where a promise, or a state of the code, was left out;
+            `FAILED` where auditing it ended in an error.
+        epsilon: promised: the smaller of budget and certificate, or the claim of a known-broken
+            design; NaN where nothing was audited.
         delta: the same.
         exact: epsilon at that delta of the worst neighbours, by exact replay; NaN without one.
         replayed: state and neighbours of exact replay in words.

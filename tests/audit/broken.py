@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from discreet.audit import CONFIDENCE
-from discreet.audit.games import Check
-from discreet.audit.people import Maker
+from discreet.audit.checks import Check
 from discreet.audit.runner import audit
+from discreet.audit.runs import Maker
 from discreet.learners.base import Learner
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.learner import EpochRelease

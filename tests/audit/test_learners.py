@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.audit import exact, learners, runs
-from discreet.audit.exact import worst_neighbours
-from discreet.audit.games import Check
+from discreet.audit import learners, replay, runs
+from discreet.audit.checks import Check
 from discreet.audit.learners import (
     JOINT_EPSILON,
     LOCAL_EPSILON,
@@ -23,8 +22,8 @@ from discreet.audit.learners import (
     learner_checks,
     local_states,
 )
-from discreet.audit.people import Person, Population
-from discreet.audit.runs import JointRun
+from discreet.audit.replay import worst_neighbours
+from discreet.audit.runs import JointRun, Participants, Person
 from discreet.lab.experiments.simulation import Setting
 from discreet.learners import registry
 from discreet.learners.epochs.learner import EpochRelease
@@ -157,13 +156,13 @@ def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     worst = worst_neighbours(JointRun(state="a run", maker=maker, tried=_ENDS))
     halved = JointRun(state="halved", maker=BrokenMaker(**vars(maker), kind=HalvedNoise))
     check = learner_check("usca", maker)
-    honest = finding(replace(check, exact=lambda: worst), 2000)
+    honest = finding(replace(check, exact=lambda: worst), 40)
     assert honest.verdict == "holds"
     assert honest.trials == 40
     assert 0.0 < honest.lower_bound < 8.0
     wrong = replace(check, exact=lambda: replace(worst, subject=halved))
-    assert finding(wrong, 2000).lower_bound > honest.lower_bound
-    assert finding(wrong, 40_000).verdict == "BROKEN"
+    assert finding(wrong, 40).lower_bound > honest.lower_bound
+    assert finding(wrong, 80).verdict == "BROKEN"
 
 
 def test_runs_have_the_worst_neighbours_that_a_search_finds() -> None:
@@ -241,7 +240,7 @@ def test_a_learner_that_promises_nothing_says_so() -> None:
 def test_without_opendp_states_under_secure_noise_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(exact, "SECURE", False)
+    monkeypatch.setattr(replay, "SECURE", False)
     monkeypatch.setattr(learners, "SECURE", False)
     monkeypatch.setattr(runs, "SECURE", False)
     (check,) = [check for check in learner_checks() if check.name == "partition, local"]
@@ -299,12 +298,12 @@ def test_what_a_study_deploys_is_audited_at_its_own_budget(
 
 
 @pytest.fixture
-def people() -> Population:
+def people() -> Participants:
     domain = Box((0.0, 18.0), (1.0, 90.0), levels=(2, None))
-    return Population(domain, 3, RewardBounds(-1.0, 1.0))
+    return Participants(domain, 3, RewardBounds(-1.0, 1.0))
 
 
-def test_people_stay_in_the_domain_and_on_its_levels(people: Population) -> None:
+def test_people_stay_in_the_domain_and_on_its_levels(people: Participants) -> None:
     rng, domain = np.random.default_rng(1), people.domain
     domain.people_to_unit(people.contexts(people.crowd(50, rng)))
     for person in people.candidates(rng):
@@ -314,13 +313,13 @@ def test_people_stay_in_the_domain_and_on_its_levels(people: Population) -> None
 
 
 def test_decision_sets_are_as_wide_as_is_allowed() -> None:
-    people = Population(unit_cube(2), DecisionSets(5), RewardBounds())
+    people = Participants(unit_cube(2), DecisionSets(5), RewardBounds())
     sizes = {len(person.where) for person in people.candidates(np.random.default_rng(1))}
     assert sizes >= {1, 2, 5}
 
 
 def test_rewards_are_a_function_of_person_and_choice() -> None:
-    people = Population(unit_cube(2), PublicBox(), RewardBounds(-1.0, 3.0))
+    people = Participants(unit_cube(2), PublicBox(), RewardBounds(-1.0, 3.0))
     table = people.table(3, np.random.default_rng(1))
     points = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])
     actions = Actions(np.full(3, -1), np.zeros(3, dtype=np.uint64), "none", points)

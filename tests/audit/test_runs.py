@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from discreet.audit.exact import NothingToAttack
-from discreet.audit.forgeries import forgeries
-from discreet.audit.learners import _maker, _with_delta, forged_exact
+from discreet.audit.learners import _maker, _with_delta, forged_exact, forgeries
+from discreet.audit.replay import NothingToAttack
 from discreet.audit.runs import broken_rule, changed_policy, open_file
 from discreet.learners.messages import Actions
 from discreet.learners.partition.policy import PartitionPolicy

@@ -11,11 +11,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from discreet.audit.exact import Claim, Exact, worst_neighbours
-from discreet.audit.games import Seed, report_game
-from discreet.audit.lower_bound import attack, best_threshold
-from discreet.audit.people import Person, Population
-from discreet.audit.runs import LocalReport
+from discreet.audit.replay import Claim, Exact, worst_neighbours
+from discreet.audit.runs import LocalReport, Participants, Person
 from discreet.learners.local_kernel.policy import KernelSourcePolicy
 from discreet.learners.signs import SignedReports
 from discreet.people.domain import RewardBounds, unit_cube
@@ -26,7 +23,7 @@ from discreet.validation import IntArray, SignArray, TicketArray
 
 from ..learners.local_kernel.scene import source_policy
 
-ARMS, TRIALS = 3, 20_000
+ARMS = 3
 EPSILONS = (0.5, 1.0, 8.0)
 # In cells far apart.
 HERE, THERE = (0.05, 0.05), (0.9, 0.2)
@@ -55,19 +52,10 @@ def policy(
 def replayed(made: KernelSourcePolicy, *tried: Person) -> Exact:
     """The worst of these people, or of all that the audit knows."""
     claim = Claim(made.epsilon)
-    people = Population(unit_cube(2), ARMS, RewardBounds())
+    people = Participants(unit_cube(2), ARMS, RewardBounds())
     return worst_neighbours(
         LocalReport(people=people, policy=made, asked=claim, certified=claim, tried=tried)
     )
-
-
-def proved(exact: Exact) -> float:
-    """The epsilon that a trained classifier of reports proves."""
-    game = report_game(exact, Seed(1))
-    # Trials of the first person and of the second, on which a threshold is chosen, and others.
-    sides = [[game.scores(first, TRIALS, Seed(n)) for first in (True, False)] for n in (2, 3)]
-    threshold = best_threshold(*sides[0], 0.0)
-    return attack(*sides[1], threshold, 0.0, confidence=1.0 - 1e-6).epsilon
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -80,11 +68,6 @@ def test_people_who_differ_are_told_apart_as_promised_and_no_better(
     assert not exact.broken, exact.fault
     assert exact.epsilon == pytest.approx(epsilon)
     assert made.release("simulated").event == PureEvent(epsilon)
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_trials_prove_almost_the_promise_and_no_more(epsilon: float) -> None:
-    assert 0.7 * epsilon < proved(replayed(policy(epsilon))) < epsilon
 
 
 class SignsInTheClear(KernelSourcePolicy):
@@ -116,7 +99,6 @@ class TooLittleNoise(KernelSourcePolicy):
 
 
 @pytest.mark.parametrize("kind", [SignsInTheClear, ArmsInTheClear, TooLittleNoise])
-def test_leaks_are_caught_exactly_and_by_trials(kind: type[KernelSourcePolicy]) -> None:
+def test_leaks_are_caught(kind: type[KernelSourcePolicy]) -> None:
     exact = replayed(policy(1.0, kind), *PAIRS["everything"])
     assert exact.broken
-    assert proved(exact) > 1.05

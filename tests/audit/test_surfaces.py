@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from discreet.audit.exact import worst_neighbours
-from discreet.audit.games import Check
+from discreet.audit.checks import Check
 from discreet.audit.learners import _maker, checks_of, joint_states, learner_check
+from discreet.audit.replay import worst_neighbours
 from discreet.audit.surfaces import surface_checks
 from discreet.estimator import PrivateBandit
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.visits import VisitCounter
+from discreet.privacy.accounting import GaussianEvent
 from discreet.search import Search
-from discreet.service.client import pending, transport
+from discreet.service.client import pending, person, transport
 
 from .broken import BrokenMaker, finding
 
@@ -92,6 +94,46 @@ def test_requests_and_logs_that_show_a_context_are_found(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(pending.Pending, "draw", only_good)
     assert finding(CHECKS["device, requests"]).verdict == "BROKEN"
+
+
+def free(*given: Any) -> Any:
+    """What a person has paid, without its epsilon."""
+    return replace(SPENDING(*given), epsilon=0.0)
+
+
+def by_context(waiting: Any, agreement: Any, policy: Any, context: Any, hold: float) -> Any:
+    """Makes a generator from the context before it acts."""
+    np.random.default_rng(abs(hash(str(context))))
+    return ACT(waiting, agreement, policy, context, hold)
+
+
+def either_kind(counter: Any, policy: Any) -> bool:
+    """Whether the policy's reports carry Gaussian noise, whatever came before."""
+    return isinstance(policy.release("simulated").event, GaussianEvent)
+
+
+SPENDING, ACT = person.spending, pending.Pending.act
+ONE_MORE = property(lambda counter: max(counter.terms.visits - counter.made + 1, 0))
+
+
+@pytest.mark.chance(0)
+@pytest.mark.parametrize(
+    ("check", "owner", "name", "instead", "fault"),
+    [
+        ("visit counter", VisitCounter, "left", ONE_MORE, ""),
+        ("visit counter", VisitCounter, "_kind", either_kind, "the certificate says (2.33"),
+        ("device, requests", person, "spending", free, ""),
+        ("device, requests", pending.Pending, "act", by_context, "makes a generator"),
+    ],
+)
+def test_what_costs_more_than_was_agreed_is_found(
+    check: str, owner: Any, name: str, instead: Any, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opendp")
+    monkeypatch.setattr(owner, name, instead)
+    found = finding(CHECKS[check])
+    assert found.verdict == "BROKEN"
+    assert fault in found.fault
 
 
 def test_a_counter_that_skips_bad_rewards_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

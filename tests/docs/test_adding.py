@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from discreet.cli import app
 from discreet.lab.environments.catalog import load_problem
-from discreet.papers.base import Reproduction
+from discreet.papers.reproduction import Reproduction
 from tests.privacy.prefix_sums.matrices import decoder_matrix, encoder_matrix
 
 PAGE = (Path(__file__).parents[2] / "docs/adding.md").read_text(encoding="utf-8")

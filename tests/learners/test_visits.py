@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.audit.exact import worst_neighbours
 from discreet.audit.learners import _branches, _maker, _report, _spaces, _taught, _with_delta
-from discreet.audit.people import Maker
-from discreet.audit.runs import JointRun
+from discreet.audit.replay import worst_neighbours
+from discreet.audit.runs import JointRun, Maker
 from discreet.lab.environments.base import People
 from discreet.lab.environments.tables import TableProblem
 from discreet.lab.experiments.serving import run_learner

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.audit.lower_bound import attack
+from discreet.audit.trials import attack
 from discreet.outsourcing.bounds import GRID, PublicBounds
 from discreet.outsourcing.release import (
     AT_ONCE,

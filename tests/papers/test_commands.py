@@ -14,12 +14,11 @@ from typer.testing import CliRunner
 from discreet.cli import app
 from discreet.cli.reproduce import OPTIONS
 from discreet.lab.environments.kernel_grid import KernelGridProblem
-from discreet.papers import base
+from discreet.papers import reproduction
 from discreet.papers.dubey2021 import figures
-from discreet.papers.forms import FORMS
 from discreet.papers.kharkovskii2020 import data_sets
-from discreet.papers.pavlovic2025.figures import SURFACES, WRONG, Surface
-from discreet.papers.registry import REPRODUCTIONS
+from discreet.papers.pavlovic2025.figures import FUNCTIONS, WRONG, RewardFunctions
+from discreet.papers.registry import REPRODUCTIONS, presentations
 from discreet.records import REPRODUCED
 from tests.papers.tables import write_search_tables, write_transfer_tables
 
@@ -69,7 +68,7 @@ SMALL = {
         {
             "metric": {"regret", WRONG},
             "rounds": {300, 400},
-            "function": {surface.name for surface in SURFACES},
+            "function": {each.name for each in FUNCTIONS},
         },
         held=(1e-9, 0.1),
     ),
@@ -132,11 +131,11 @@ DATA = {"ldpmab-table-2": write_transfer_tables, "po-gp-ucb-figures": write_sear
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Grids of 4 x 5 in place of 30 x 60, one function of Table 1, few rows for a likelihood."""
 
-    def problem(self: Surface) -> KernelGridProblem:
+    def problem(self: RewardFunctions) -> KernelGridProblem:
         return KernelGridProblem(contexts=4, arms=5, smoothness=self.smoothness)
 
     first = [next(iter(figures.benchmarks()))]
-    monkeypatch.setattr(Surface, "problem", problem)
+    monkeypatch.setattr(RewardFunctions, "problem", problem)
     monkeypatch.setattr(figures, "benchmarks", lambda: first)
     monkeypatch.setattr(data_sets, "_SUBSET", 40)
 
@@ -210,7 +209,7 @@ def test_reproductions_are_commands_with_options_and_a_form(name: str) -> None:
     assert name == what.name in reproduce("list")[1]
     assert what.title
     assert set(what.options) <= set(OPTIONS)
-    assert what.form == "drawing" or what.form in FORMS
+    assert what.form == "drawing" or what.form in presentations()
     parameters = [OPTIONS[option][0] for option in what.options]
     assert len(set(parameters)) == len(parameters)
     assert all(isinstance(size, int) for size in what.sizes)
@@ -283,13 +282,13 @@ def test_without_data_the_rest_runs_and_it_is_said() -> None:
 def test_an_interrupted_run_keeps_what_is_finished(
     name: str, count: int, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real = base.run_trials
+    real = reproduction.run_trials
 
     def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
         yield from itertools.islice(real(*arguments, **keywords), count)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "run_trials", interrupted)
+    monkeypatch.setattr(reproduction, "run_trials", interrupted)
     records, command = tmp_path / "r.jsonl", (SMALL[name].command, *SMALL[name].wish, "--jobs", 1)
     code, out, err = reproduce(*command, "--json", records)
     assert code == 130

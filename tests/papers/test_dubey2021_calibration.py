@@ -16,9 +16,9 @@ from discreet.lab.experiments import run_learner
 from discreet.learners.gp_ucb.decision_sets import row_sensitivity
 from discreet.learners.gp_ucb.posterior import NoisySums
 from discreet.learners.saving import load, save
-from discreet.papers.cases import Case
 from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.papers.dubey2021.figures import BUMP_KERNEL, ball_points
+from discreet.papers.reproduction import Case
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier

@@ -14,7 +14,6 @@ from discreet.lab.environments.functions import BERNOULLI, camelback
 from discreet.lab.experiments import Seed
 from discreet.lab.experiments.engine import Row, frame_of
 from discreet.lab.reporting.layout import save_figure
-from discreet.papers.cases import Case, RegretFigure, Request, plan_of, results_of, serve
 from discreet.papers.dubey2021.figures import (
     BEST_OF_BOX,
     BEST_OF_SET,
@@ -27,6 +26,7 @@ from discreet.papers.dubey2021.figures import (
     figure_1,
 )
 from discreet.papers.report import regret_figure
+from discreet.papers.reproduction import Case, CaseRequest, RegretFigure, plan_of, results_of, serve
 from discreet.privacy import Joint
 from discreet.validation import InvalidInput
 from tests.lab.reporting.cases import overlapping
@@ -90,7 +90,7 @@ def ends(rows: list[Row]) -> dict[str, float]:
 
 
 def test_trials_are_repeatable_and_methods_meet_the_same_people() -> None:
-    cases = list(figure_1(Request(64, 0.1)))
+    cases = list(figure_1(CaseRequest(64, 0.1)))
     ours = next(case for case in cases if case.method == "ours")
     first, second = (serve(Seed(5, 1), ours) for _ in range(2))
     assert [row["value"] for row in first] == [row["value"] for row in second]
@@ -107,7 +107,7 @@ def test_trials_are_repeatable_and_methods_meet_the_same_people() -> None:
 
 
 def test_results_average_trials_and_tell_what_is_held() -> None:
-    cases = [case for case in figure_1(Request(32, 0.1)) if case.budget.epsilon == 10.0]
+    cases = [case for case in figure_1(CaseRequest(32, 0.1)) if case.budget.epsilon == 10.0]
     plan = plan_of(cases, 3, 1)
     done = list(plan.run())
     results = plan.finish(done)

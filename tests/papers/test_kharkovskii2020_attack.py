@@ -8,15 +8,20 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from discreet.audit.trials import attack
 from discreet.lab.experiments.engine import Row, Seed
-from discreet.papers.kharkovskii2020.attacks import (
+from discreet.papers.kharkovskii2020.published import (
     ATTACKS,
     LARGEST_ERROR,
     LIKELIHOOD_RATIO,
     LOWER_BOUND,
     RECONSTRUCTION,
     SUBSPACE,
+    RandomProjection,
+    Taken,
     attacked,
+    best_threshold,
+    centred,
     column_space,
     distinguish,
     example,
@@ -26,11 +31,6 @@ from discreet.papers.kharkovskii2020.attacks import (
     projected,
     reconstructed,
     subspace_score,
-)
-from discreet.papers.kharkovskii2020.transformation import (
-    RandomProjection,
-    Taken,
-    centred,
 )
 from discreet.validation import InvalidInput
 
@@ -161,3 +161,20 @@ def test_all_attacks_are_recorded() -> None:
     assert proved(ATTACKS.plan(60).results().records) == proved(records)
     with pytest.raises(InvalidInput, match="trials"):
         ATTACKS.plan(1)
+
+
+def test_the_threshold_parts_scores_that_do_not_overlap() -> None:
+    generator = rng(2)
+    for size in (2, 7, 300):
+        high, low = 1e-6 + generator.random(size), -1e-6 - generator.random(size)
+        found = attack(high, low, best_threshold(high, low, 1e-5), 1e-5)
+        assert (found.true_positives, found.false_positives) == (size, 0)
+        assert (found.true_positive_rate, found.false_positive_rate) == (1.0, 0.0)
+
+
+def test_a_gaussian_shift_is_found_and_not_overestimated() -> None:
+    # Two normal laws at distance 2: mu = 2, epsilon = 10.97 at delta = 1e-5.
+    generator = rng(3)
+    first, second = generator.normal(2.0, 1.0, (2, 4000)), generator.normal(0.0, 1.0, (2, 4000))
+    threshold = best_threshold(first[0], second[0], 1e-5)
+    assert 2.0 < attack(first[1], second[1], threshold, 1e-5).epsilon < 10.97

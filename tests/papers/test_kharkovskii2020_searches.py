@@ -12,24 +12,27 @@ import pandas as pd
 import pytest
 
 from discreet.lab.experiments.engine import Seed, frame_of
-from discreet.papers.base import Plan
 from discreet.papers.kharkovskii2020.data_sets import (
     SETTINGS,
     DrawnFunction,
     FixedOutcome,
     synthetic,
 )
-from discreet.papers.kharkovskii2020.methods import RANDOM, Method, Ours, Published, Reference
 from discreet.papers.kharkovskii2020.searches import (
     ABOVE,
     FREE,
     PO_GP_UCB_FIGURES,
     PO_GP_UCB_TABLES,
+    RANDOM,
     RAW_REGRET,
     REFERENCES,
     REGRET,
     TABLES,
-    Part,
+    Exhibit,
+    Method,
+    Ours,
+    Published,
+    Reference,
     Reported,
     SearchEntry,
     entries_of,
@@ -37,6 +40,7 @@ from discreet.papers.kharkovskii2020.searches import (
     power,
     search,
 )
+from discreet.papers.reproduction import PaperPlan
 from discreet.validation import InvalidInput
 
 NAME = "synthetic-5"
@@ -56,9 +60,9 @@ def data() -> DrawnFunction:
     return synthetic(5.0)
 
 
-def plan(data: DrawnFunction, methods: Sequence[Method] = METHODS, **options: Any) -> Plan:
+def plan(data: DrawnFunction, methods: Sequence[Method] = METHODS, **options: Any) -> PaperPlan:
     """Searches by some methods, of 6 questions unless it is said otherwise."""
-    part = Part(NAME, (Reported(1.1, 10, None),))
+    part = Exhibit(NAME, (Reported(1.1, 10, None),))
     entries = [SearchEntry(part, method) for method in methods]
     return plan_of(entries, {NAME: data}, **{"runs": 3, "seed": 5, "rounds": 6, **options})
 

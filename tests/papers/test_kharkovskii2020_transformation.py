@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.papers.kharkovskii2020.data_sets import synthetic
-from discreet.papers.kharkovskii2020.transformation import (
+from discreet.papers.kharkovskii2020.published import (
     REASON,
     RandomProjection,
     centred,

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from discreet.lab.environments.synthetic import SyntheticProblem
-from discreet.papers.cases import Case
+from discreet.papers.ma2025.data import (
+    HIGH_FIRST,
+    LOW_FIRST,
+    Rewards,
+    SourceSpec,
+    SyntheticSources,
+    logged_mean,
+    problem,
+)
 from discreet.papers.ma2025.figures import (
     FIGURE_6,
     FIGURE_7,
@@ -20,15 +28,7 @@ from discreet.papers.ma2025.figures import (
 )
 from discreet.papers.ma2025.learners.published_partition import PublishedPartition
 from discreet.papers.ma2025.report import density, setting_figure, sweep_figure
-from discreet.papers.ma2025.settings import (
-    HIGH_FIRST,
-    LOW_FIRST,
-    Rewards,
-    SourceSpec,
-    SyntheticSources,
-    logged_mean,
-    problem,
-)
+from discreet.papers.reproduction import Case
 from discreet.privacy import Local, SimulatedNoise
 from tests.lab.reporting.cases import overlapping
 

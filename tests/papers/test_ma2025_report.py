@@ -13,16 +13,16 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from discreet.lab.reporting.layout import arm_colors
-from discreet.papers.base import Results
 from discreet.papers.ma2025.figures import FIGURE_6
 from discreet.papers.ma2025.report import average_figure, place_name
+from discreet.papers.reproduction import PaperResults
 from tests.lab.reporting.cases import overlapping
 
 KINDS = ["no auxiliary data", "weak", "effective"]
 
 
 @cache
-def results(trials: int = 1) -> Results:
+def results(trials: int = 1) -> PaperResults:
     return FIGURE_6.plan(trials, rounds=[400], auxiliary=[200]).results()
 
 

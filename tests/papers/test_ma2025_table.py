@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import wilcoxon
 
 from discreet.lab.experiments import frame_of
-from discreet.papers.ma2025.real_data import (
+from discreet.papers.ma2025.data import (
     ADULT,
     AT_END,
     AT_QUARTER,
@@ -22,9 +22,9 @@ from discreet.papers.ma2025.real_data import (
     TableSources,
     load,
 )
-from discreet.papers.ma2025.table import (
+from discreet.papers.ma2025.figures import (
     ABSE,
-    METHODS,
+    RATIO_METHODS,
     TABLE_2,
     cases_of,
     p_value,
@@ -86,7 +86,7 @@ def test_both_times_are_measured(splits: dict[str, Split]) -> None:
 def test_every_method_runs_with_and_without(splits: dict[str, Split]) -> None:
     cells = list(product((1.0, 2.0), (1.0, 4.0)))
     cases = list(cases_of(splits[ADULT], cells))
-    for method in METHODS:
+    for method in RATIO_METHODS:
         mine = [case for case in cases if case.method == method]
         settings = [(c.budget.epsilon, c.setting["epsilon_auxiliary"]) for c in mine]
         assert settings == [(1.0, None), (2.0, None), *cells]

@@ -8,19 +8,19 @@ import pytest
 from discreet.lab.environments.kernel_grid import KernelGridProblem
 from discreet.lab.experiments import Seed
 from discreet.learners.epochs.capri import BernsteinElimination, Capri
-from discreet.papers.cases import Case, serve
 from discreet.papers.pavlovic2025.calibration import PublishedElimination
 from discreet.papers.pavlovic2025.figures import (
     CAPRI_REGRET,
     CHANCE,
+    FUNCTIONS,
     SQUARED_EXPONENTIAL,
-    SURFACES,
     USCA_ERROR_RATE,
     WRONG,
-    Surface,
+    RewardFunctions,
     share_wrong,
 )
 from discreet.papers.report import trade_off_figure
+from discreet.papers.reproduction import Case, serve
 from discreet.privacy import Joint, Local, SimulatedNoise
 from discreet.validation import InvalidInput
 from tests.lab.reporting.cases import overlapping
@@ -30,16 +30,16 @@ from tests.lab.reporting.cases import overlapping
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Grids of 4 x 5 in place of 30 x 60."""
 
-    def problem(self: Surface) -> KernelGridProblem:
+    def problem(self: RewardFunctions) -> KernelGridProblem:
         return KernelGridProblem(contexts=4, arms=5, smoothness=self.smoothness)
 
-    monkeypatch.setattr(Surface, "problem", problem)
+    monkeypatch.setattr(RewardFunctions, "problem", problem)
 
 
 def test_the_settings() -> None:
     assert CAPRI_REGRET.sizes == (10_000, 100_000)
     assert USCA_ERROR_RATE.sizes == (1_000, 10_000, 100_000)
-    assert SURFACES[0].setting(5)["function"] != SURFACES[1].setting(5)["function"]
+    assert FUNCTIONS[0].setting(5)["function"] != FUNCTIONS[1].setting(5)["function"]
 
     def budgets(method: str) -> set[object]:
         return {case.budget for case in CAPRI_REGRET.planned() if case.method == method}

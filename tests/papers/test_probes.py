@@ -11,9 +11,9 @@ import pytest
 from discreet.lab.environments.synthetic import exponential, symmetric
 from discreet.lab.experiments.engine import Row, Seed
 from discreet.learners.partition.tree import Bins
-from discreet.papers.cases import Case, serve
+from discreet.papers.ma2025.data import Probe
 from discreet.papers.ma2025.learners.published_partition import PublishedPolicy
-from discreet.papers.ma2025.settings import Probe
+from discreet.papers.reproduction import Case, serve
 from discreet.people.domain import RewardBounds, unit_cube
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import InvalidInput

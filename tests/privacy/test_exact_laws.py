@@ -14,7 +14,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from discreet.audit.laws import EnumeratedNoise
+from discreet.audit.output_distributions import EnumeratedNoise
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.calibration import hiding_probability
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding, round_to_signs

@@ -18,7 +18,7 @@ from dp_accounting.pld import PLDAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.audit.laws import exact_epsilon
+from discreet.audit.output_distributions import exact_epsilon
 from discreet.privacy import (
     Adjacency,
     Guarantee,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.audit.laws import vector_ratio
+from discreet.audit.output_distributions import vector_ratio
 from discreet.codec import from_json, to_json
 from discreet.privacy import Local, SimulatedNoise
 from discreet.privacy.calibration import AdditiveNoise

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.audit.laws import exact_epsilon
+from discreet.audit.output_distributions import exact_epsilon
 from discreet.privacy import Adjacency, Budget, Joint, Local, OnceEach, Release, Rounds
 from discreet.privacy.accounting import (
     Event,

@@ -4,7 +4,7 @@ The list is made from the registry, so a learner is audited from the moment it i
 that the audit's small settings do not suit is listed as not audited, with the reason.
 
 Exact replay shows a wrong sensitivity, a second draw or a leak beside the noise at any epsilon.
-Trials of whole runs are dear, so these are at a larger epsilon than mechanisms: what a few hundred
+Whole runs are tried besides (trials.py), at a larger epsilon than mechanisms: what a few hundred
 runs can tell apart grows with it.
 
 Learners are attacked new, taught, saved and loaded, past version 40, with drift, and under secure
@@ -22,39 +22,40 @@ the person is, or the report costs no more than the terms say.
 from __future__ import annotations
 
 import inspect
+import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from operator import mul
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from discreet.audit.exact import (
+from discreet.audit.checks import Check
+from discreet.audit.replay import (
     SECURE,
     AllRefused,
     Claim,
     Exact,
-    Facts,
     NotAudited,
     NothingToAttack,
+    Transcript,
     worst_neighbours,
     worst_of,
     written_out,
 )
-from discreet.audit.forgeries import forgeries, without_flags
-from discreet.audit.games import Check, report_game, run_game
-from discreet.audit.ledger import Ledger, loss_between
-from discreet.audit.people import Maker, Person
-from discreet.audit.runs import AnyLearner, JointRun, LocalReport, broken_rule
+from discreet.audit.runs import AnyLearner, JointRun, LocalReport, Maker, Person, broken_rule
+from discreet.audit.tape import NoiseTape, loss_between
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments.simulation import Setting
 from discreet.learners.messages import Policy
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.saving import load, save
-from discreet.learners.sources import SourceLearner
+from discreet.learners.schema import decode, encode
+from discreet.learners.sources import SourceLearner, SourcePolicy
 from discreet.people.domain import (
     ActionSpace,
     ArmPoints,
@@ -72,8 +73,6 @@ from discreet.validation import FloatArray, InvalidInput
 JOINT_EPSILON, LOCAL_EPSILON, DELTA = 8.0, 2.0, 1e-5
 # People of a run, and those whom a local learner is told to expect.
 JOINT_PEOPLE, LOCAL_PEOPLE = 24, 20_000
-# So many trials of the usual kind are one whole run, or one report of a learner.
-RUN_COST, REPORT_COST = 500, 5
 _ARMS = 3
 _SPACES: tuple[tuple[type[Any], str, ActionSpace], ...] = (
     (int, "", _ARMS),
@@ -152,14 +151,14 @@ def checks_of(name: str) -> Iterator[Check]:
     promising = [model for model in kind.trust_models if model != "none"]
     if not promising:
         about = "promises nothing"
-        yield Check(name, "learner", "none", about=about, promises_nothing=True)
+        yield Check(name, "learner", "none", about=about)
     spaces = _spaces(kind.spaces)
     for model in promising:
         if model not in ("joint", "local") or not spaces:
             names = ", ".join(each.__name__ for each in kind.spaces)
             missing = NotAudited(
                 f"the audit has no design for the trust model {model} on {names}; write a test "
-                "that replays it (discreet.audit.exact)."
+                "that replays it (discreet.audit.replay)."
             )
             yield Check(f"{name}, {model}", "learner", "none", partial(_raise, missing))
             continue
@@ -174,8 +173,8 @@ def checks_of(name: str) -> Iterator[Check]:
         yield replace(
             check,
             exact=lambda: worst_of(joint_states(maker, _PREDICTIONS)),
-            game=partial(run_game, bound="counts"),
             about="several predictions from one run",
+            bound="counts",
         )
 
 
@@ -192,10 +191,10 @@ def learner_check(name: str, maker: Maker, source: bool = False) -> Check:
     if maker.budget.protects_releases:
         about = f"a run of {maker.people} people"
         runs = partial(joint_states, maker)
-        return Check(name, "learner", "joint", lambda: worst_of(runs()), run_game, RUN_COST, about)
+        return Check(name, "learner", "joint", lambda: worst_of(runs()), about, "gaussian")
     about = "a report of an auxiliary source" if source else _LEARNT
     exact = partial(_worst_report, maker, source)
-    return Check(name, "learner", "local", exact, report_game, REPORT_COST, about)
+    return Check(name, "learner", "local", exact, about)
 
 
 def _worst_report(maker: Maker, source: bool) -> Exact:
@@ -417,16 +416,21 @@ def _branches(report: LocalReport) -> Iterator[LocalReport]:
     seen: set[tuple[object, ...]] = set()
     for ticket in range(_TICKETS):
         there = replace(report, state=f"{report.state}, ticket {ticket}", ticket=ticket)
-        ledger, facts, played, others = Ledger(ticket), Facts(), Ledger(ticket), Facts()
-        with written_out(facts), ledger.recording():
-            there.run(crowd[0], facts)
-        with written_out(others), played.playing(ledger):
+        tape, transcript, played, others = (
+            NoiseTape(ticket),
+            Transcript(),
+            NoiseTape(ticket),
+            Transcript(),
+        )
+        with written_out(transcript), tape.recording():
+            there.run(crowd[0], transcript)
+        with written_out(others), played.playing(tape):
             there.run(crowd[min(3, len(crowd) - 1)], others)
-        used = [(draw.kind, repr(draw.mechanism), draw.value.shape) for draw in ledger.draws]
-        told = facts.difference(others) or played.astray
-        loss = loss_between(ledger.draws, played.draws)
+        used = [(draw.kind, repr(draw.mechanism), draw.value.shape) for draw in tape.draws]
+        told = transcript.difference(others) or played.astray
+        loss = loss_between(tape.draws, played.draws)
         lost = 0 if loss.reason else round(loss.epsilon(report.asked.delta), 1)
-        branch = (*used, told, loss.reason, facts.refused, lost)
+        branch = (*used, told, loss.reason, transcript.refused, lost)
         if branch not in seen and len(seen) < _BRANCHES:
             seen.add(branch)
             yield there
@@ -548,3 +552,82 @@ def _plain(maker: Maker, contexts: FloatArray, arms: Any) -> FloatArray:
     unit = maker.domain.to_unit(contexts)[:, 0]
     best = np.minimum((unit * count).astype(np.int64), count - 1)
     return np.where(best == np.asarray(arms), 0.95, 0.05)
+
+
+# Lists longer than this are forged as a whole, never entry by entry.
+_SHORT = 2
+_FACTORS = (0.01, 0.5, 2.0, 100.0)
+_QUIETER = 0.5
+
+
+def forgeries(policy: Policy[Any] | SourcePolicy) -> Iterator[tuple[str, Any]]:
+    """Forged policies that a reader accepts, with what was forged."""
+    kind = SourcePolicy if isinstance(policy, SourcePolicy) else Policy
+    content = json.loads(encode(policy))
+    for words, forged in _forged(content, ""):
+        if forged == content:
+            continue
+        try:
+            yield words, decode(json.dumps(forged), kind)
+        except ValueError:
+            continue  # refused by the reader, before anybody's data is there
+
+
+def without_flags(policy: Policy[Any] | SourcePolicy) -> Iterator[tuple[str, Any]]:
+    """Policies that differ by one flag that is off, such as an arm that was given up somewhere."""
+    kind = SourcePolicy if isinstance(policy, SourcePolicy) else Policy
+    for words, forged in _off(json.loads(encode(policy)), ""):
+        try:
+            yield words, decode(json.dumps(forged), kind)
+        except ValueError:
+            continue  # no state of a learner
+
+
+def _off(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """(words, other value) of a message with the first flag of each table off."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            for words, other in _off(item, f"{name}.{key}".removeprefix(".")):
+                yield words, {**value, key: other}
+    elif isinstance(value, list) and value and isinstance(value[0], bool | list):
+        for words, other in _off(value[0], name):
+            yield words, [other, *value[1:]]
+        if value[0] is True:
+            yield f"one of {name} false", [False, *value[1:]]
+
+
+def _forged(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """(words, other value) of all forgeries of a part of the message with that name."""
+    if isinstance(value, dict):
+        numbers = {key: item for key, item in value.items() if isinstance(item, float)}
+        if len(numbers) > 1:
+            quieter = {key: _QUIETER * item for key, item in numbers.items()}
+            yield f"all numbers of {name} halved", {**value, **quieter}
+        for key, item in value.items():
+            for words, other in _forged(item, f"{name}.{key}".removeprefix(".")):
+                yield words, {**value, key: other}
+    elif isinstance(value, float):
+        for factor in _FACTORS:
+            yield f"{name} times {factor:g}", factor * value
+    elif isinstance(value, list) and value:
+        leaves = list(_leaves(value))
+        if all(isinstance(item, bool) for item in leaves):
+            yield f"all of {name} true", _each(value, lambda item: True)
+        elif all(isinstance(item, int | float) for item in leaves):
+            for factor in _FACTORS:
+                yield f"{name} times {factor:g}", _each(value, partial(mul, factor))
+            yield f"{name} all 0", _each(value, lambda item: 0 * item)
+            yield f"{name} all the same", _each(value, lambda item: leaves[0])
+        elif len(value) <= _SHORT:
+            for place, item in enumerate(value):
+                for words, other in _forged(item, f"{name}.{place}"):
+                    yield words, [*value[:place], other, *value[place + 1 :]]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    for item in value:
+        yield from _leaves(item) if isinstance(item, list) else (item,)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    return [_each(item, change) for item in value] if isinstance(value, list) else change(value)

@@ -1,15 +1,14 @@
-"""The privacy mechanisms of the library, by exact replay and by the best test against each.
+"""The privacy mechanisms of the library, by exact replay.
 
-| mechanism                           | exact replay                     | score of trials     |
-|-------------------------------------|----------------------------------|---------------------|
-| Gaussian and Laplace noise, streams | what was handed in, over scale   | likelihood ratio    |
-| reports over a finite alphabet      | coins of the code; all outcomes  | likelihood ratio    |
-| PrivUnit, the l2 ball               | coins, masses of caps            | cosine with vector  |
-| exponential mechanism               | integers at which options change | the option drawn    |
-| noise sources                       | tests of their draws             |                     |
+| mechanism                           | what exact replay measures       |
+|-------------------------------------|----------------------------------|
+| Gaussian and Laplace noise, streams | what was handed in, over scale   |
+| reports over a finite alphabet      | coins of the code; all outcomes  |
+| PrivUnit, the l2 ball               | coins, masses of caps            |
+| exponential mechanism               | integers at which options change |
+| noise sources                       | tests of their draws             |
 
-For two opposite vectors the cosine is as good as the likelihood ratio of PrivUnit, of which it is a
-monotone function. The SecureNoise forms draw from OpenDP and from the operating system.
+The SecureNoise forms draw from OpenDP and from the operating system.
 
 The exponential mechanism looks an integer of 106 bits, drawn in two parts, up in sums of weights.
 Handed integers of the audit's choice, it shows where one option ends and the next begins; so it is
@@ -19,6 +18,7 @@ known how many integers each option has, and their share is its probability.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,12 +27,26 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.exact import Claim, Exact, Promise, promised, secure
-from discreet.audit.games import Check, Design, Seed
-from discreet.audit.laws import DRAWS, AsSecure, exact_epsilon, fault_of, fault_of_rows, law_of
+from discreet.audit.checks import Check, Design
+from discreet.audit.output_distributions import (
+    DRAWS,
+    AsSecure,
+    exact_epsilon,
+    fault_of,
+    fault_of_rows,
+    law_of,
+)
 from discreet.audit.randomness import library_randomness
-from discreet.audit.releases import composition_checks, stream_designs
-from discreet.privacy import NoiseSource, SimulatedNoise
+from discreet.audit.replay import Claim, Exact, Promise, Transcript, exact_of, promised, secure
+from discreet.privacy import (
+    Adjacency,
+    NoiseSource,
+    OnceEach,
+    Release,
+    Rounds,
+    SimulatedNoise,
+    derive_guarantee,
+)
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.privacy.frequency import (
@@ -41,13 +55,25 @@ from discreet.privacy.frequency import (
     UnaryEncoding,
     k_ary_response,
 )
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.noise import Shape
+from discreet.privacy.prefix_sums import (
+    BinaryTree,
+    BufferedToeplitz,
+    Doubling,
+    FadingEpochs,
+    GeometricEpochs,
+    Independent,
+    PrefixMechanism,
+    PrivateStream,
+    SeparateEpochs,
+)
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
 from discreet.validation import FloatArray, IntArray
 
 EPSILON, DELTA = 1.0, 1e-5
-# Of promises that are as tight as each other the first is shown: that of the trials.
+# Of promises that are as tight as each other the first is shown.
 _EPSILONS = (EPSILON, 0.1, 16.0)
 _DIMENSION = 6
 _VALUES = 3
@@ -86,10 +112,10 @@ def _of_event(event: Event, epsilon: float) -> Promise:
     return promised(Claim(epsilon, delta), [event])
 
 
-def _privatised(data: tuple[Any, ...], trials: int, noise: NoiseSource) -> Any:
+def _privatised(data: tuple[Any, ...], noise: NoiseSource, people: int = 1) -> Any:
     """Reports by a mechanism, the first of `data`, of as many people with these values."""
     mechanism, *values = data
-    return mechanism.privatise(*(np.repeat(value[None], trials, axis=0) for value in values), noise)
+    return mechanism.privatise(*(np.repeat(value[None], people, axis=0) for value in values), noise)
 
 
 def _opposite(dimension: int = _DIMENSION) -> list[tuple[str, FloatArray]]:
@@ -98,8 +124,8 @@ def _opposite(dimension: int = _DIMENSION) -> list[tuple[str, FloatArray]]:
     return [("a vector", vector), ("its opposite", -vector)]
 
 
-def _drawn(make: Callable[[Seed], NoiseSource]) -> Exact:
-    source = make(Seed(5))
+def _drawn(make: Callable[[int], NoiseSource]) -> Exact:
+    source = make(5)
     words = f"{DRAWS:,} draws of each kind, {source.name}"
     return Exact(Claim(0.0), 0.0, words, fault_of(source))
 
@@ -112,10 +138,9 @@ def _randomness() -> Exact:
 
 
 def _gaussian() -> Iterator[Design]:
-    def release(data: tuple[float, FloatArray], trials: int, noise: NoiseSource) -> FloatArray:
+    def release(data: tuple[float, FloatArray], noise: NoiseSource) -> FloatArray:
         epsilon, vector = data
-        multiplier = gaussian_noise_multiplier(epsilon, DELTA)
-        return noise.add_gaussian(np.tile(vector, (trials, 1)), 2.0 * multiplier)
+        return noise.add_gaussian(vector, 2.0 * gaussian_noise_multiplier(epsilon, DELTA))
 
     yield Design(
         name="gaussian",
@@ -128,24 +153,17 @@ def _gaussian() -> Iterator[Design]:
             [(f"{words}, epsilon {epsilon:g}", (epsilon, vector)) for words, vector in _opposite()]
             for epsilon in _EPSILONS
         ],
-        score="likelihood ratio",
-        bound="gaussian",
         about="one release, Gaussian noise",
     )
     multiplier = gaussian_noise_multiplier(EPSILON, DELTA)
     yield Design(
         name="gaussian, secure",
         trust_model="joint",
-        release=lambda number, trials, noise: noise.add_gaussian(
-            np.full(trials, number), multiplier
-        ),
+        release=lambda number, noise: noise.add_gaussian(np.array([number]), multiplier),
         promise=lambda number, _: _of_event(
             GaussianEvent(secure().gaussian_multiplier(1.0, multiplier, 1)), math.inf
         ),
         neighbours=[[("0.5", 0.5), ("-0.5", -0.5)]],
-        score="the number",
-        statistic=lambda number: number,
-        bound="gaussian",
         source=secure,
         about="the same, OpenDP",
     )
@@ -156,23 +174,13 @@ def _laplace() -> Iterator[Design]:
     plain = Design(
         name="laplace",
         trust_model="local",
-        release=lambda number, trials, noise: noise.add_laplace(
-            np.full((trials, 1), number), 1.0 / EPSILON
-        ),
+        release=lambda number, noise: noise.add_laplace(np.array([number]), 1.0 / EPSILON),
         promise=lambda number, _: _of_event(PureEvent(EPSILON), EPSILON),
         neighbours=[ends],
-        score="likelihood ratio",
         about="one number, Laplace noise",
     )
     yield plain
-    yield replace(
-        plain,
-        name="laplace, secure",
-        score="the number",
-        statistic=np.ravel,
-        source=secure,
-        about="the same, OpenDP",
-    )
+    yield replace(plain, name="laplace, secure", source=secure, about="the same, OpenDP")
 
 
 def _cells() -> Design:
@@ -193,7 +201,6 @@ def _cells() -> Design:
             PureEvent(data[0].sensitivity / data[0].scale), data[0].epsilon
         ),
         neighbours=list(groups()),
-        score="likelihood ratio",
         about="U and V of every pair (bin, arm)",
     )
 
@@ -206,10 +213,10 @@ def _subset_checks() -> Iterator[Check]:
     for bins, size in ((2, 1), (3, 2), (4, 2)):
         exact = partial(enumerated, SignedSubsetSelection(bins, size, EPSILON))
         yield _exactly(f"signed_subset_selection, {size} of {bins}", "local", exact, about)
+    yield subset_design(list(_subsets())).check
     best = SignedSubsetSelection.best(16, EPSILON)
-    yield subset_design(best, list(_subsets())).check
     ends = [(f"bin {own}, sign {sign}", _held(best, own, sign)) for own, sign in ((0, 1), (1, -1))]
-    plain = subset_design(best, [ends], name="signed_subset_selection, secure", about="")
+    plain = subset_design([ends], name="signed_subset_selection, secure", about="")
     yield replace(plain, source=secure).check
     for name, mechanism in (
         ("k_ary_response", k_ary_response(4, EPSILON)),
@@ -240,7 +247,7 @@ def enumerated(mechanism: Finite) -> Exact:
 
 
 def _word(mechanism: Finite, own: int, sign: int, noise: NoiseSource) -> bytes:
-    report = _privatised(_held(mechanism, own, sign), 1, noise)
+    report = _privatised(_held(mechanism, own, sign), noise)
     return b"".join(part.tobytes() for part in (report if isinstance(report, tuple) else (report,)))
 
 
@@ -258,32 +265,17 @@ def _subsets() -> Iterator[list[tuple[str, Any]]]:
 
 
 def subset_design(
-    mechanism: SignedSubsetSelection,
     groups: Sequence[Sequence[tuple[str, Any]]],
     name: str = "signed_subset_selection, many bins",
     about: str = "up to 200 bins",
 ) -> Design:
-    """The score is the log-likelihood ratio over epsilon: is (0, +) in the report, and (1, -)?"""
-
-    def contains(report: tuple[Any, Any]) -> FloatArray:
-        chosen, shown = report
-        first = ((chosen == 0) & (shown == 1)).any(axis=1)
-        second = ((chosen == 1) & (shown == -1)).any(axis=1)
-        ratio: FloatArray = first.astype(np.float64) - second
-        return ratio
-
+    """Subset selection of neighbours, each with the mechanism, a bin and a sign."""
     return Design(
         name=name,
         trust_model="local",
         release=_privatised,
         promise=lambda data, _: _of_event(PureEvent(data[0].epsilon), data[0].epsilon),
         neighbours=groups,
-        pair=[
-            ("bin 0, sign 1", _held(mechanism, 0, 1)),
-            ("bin 1, sign -1", _held(mechanism, 1, -1)),
-        ],
-        score="likelihood ratio of a report",
-        statistic=contains,
         about=about,
     )
 
@@ -305,15 +297,10 @@ def _vector_reports() -> Iterator[Design]:
         "gaussian_vector",
         partial(GaussianVector, _DIMENSION, delta=DELTA),
         EPSILON,
-        score="likelihood ratio",
-        statistic=None,
-        bound="gaussian",
     )
 
 
-def _vector_report(
-    name: str, make: Callable[[float], VectorReport], asked: float, **options: Any
-) -> Design:
+def _vector_report(name: str, make: Callable[[float], VectorReport], asked: float) -> Design:
     """Vectors of length 1 and shorter, opposite, orthogonal and at random, 0, and with a gap."""
     groups = []
     for epsilon in (asked, 0.1, 16.0):
@@ -330,20 +317,12 @@ def _vector_report(
                 for v in (*ends, *odd)
             ]
         )
-
-    cosine: dict[str, Any] = {
-        "score": "cosine with the vector",
-        "statistic": partial(np.sum, axis=1),
-    }
-    mechanism = make(asked)
     return Design(
         name=name,
         trust_model="local",
         release=_privatised,
         promise=lambda data, _: _of_event(data[0].event(SimulatedNoise.name), data[0].epsilon),
         neighbours=groups,
-        pair=[(words, (mechanism, v)) for words, v in _opposite(mechanism.dimension)],
-        **{**cosine, **options},
     )
 
 
@@ -367,7 +346,7 @@ def _independent() -> Exact:
 
 def _numbers(data: tuple[Any, ...], people: int, noise: NoiseSource) -> FloatArray:
     """(n, k) numbers that stand for reports: of bins their signs, and 0 for those not in it."""
-    report = _privatised(data, people, noise)
+    report = _privatised(data, noise, people)
     if not isinstance(report, tuple):
         return np.asarray(report, dtype=np.float64).reshape(people, -1)
     if not isinstance(data[0], SignedSubsetSelection):
@@ -392,9 +371,9 @@ def _scores() -> list[tuple[FloatArray, FloatArray]]:
 
 
 def _selection_checks() -> Iterator[Check]:
-    def release(data: tuple[float, FloatArray], trials: int, noise: NoiseSource) -> Any:
+    def release(data: tuple[float, FloatArray], noise: NoiseSource) -> Any:
         epsilon, scores = data
-        return ExponentialMechanism(epsilon).select(np.repeat(scores, trials, axis=0), 1.0, noise)
+        return ExponentialMechanism(epsilon).select(scores, 1.0, noise)
 
     law = Design(
         name="exponential, outcomes",
@@ -407,16 +386,8 @@ def _selection_checks() -> Iterator[Check]:
         ],
     )
     yield law.check
+    yield replace(law, name="exponential, secure", source=secure).check
     yield _exactly("exponential, integers", "joint", _selection_drawn)
-    trials = replace(
-        law,
-        name="exponential, trials",
-        pair=[(f"scores {scores[0]}", (EPSILON, scores)) for scores in _scores()[1]],
-        score="which option was drawn",
-        statistic=lambda chosen: (chosen == 0).astype(np.float64),
-    )
-    yield trials.check
-    yield replace(trials, name="exponential, secure", source=secure).check
 
 
 def _selection_drawn() -> Exact:
@@ -476,3 +447,150 @@ def _option(mechanism: ExponentialMechanism, row: FloatArray, number: int) -> in
         for source in (handed, AsSecure(_Handed(number)))
     }
     return chosen.pop() if handed._bits == 0 and len(chosen) == 1 else len(row)
+
+
+# Rows of a stream, and of a long one.
+_ROWS, _LONG = 12, 50
+# Noise of releases that come together, as a multiple of their sensitivity, and a pure epsilon.
+_FAR, _NEAR, _PURE = 4.0, 2.5, 3.0
+# Pure reports of one person, and a delta at which they cost less than their sum.
+_REPORTS, _EACH, _MUCH = 9, 0.5, 0.01
+
+
+# Streams.
+
+Stream = tuple[PrefixMechanism, int, int, float]
+
+
+def stream_designs() -> Iterator[Design]:
+    """One design for every mechanism."""
+    for make in (
+        lambda rows: Independent(),
+        BinaryTree,
+        BufferedToeplitz,
+        lambda rows: Doubling(first_rows=4),
+        lambda rows: GeometricEpochs(1.5, horizon=rows),
+        lambda rows: FadingEpochs(float(rows)),
+        lambda rows: SeparateEpochs(1.5, horizon=rows),
+    ):
+        yield stream_design(make(_ROWS), make(_LONG))
+
+
+def stream_design(short: PrefixMechanism, long: PrefixMechanism) -> Design:
+    """A person in any row of a short stream, and in some of a long one."""
+    places = [(short, _ROWS, place) for place in range(_ROWS)]
+    places += [(long, _LONG, place) for place in (0, _LONG // 2, _LONG - 2, _LONG - 1)]
+    return Design(
+        name=f"prefix_sums, {short.name}",
+        trust_model="joint",
+        release=_streamed,
+        promise=lambda data, released: promised(
+            Claim(EPSILON, DELTA), [released[1].event], [released[1]]
+        ),
+        neighbours=[
+            [
+                (f"row {place + 1} of {rows}: {value}", (mechanism, rows, place, value))
+                for value in (0.5, -0.5, 0.0)
+            ]
+            for mechanism, rows, place in places
+        ],
+        source=_Failing,
+        about=f"streams of {_ROWS} and {_LONG} rows",
+    )
+
+
+def _streamed(data: Stream, noise: NoiseSource) -> tuple[list[FloatArray], Release | None]:
+    """All estimates, and the record."""
+    mechanism, rows, place, value = data
+    stream = PrivateStream(mechanism, 1, 1.0, gaussian_noise_multiplier(EPSILON, DELTA), noise)
+    estimates, came = [], 0
+    while came < rows:
+        stop = min(max(stream.due, came + 1), rows)
+        theirs = came <= place < stop
+        row = np.array([value if theirs else 0.0])
+        if isinstance(noise, _Failing):
+            noise.fails = theirs
+        try:
+            estimate = stream.release(row, stop - came)
+        except OSError:
+            # Whoever runs it tries again, with the row that did not come out.
+            estimate = stream.release(row, stop - came)
+        estimates.append(estimate.values)
+        came = stop
+    return estimates, stream.record("a row", OnceEach("a stream"))
+
+
+class _Failing(SimulatedNoise):
+    """Fails once, when the person's row is released."""
+
+    fails = False
+
+    def add_gaussian(self, values: FloatArray, scale: float) -> FloatArray:
+        if self.fails:
+            self.fails = False
+            raise OSError("no randomness")
+        return super().add_gaussian(values, scale)
+
+
+# Composition.
+
+
+def composition_checks() -> Iterator[Check]:
+    """One check for each way in which releases come together."""
+    for name, about in (
+        ("rounds", "rounds that overlap"),
+        ("group", "releases of which a person enters one"),
+        ("Laplace noise", "two releases with Laplace noise"),
+        ("many reports", "pure reports at a delta"),
+        ("both kinds", "Laplace and Gaussian noise"),
+        ("repeated", "a person who takes part twice"),
+    ):
+        exact = partial(exact_of, partial(_entering, name), [("0", 0.0), ("1", 1.0)])
+        yield Check(f"composition, {name}", "mechanism", "joint", exact, about=about)
+
+
+def _release(event: Event, people: Rounds | OnceEach) -> Release:
+    scale = event.noise_multiplier if isinstance(event, GaussianEvent) else 1.0 / event.epsilon
+    return Release("noise", event, 1.0, "numbers 1 apart", scale, people, "a number", "simulated")
+
+
+def _releases(name: str) -> tuple[list[Release], list[Release]]:
+    """All releases, and those that the person's data enters."""
+    group, round_ = OnceEach("a group"), Rounds(0, 1)
+    pure = [_release(PureEvent(epsilon), round_) for epsilon in (1.0, 0.5)]
+    many = [_release(PureEvent(_EACH), round_)] * _REPORTS
+    once = [_release(GaussianEvent(multiplier), group) for multiplier in (_FAR, _NEAR)]
+    rounds = [_release(GaussianEvent(_FAR), Rounds(start, start + 10)) for start in (0, 5)]
+    both = [_release(PureEvent(_PURE), round_), _release(GaussianEvent(2.0 * _FAR), round_)]
+    return {
+        "rounds": (rounds, rounds),
+        "group": (once, once[1:]),
+        "Laplace noise": (pure, pure),
+        "many reports": (many, many),
+        "both kinds": (both, both),
+        "repeated": (once[1:], once[1:]),
+    }[name]
+
+
+def _entering(name: str, value: float, transcript: Transcript) -> Promise:
+    noise = SimulatedNoise(9)
+    releases, entered = _releases(name)
+    for release in entered:
+        drawn = np.array([2.0 * value if name == "repeated" else value])
+        add = noise.add_laplace if isinstance(release.event, PureEvent) else noise.add_gaussian
+        transcript.add("a release", add(drawn, release.scale))
+    delta = {"Laplace noise": 0.0, "many reports": _MUCH}.get(name, DELTA)
+    held = derive_guarantee(releases, "joint", Adjacency("a number"), delta)
+    if name == "repeated":
+        held = held.repeated(2)
+    transcript.rule(_understated(held))
+    claim = Claim(held.epsilon, held.delta)
+    return Promise(claim, claim)
+
+
+def _understated(held: Guarantee) -> str:
+    """Whether the sentence of a certificate says less than its numbers; empty if it does not."""
+    stated = re.search(r"epsilon = ([0-9.e+-]+)", held.sentence)
+    if stated is None or float(stated[1].rstrip(".")) < held.epsilon * (1.0 - 1e-9):
+        return f"the certificate's sentence says less than epsilon = {held.epsilon:.6g}"
+    return ""

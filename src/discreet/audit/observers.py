@@ -1,7 +1,7 @@
 """The audit's game through HTTP: what others see of a trusted study does not depend on one person.
 
 A service is run on one person's data and on their neighbours' with the same luck and the same noisy
-outcomes (exact.py of the audit). Everything that anybody else can see must then be equal to the
+outcomes (replay.py). Everything that anybody else can see must then be equal to the
 byte, and the loss of what was drawn is that of the releases:
 
 | observer                          | sees                                                         |
@@ -33,18 +33,18 @@ import httpx2
 import numpy as np
 from sqlalchemy import select
 
-from discreet.audit.exact import (
+from discreet.audit.checks import Check
+from discreet.audit.replay import (
     SECURE,
     Claim,
     Exact,
-    Facts,
+    Labelled,
     NotAudited,
     Promise,
     Subject,
-    Value,
+    Transcript,
     worst_neighbours,
 )
-from discreet.audit.games import Check
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.people.domain import Box, DecisionSets
@@ -79,14 +79,14 @@ class ServedRun(Subject):
     """
 
     make: Callable[[], AnyLearner]
-    people: Sequence[Value]
+    people: Sequence[Labelled]
     crowd: Sequence[Any]
     named: bool = False
 
-    def groups(self) -> Iterable[Sequence[Value]]:
+    def groups(self) -> Iterable[Sequence[Labelled]]:
         return [self.people]
 
-    def run(self, person: Value, facts: Facts) -> Promise:
+    def run(self, person: Labelled, transcript: Transcript) -> Promise:
         with TemporaryDirectory() as folder, _same_luck():
             environment = {KEY_VARIABLE: Cipher.new_key()}
             service = Service.open(f"sqlite:///{Path(folder) / 'served.db'}", environment)
@@ -95,8 +95,8 @@ class ServedRun(Subject):
                 deployment = Deployment(_STUDY, "a study", None, 30.0, 0.0, (), "")
                 service.store.register(deployment, learner)
                 outbox = Path(folder) / "outbox.db"
-                self._play(service, person.data, facts, outbox)
-                _look_inside(service, facts)
+                self._play(service, person.data, transcript, outbox)
+                _look_inside(service, transcript)
                 _, released = service.aggregator._learner(_STUDY)
                 asked, held = learner.budget, released.guarantee()
                 claim = Claim(held.epsilon, held.delta)
@@ -104,7 +104,7 @@ class ServedRun(Subject):
             finally:
                 service.stop()
 
-    def _play(self, service: Service, one: Any, facts: Facts, outbox: Path) -> None:
+    def _play(self, service: Service, one: Any, transcript: Transcript, outbox: Path) -> None:
         """Everybody asks for a decision and sends its reward twice; others look meanwhile."""
         tokens = {role: service.keys.make(role) for role in ("client", "operator", "auditor")}
         transport = _InProcess(service)
@@ -114,7 +114,7 @@ class ServedRun(Subject):
             _STUDY,
             key=tokens["client"],
             store=outbox,
-            transport=_Wire(transport, facts),
+            transport=_Wire(transport, transcript),
         )
         with httpx2.Client(base_url=_ADDRESS, transport=transport) as http, product:
 
@@ -137,15 +137,15 @@ class ServedRun(Subject):
                     for _ in range(2):
                         answers.append(ask("POST", path, "client", json=reward))
                     for answer in answers:
-                        _show(answer, facts)
+                        _show(answer, transcript)
                 if place % _LOOKS == _LOOKS - 1:
                     service.aggregator.step()
                     for role in tokens:
                         for path in _PUBLIC:
-                            _show(ask("GET", f"/v1/studies{path}", role), facts)
+                            _show(ask("GET", f"/v1/studies{path}", role), transcript)
                     paths = [f"/v1/studies/s{path}" for path in _OPERATED]
                     for path in (*paths, "/metrics", "/v1/operations", "/health"):
-                        _show(ask("GET", path, "operator"), facts)
+                        _show(ask("GET", path, "operator"), transcript)
 
 
 class _InProcess(httpx2.BaseTransport):
@@ -166,18 +166,18 @@ class _InProcess(httpx2.BaseTransport):
 class _Wire(httpx2.BaseTransport):
     """Carries one person's requests, and notes what a network sees of them under TLS."""
 
-    def __init__(self, transport: httpx2.BaseTransport, facts: Facts) -> None:
-        self._transport, self._facts = transport, facts
+    def __init__(self, transport: httpx2.BaseTransport, transcript: Transcript) -> None:
+        self._transport, self._transcript = transport, transcript
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         body = request.read()
         response = self._transport.handle_request(request)
         answer = response.read()
         head = [len(request.method), len(request.url.raw_path), _length(request.headers)]
-        self._facts.add("the length of the person's request", [*head, len(body)])
-        self._facts.add("a code that the person was answered with", response.status_code)
+        self._transcript.add("the length of the person's request", [*head, len(body)])
+        self._transcript.add("a code that the person was answered with", response.status_code)
         seen = [_length(response.headers), len(answer)]
-        self._facts.add("the length of the answer to the person", seen)
+        self._transcript.add("the length of the answer to the person", seen)
         return response
 
 
@@ -185,7 +185,7 @@ def _length(headers: httpx2.Headers) -> int:
     return sum(len(name) + len(value) for name, value in headers.raw)
 
 
-def _show(answer: httpx2.Response, facts: Facts) -> None:
+def _show(answer: httpx2.Response, transcript: Transcript) -> None:
     """Note an answer as a network sees it without TLS."""
     text, headers = answer.text, dict(answer.headers)
     if answer.request.url.path == "/metrics":
@@ -193,16 +193,16 @@ def _show(answer: httpx2.Response, facts: Facts) -> None:
         text = "\n".join(lines)
         del headers["content-length"]
     where = f"the answer to {answer.request.method} {answer.request.url.path}"
-    facts.add(where, repr((answer.status_code, sorted(headers.items()), text)))
+    transcript.add(where, repr((answer.status_code, sorted(headers.items()), text)))
 
 
-def _look_inside(service: Service, facts: Facts) -> None:
+def _look_inside(service: Service, transcript: Transcript) -> None:
     """Note the database as whoever lacks its key sees it."""
     with service.database.reading() as connection:
         for table in metadata.sorted_tables:
             for row in connection.execute(select(table).order_by(*table.primary_key)):
                 seen = [len(each) if isinstance(each, bytes) else each for each in row]
-                facts.add(f"a row of the table {table.name}", repr(seen))
+                transcript.add(f"a row of the table {table.name}", repr(seen))
 
 
 @contextmanager
@@ -249,12 +249,12 @@ def _sets() -> ServedRun:
         make=_gp_ucb,
         crowd=[rng.random((1 + place % 3, 1)).tolist() for place in range(_PEOPLE)],
         people=[
-            Value("one candidate", ([[0.25]], 0.0, None)),
-            Value(
+            Labelled("one candidate", ([[0.25]], 0.0, None)),
+            Labelled(
                 "as many candidates as there may be", (rng.random((_MOST, 1)).tolist(), 1.0, None)
             ),
-            Value("two at the ends", ([[1e-300], [1.0]], 0.3333333333333333, None)),
-            Value("outside the domain", ([[2.0]], 0.0, None)),
+            Labelled("two at the ends", ([[1e-300], [1.0]], 0.3333333333333333, None)),
+            Labelled("outside the domain", ([[2.0]], 0.0, None)),
         ],
     )
 
@@ -266,12 +266,12 @@ def _visits() -> ServedRun:
         named=True,
         crowd=[[float(level)] for level in rng.integers(0, 4, _PEOPLE)],
         people=[
-            Value("a short name", ({"hiv": "no"}, 0.0, "x")),
-            Value("a long one", ({"hiv": "not tested"}, 0.123456789012345, "é" * 100)),
-            Value("that of somebody who comes", ([1], 1.0, "person 1")),
-            Value("that of somebody else who comes", ({"hiv": "yes"}, 1.0, "person 2")),
-            Value("a label that nobody declared", ({"hiv": "perhaps"}, 0.0, "x")),
-            Value("no value", ({"hiv": None}, 0.0, "x")),
+            Labelled("a short name", ({"hiv": "no"}, 0.0, "x")),
+            Labelled("a long one", ({"hiv": "not tested"}, 0.123456789012345, "é" * 100)),
+            Labelled("that of somebody who comes", ([1], 1.0, "person 1")),
+            Labelled("that of somebody else who comes", ({"hiv": "yes"}, 1.0, "person 2")),
+            Labelled("a label that nobody declared", ({"hiv": "perhaps"}, 0.0, "x")),
+            Labelled("no value", ({"hiv": None}, 0.0, "x")),
         ],
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.audit.exact import Claim, Exact, Facts, Promise, exact_of, secure
-from discreet.audit.games import Check, Game, Seed, ratios
-from discreet.audit.loss import gaussian_epsilon
+from discreet.audit.checks import Check
+from discreet.audit.replay import Claim, Exact, Promise, Transcript, exact_of, secure
+from discreet.audit.tape import gaussian_epsilon
 from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.key import read_key
-from discreet.outsourcing.release import draw_rows
-from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
+from discreet.privacy import Outsourced, SimulatedNoise
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import FloatArray, InvalidInput
 
@@ -41,7 +40,7 @@ Person = tuple[FloatArray, float]
 
 
 @dataclass(frozen=True)
-class Wish:
+class TableSetup:
     """What is asked of a curator.
 
     Attributes:
@@ -79,18 +78,26 @@ class Wish:
 def outsourced_checks() -> list[Check]:
     """Releases of rows, as they are and projected, several of them, and answers."""
     wishes = (
-        ("rows", Wish(RADIUS), f"a row moves by {RADIUS:g}"),
-        ("any row", Wish(), "any row for any other"),
-        ("one row", Wish(RADIUS, answers=True, rows=1), "a table of one person, and answers"),
-        ("projected", Wish(projected=_PROJECTED), "any other, projected columns"),
-        ("two releases", Wish(RADIUS, releases=2), "a row of a table that is released twice"),
-        ("answers", Wish(RADIUS, answers=True), f"row and outcome, {_REPEATS} answers"),
+        ("rows", TableSetup(RADIUS), f"a row moves by {RADIUS:g}"),
+        ("any row", TableSetup(), "any row for any other"),
+        (
+            "one row",
+            TableSetup(RADIUS, answers=True, rows=1),
+            "a table of one person, and answers",
+        ),
+        ("projected", TableSetup(projected=_PROJECTED), "any other, projected columns"),
+        (
+            "two releases",
+            TableSetup(RADIUS, releases=2),
+            "a row of a table that is released twice",
+        ),
+        ("answers", TableSetup(RADIUS, answers=True), f"row and outcome, {_REPEATS} answers"),
         (
             "answers twice",
-            Wish(RADIUS, releases=2, answers=True),
+            TableSetup(RADIUS, releases=2, answers=True),
             "answers for two releases of a table",
         ),
-        ("secure", Wish(RADIUS, answers=True, secure=True), "row and outcome, OpenDP"),
+        ("secure", TableSetup(RADIUS, answers=True, secure=True), "row and outcome, OpenDP"),
     )
     return [
         Check(
@@ -98,8 +105,7 @@ def outsourced_checks() -> list[Check]:
             "mechanism",
             "outsourced",
             partial(_exact, wish),
-            None if wish.answers or wish.releases > 1 else partial(_trials, wish),
-            about=about,
+            about,
         )
         for name, wish, about in wishes
     ]
@@ -121,7 +127,7 @@ def _table(person: Person, size: int) -> pd.DataFrame:
     return pd.DataFrame({**columns, **dict(zip("abc", rows.T, strict=True))})
 
 
-def _exact(wish: Wish) -> Exact:
+def _exact(wish: TableSetup) -> Exact:
     beyond = (-50.0, 50.0)
     outcomes = (_LOW, _HIGH, 1.0, float("nan"), *beyond) if wish.answers else (1.0,)
     pairs = neighbours(wish)[: 1 if wish.answers else None]
@@ -132,7 +138,7 @@ def _exact(wish: Wish) -> Exact:
     return exact_of(partial(_curated, wish), *groups, state=wish.state)
 
 
-def neighbours(wish: Wish) -> list[list[FloatArray]]:
+def neighbours(wish: TableSetup) -> list[list[FloatArray]]:
     """Two rows (d,) each, as far apart as neighbours may be, on the grid of coordinates."""
     reach = float(np.linalg.norm(_EXTENT)) if wish.radius is None else wish.radius
     corner, step = np.zeros(len(_EXTENT)), 2.0**-20
@@ -154,14 +160,14 @@ def _words(row: FloatArray) -> str:
     return "(" + ", ".join(f"{x:.3g}" for x in row) + ")"
 
 
-def _certificate(wish: Wish) -> Certificate:
+def _certificate(wish: TableSetup) -> Certificate:
     """Of one release of a table in which the person's row is 0."""
     with tempfile.TemporaryDirectory() as folder:
         return _released(wish, Curator(Path(folder) / "key"), (np.zeros(len(_EXTENT)), 0.0))
 
 
 def _released(
-    wish: Wish, curator: Curator, person: Person, number: int = 0, epsilon: float = EPSILON
+    wish: TableSetup, curator: Curator, person: Person, number: int = 0, epsilon: float = EPSILON
 ) -> Certificate:
     rules = AnswerRules(_REPEATS, EPSILON, DELTA, (_LOW, _HIGH)) if wish.answers else AnswerRules()
     seed = None if wish.secure else _SEED + number
@@ -179,7 +185,7 @@ def _released(
     )
 
 
-def _curated(wish: Wish, person: Person, facts: Facts) -> Promise:
+def _curated(wish: TableSetup, person: Person, transcript: Transcript) -> Promise:
     """Release, publish, and answer; everything that leaves the curator is a fact."""
     with tempfile.TemporaryDirectory() as folder:
         curator, releases = Curator(Path(folder) / "key"), []
@@ -187,12 +193,12 @@ def _curated(wish: Wish, person: Person, facts: Facts) -> Promise:
             certificate = _released(wish, curator, person, number)
             curator.publish(certificate.release, Path(folder) / f"out{number}")
             for path in sorted((Path(folder) / f"out{number}").iterdir()):
-                facts.add(f"the published file {path.name}", path.read_bytes())
+                transcript.add(f"the published file {path.name}", path.read_bytes())
             releases.append(certificate)
-            facts.rule("" if wish.secure else _plain_order(curator, certificate))
-        facts.rule(_released_unasked(wish, curator, person))
+            transcript.rule("" if wish.secure else _plain_order(curator, certificate))
+        transcript.rule(_released_unasked(wish, curator, person))
         for certificate in releases if wish.answers else ():
-            _answered(curator, certificate, facts)
+            _answered(curator, certificate, transcript)
     held = certificate.with_answers if wish.answers else certificate.guarantee
     assert held is not None
     return Promise(wish.asked, Claim(held.epsilon, held.delta), _records(certificate))
@@ -207,7 +213,7 @@ def _plain_order(curator: Curator, certificate: Certificate) -> str:
     return "rows are released in the order of the table" if plain else ""
 
 
-def _released_unasked(wish: Wish, curator: Curator, person: Person) -> str:
+def _released_unasked(wish: TableSetup, curator: Curator, person: Person) -> str:
     """Whether a table is released once more although nobody asked for that."""
     try:
         _released(wish, curator, person, epsilon=0.5 * EPSILON)
@@ -216,7 +222,7 @@ def _released_unasked(wish: Wish, curator: Curator, person: Person) -> str:
     return "a table is released again unasked"
 
 
-def _answered(curator: Curator, certificate: Certificate, facts: Facts) -> None:
+def _answered(curator: Curator, certificate: Certificate, transcript: Transcript) -> None:
     rows = np.repeat(np.arange(certificate.rows), _REPEATS).tolist()
     asked = [Question(1 + number, row) for number, row in enumerate(rows)]
     key = read_key(curator.folder)
@@ -224,24 +230,10 @@ def _answered(curator: Curator, certificate: Certificate, facts: Facts) -> None:
     missing = pd.DataFrame({"id": ["p00"], "outcome": [None]})
     measured = missing if np.isnan(key.roster.outcomes[0]) else None
     for answer in curator.answer(certificate.release, asked, measured):
-        facts.add(f"the answer to question {answer.number}", answer.answer)
+        transcript.add(f"the answer to question {answer.number}", answer.answer)
 
 
 def _records(certificate: Certificate) -> list[Any]:
     rows = (*certificate.earlier, certificate.mechanism)
     releases: list[Any] = [mechanism.release(certificate.radius) for mechanism in rows]
     return releases if certificate.answers is None else [*releases, certificate.answers.release]
-
-
-def _trials(wish: Wish, exact: Exact, seed: Seed) -> Game:
-    """Many trials of the row that moves, drawn as the rows of one table."""
-    certificate = _certificate(wish)
-    pair = [value.data[0] for value in exact.pair]
-    words = f"likelihood ratio; {exact.attack}"
-    return Game(exact.claim, words, ratios(partial(_rows, certificate), pair), "gaussian")
-
-
-def _rows(certificate: Certificate, row: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
-    table = np.tile(row, (trials, 1))
-    whole = replace(certificate.mechanism, numbers=table.size)
-    return draw_rows(table, whole, certificate.projection, noise)[0]

@@ -1,13 +1,13 @@
 """Where code may make generators and noise sources of its own, and a search for those that may not.
 
-Noise must come from the source that is handed in. The ledger watches what runs do; runs reach some
+Noise must come from the source that is handed in. The tape watches what runs do; runs reach some
 of the code, so `own_randomness` reads its source as well: every use of a generator, of the
 operating system's randomness, of what makes noise sources, and of public coins, by the function in
 which it stands. Whatever is not listed in `ALLOWED` breaks the promise.
 
 Two kinds of uses are listed: public randomness from public seeds (feature maps, points to integrate
 over, the coins of tickets), and sources made where the caller hands in none. A run may draw from
-the former alone, and the ledger checks that it does so in the same way for every person.
+the former alone, and the tape checks that it does so in the same way for every person.
 """
 
 from __future__ import annotations
@@ -124,6 +124,8 @@ _LIBRARIES = frozenset(
     | {"httpx2", "httpcore2", "uvicorn"}
 )
 _AUDIT = ("discreet.audit",)
+# Its stand-in that passes a call on for the code under audit (surfaces.py).
+_PASSED_ON = "alike"
 # Modules that are being imported, and copies of generators, whose state is set afterwards.
 _NO_DRAWS = ("importlib", "numpy.random._pickle")
 
@@ -143,13 +145,15 @@ class Use(NamedTuple):
 
 
 def maker() -> str | None:
-    """Module and function that called a stand-in of the ledger; None for the audit's own."""
+    """Module and function that called a stand-in of the tape; None for the audit's own."""
     frame = sys._getframe(3)
     while True:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith((*_AUDIT, *_NO_DRAWS)):
+        passed_on = frame.f_code.co_name == _PASSED_ON
+        if module.startswith((*_AUDIT, *_NO_DRAWS)) and not passed_on:
             return None
-        if module.partition(".")[0] not in _LIBRARIES or frame.f_back is None:
+        outside = module.partition(".")[0] not in _LIBRARIES and not passed_on
+        if outside or frame.f_back is None:
             return f"{module} {frame.f_code.co_qualname.partition('.<')[0]}"
         frame = frame.f_back
 

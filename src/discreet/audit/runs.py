@@ -49,41 +49,265 @@ import math
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from discreet.audit.exact import (
+from discreet.audit.randomness import own_randomness
+from discreet.audit.replay import (
     SECURE,
     Claim,
-    Facts,
     Promise,
     Subject,
-    public_facts,
+    Transcript,
+    public_values,
     reprs_within,
     secure,
 )
-from discreet.audit.people import Maker, Person, Point, Population
-from discreet.audit.randomness import own_randomness
 from discreet.learners.base import Learner
-from discreet.learners.messages import Policy, Reports
+from discreet.learners.messages import Actions, Policy, Reports
+from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save, sealed
 from discreet.learners.schema import encode
 from discreet.learners.sources import SourcePolicy
 from discreet.learners.terms import Terms
-from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, Unprotected
+from discreet.people.domain import ActionSpace, Box, DecisionSets, RewardBounds, arm_count
+from discreet.privacy import Budget, NoiseSource, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.noise import NO_NOISE
-from discreet.validation import IntArray, InvalidInput
+from discreet.validation import FloatArray, IntArray, InvalidInput
+
+# Rewards are looked up by a hash of what was chosen; a prime, so that neighbours differ.
+_CHOICES = 997
+_GRID = 2.0**20
+_RANDOM = 6
+# Standard deviation of a step of the search, as a share of the domain.
+_STEP = 0.15
+# Decision sets of at most so many points are tried.
+_WIDEST = 8
+
+Point = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Person:
+    """What is private about one person.
+
+    Attributes:
+        where: points of [0, 1]^d (see the module).
+        reward: in [0, 1].
+        arm: that they report instead of the one the policy chose; None for that one, and NaN where
+            it is missing.
+    """
+
+    where: tuple[Point, ...]
+    reward: float
+    arm: float | None = None
+
+    def __str__(self) -> str:
+        points = " ".join(f"({', '.join(f'{x:.4g}' for x in point)})" for point in self.where)
+        arm = "" if self.arm is None else f", arm {self.arm}"
+        return f"{points}{arm}, reward {self.reward:.4g}".removeprefix(", ").strip()
+
+
+class Participants:
+    """People for one action space. What they bring is kept as points of the unit cube, (c, d) a
+    person: a context where an arm is chosen (c = 1), a decision set, or nothing at all (c = 0).
+
+    Attributes:
+        domain: the public bounds of contexts or points.
+        space: what can be chosen.
+        bounds: of rewards.
+        arms: how many there are to choose from; 0 where it is no matter of arms.
+        size: how many points ordinary people bring.
+    """
+
+    def __init__(self, domain: Box, space: ActionSpace, bounds: RewardBounds) -> None:
+        self.domain = domain
+        self.space = space
+        self.bounds = bounds
+        self.arms = arm_count(space) or 0
+        self.size = int(self.arms > 0)
+        if isinstance(space, DecisionSets):
+            self.size = min(space.most, _WIDEST)
+
+    def crowd(self, people: int, rng: np.random.Generator) -> list[FloatArray]:
+        """What so many ordinary people bring."""
+        return list(self.unit(rng, people, self.size))
+
+    def contexts(self, brought: Sequence[Any]) -> Any:
+        """What people bring as a policy takes it."""
+        if self.size == 0:
+            return len(brought)
+        if self.arms:
+            return self.domain.from_unit(np.array(brought)[:, 0])
+        return [self.domain.from_unit(np.array(points)) for points in brought]
+
+    def candidates(self, rng: np.random.Generator) -> list[Person]:
+        """People to compare, the likeliest extremes first."""
+        if self.size == 0:
+            return [Person((), reward) for reward in (1.0, 0.0, 0.5, float(rng.random()))]
+        points = self.points(rng)
+        wheres: list[tuple[Point, ...]] = [(point,) for point in points]
+        if not self.arms:
+            wide = (points * self.size)[: self.size]
+            random = self.unit(rng, 2, self.size).tolist()
+            wheres += [tuple(points[:2][: self.size]), tuple(wide)]
+            wheres += [tuple(map(tuple, rows)) for rows in random]
+        return [Person(where, reward) for where in wheres for reward in (1.0, 0.0)]
+
+    def with_arms(self, rng: np.random.Generator) -> list[Person]:
+        """People with any arm, where the arm was not chosen by a policy."""
+        some = self.candidates(rng)[:: max(1, self.arms)]
+        return [replace(person, arm=arm) for person in some for arm in range(self.arms)]
+
+    def strays(self) -> list[Person]:
+        """People with values outside all bounds, or none at all: a refusal would tell of them."""
+        nan = float("nan")
+        if self.size == 0:
+            return [Person((), reward) for reward in (3.0, -2.0, nan)]
+        values = ((2.0, 1.0), (-7.0, 0.0), (nan, 1.0), (0.5, nan), (0.0, 3.0))
+        return [Person(((x,) * self.domain.dimension,), reward) for x, reward in values]
+
+    def inside(self, person: Person) -> Person:
+        """The person with every point moved inside the domain; the same if it was."""
+        points = (np.nan_to_num(np.array(point), nan=0.5) for point in person.where)
+        return replace(person, where=tuple(map(self.snapped, points)))
+
+    def near(self, person: Person, rng: np.random.Generator) -> Person:
+        """Somebody like that person."""
+        moved = tuple(
+            self.snapped(np.array(point) + _STEP * rng.standard_normal(len(point)))
+            for point in person.where
+        )
+        reward = float(rng.choice([0.0, 1.0, rng.random()]))
+        return replace(person, where=moved, reward=reward)
+
+    def snapped(self, point: FloatArray) -> Point:
+        """A point (d,) inside the unit cube, on levels where the domain has them."""
+        inside = np.clip(point, 0.0, 1.0)
+        for column, count in enumerate(self.domain.levels):
+            if count is not None:
+                inside[column] = np.rint(inside[column] * (count - 1)) / (count - 1)
+        return tuple(inside.tolist())
+
+    def unit(self, rng: np.random.Generator, *shape: int) -> FloatArray:
+        """Points (*shape, d) of the unit cube, on levels where the domain has them."""
+        drawn = rng.random((*shape, self.domain.dimension))
+        flat = drawn.reshape(-1, self.domain.dimension)
+        return np.array([self.snapped(point) for point in flat]).reshape(drawn.shape)
+
+    def points(self, rng: np.random.Generator) -> list[Point]:
+        """Corners, the middle, boundaries on either side, and random points of the unit cube."""
+        d = self.domain.dimension
+        corners = [(0.0,) * d, (1.0,) * d]
+        if d <= 3:
+            corners += list(product((0.0, 1.0), repeat=d))
+        middle = (0.5,) * d
+        edges = [(0.5, *(0.0,) * (d - 1)), (np.nextafter(0.5, 0.0), *(0.5,) * (d - 1)), (0.25,) * d]
+        random = self.unit(rng, _RANDOM).tolist()
+        points = [*corners, middle, *edges, *random]
+        return list(dict.fromkeys(self.snapped(np.array(point)) for point in points))
+
+    def table(self, people: int, rng: np.random.Generator) -> FloatArray:
+        """(n, 997) what every choice would give people."""
+        drawn: FloatArray = rng.random((people, _CHOICES))
+        return drawn
+
+    def rewards(self, table: FloatArray, actions: Actions) -> FloatArray:
+        """(n,) rewards, in their units, of people with rows `table` (n, 997) for their actions."""
+        code = actions.arms.astype(np.int64) % _CHOICES
+        if actions.points is not None:
+            whole = np.rint(np.asarray(actions.points) * _GRID).astype(np.int64)
+            code = (code + whole @ np.arange(1, whole.shape[1] + 1)) % _CHOICES
+        return self.in_units(table[np.arange(len(code)), code])
+
+    def in_units(self, rewards: FloatArray) -> FloatArray:
+        """Rewards in [0, 1] in their declared units; others stay outside the bounds."""
+        width = self.bounds.upper - self.bounds.lower
+        scaled: FloatArray = self.bounds.lower + rewards * width
+        inside = (rewards >= 0.0) & (rewards <= 1.0)
+        return np.where(inside, self.bounds.clip(scaled), scaled)
+
+    def acted(self, actions: Actions, person: Person, place: int) -> Actions:
+        """The actions with the person's own arm, where they report another one."""
+        if person.arm is None:
+            return actions
+        arms = actions.arms.copy()
+        arms[place] = person.arm
+        return replace(actions, arms=arms)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """What a learner is made of as an audit makes it: small, with noise that can be played back.
+
+    Attributes:
+        learner: its registered name.
+        domain: the public bounds of contexts or points.
+        space: what can be chosen.
+        budget: asked for.
+        people: how many take part in a run.
+        options: as in a study file.
+        bounds: of rewards.
+        public_seed: of the learner.
+        horizon: what the learner is told; `people` if left out.
+    """
+
+    learner: str
+    domain: Box
+    space: ActionSpace
+    budget: Budget
+    people: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    bounds: RewardBounds = field(default_factory=RewardBounds)
+    public_seed: int = 11
+    horizon: int | None = None
+
+    def make(self, noise: NoiseSource | None = None) -> Learner[Any, Any, Any]:
+        """A new learner.
+
+        Args:
+            noise: under joint privacy; simulated if left out.
+
+        Raises:
+            InvalidInput: if the learner does not take these settings.
+        """
+        return make_learner(
+            self.learner,
+            self.domain,
+            self.space,
+            self.budget,
+            options=self.options,
+            horizon=self.horizon or self.people,
+            reward_bounds=self.bounds,
+            public_seed=self.public_seed,
+            noise=(noise or SimulatedNoise(0)) if self.budget.protects_releases else None,
+        )
+
+    def asked(self, source: bool = False) -> Claim:
+        """The budget of one person; reports of an auxiliary `source` are pure."""
+        return Claim(self.budget.epsilon, 0.0 if source else self.budget.delta)
+
+    def terms(self, source: bool = False, share: float = 1.0) -> Terms:
+        """What a person's side agrees to: this learner, at that share of its epsilon."""
+        asked = self.asked(source)
+        epsilon, visits = share * asked.epsilon, 1 if source else self.budget.visits
+        return Terms(self.domain, self.space, epsilon, self.bounds, asked.delta, visits)
+
+    def crowd(self) -> Participants:
+        """People who can take part."""
+        return Participants(self.domain, self.space, self.bounds)
+
 
 AnyLearner = Learner[Any, Any, Any]
 Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure"]
-# Public names that are no facts: objects of the audit's own, a policy that would be made anew, and
-# what goes into a file that says that it is secret (`open_file`).
-_NO_FACTS = ("noise", "policy", "secret_fields")
+# Public names left out: the audit's own objects, a policy that would be made anew, and what goes
+# into a file that is marked as secret (`open_file`).
+_NOT_PUBLIC = ("noise", "policy", "secret_fields")
 # Certificates, which a repr has too, take as long as all else: they are looked at once, at the end,
 # and the repr once the person was learnt from.
 _DEAR = ("guarantee", "repr")
@@ -126,7 +350,7 @@ class JointRun(Subject):
     seed: int = _SEED
 
     @cached_property
-    def _people(self) -> Population:
+    def _people(self) -> Participants:
         return self.maker.crowd()
 
     @cached_property
@@ -144,18 +368,18 @@ class JointRun(Subject):
     def near(self, person: Person, rng: np.random.Generator) -> Person:
         return self._people.near(person, rng)
 
-    def run(self, person: Person, facts: Facts) -> Promise:
+    def run(self, person: Person, transcript: Transcript) -> Promise:
         fresh = self.maker.make(secure() if self.variant == "secure" else SimulatedNoise(self.seed))
-        if facts.wanted:
-            facts.rule(self._same_identity or own_randomness(type(fresh)))
-        learner = self._ran(fresh, person, facts)
+        if transcript.wanted:
+            transcript.rule(self._same_identity or own_randomness(type(fresh)))
+        learner = self._ran(fresh, person, transcript)
         asked = self.maker.asked()
-        if not facts.wanted:
+        if not transcript.wanted:
             return Promise(asked, Claim(0.0))
         held = learner.guarantee()
         return Promise(asked, Claim(held.epsilon, held.delta), learner.releases)
 
-    def _ran(self, learner: AnyLearner, person: Person, facts: Facts) -> AnyLearner:
+    def _ran(self, learner: AnyLearner, person: Person, transcript: Transcript) -> AnyLearner:
         people, count = self._people, self.maker.people
         rng = np.random.default_rng(self.seed)
         crowd: list[Any] = people.crowd(count, rng)
@@ -171,7 +395,7 @@ class JointRun(Subject):
         late: list[Any] = []
         came = 0
         while came < count:
-            learner, policy = self._published(learner, facts)
+            learner, policy = self._published(learner, transcript)
             stop = came + learner.batch_size
             if self.variant == "lagging" and came <= self.place < stop:
                 stop += 1  # the others are enough for a policy, so the person enters a later sum
@@ -181,29 +405,31 @@ class JointRun(Subject):
                 batch = people.contexts(crowd[start:end])
                 actions, _ = policy.act(batch, rng)
                 others = actions[~np.isin(np.arange(start, end), places)]
-                facts.add("other people's actions", [others.arms, others.points, actions.tickets])
+                transcript.add(
+                    "other people's actions", [others.arms, others.points, actions.tickets]
+                )
                 for at in places:
                     if start <= at < end:
                         actions = people.acted(actions, person, at - start)
                 rewards = people.rewards(table[start:end], actions)
                 report = policy.report(batch, actions, rewards, Unprotected())
-                facts.add("the reprs of what they send", [repr(actions), repr(report)])
+                transcript.add("the reprs of what they send", [repr(actions), repr(report)])
                 sent.append(_Sent(report, ids[start:end], start))
             now = [each for each in sent if not self._waits(each, came)]
             if late or now:
-                self._heard(learner, [*late, *now], facts)
+                self._heard(learner, [*late, *now], transcript)
             late, came = [each for each in sent if self._waits(each, came)], stop
         if late:
-            self._heard(learner, late, facts)
-        learner, _ = self._published(learner, facts)
+            self._heard(learner, late, transcript)
+        learner, _ = self._published(learner, transcript)
         if self.predictions:
-            learner = self._predicted(learner, rng, facts)
-        elif facts.wanted and (predict := getattr(learner, "predict", None)):
+            learner = self._predicted(learner, rng, transcript)
+        elif transcript.wanted and (predict := getattr(learner, "predict", None)):
             try:
-                facts.add("a prediction for others", predict(people.contexts(crowd[-1:])))
+                transcript.add("a prediction for others", predict(people.contexts(crowd[-1:])))
             except InvalidInput as error:
-                facts.add("whether a prediction is refused", type(error).__name__)
-        self._looked_at(learner, facts, ("repr",))
+                transcript.add("whether a prediction is refused", type(error).__name__)
+        self._looked_at(learner, transcript, ("repr",))
         return learner
 
     def _own(self, sent: _Sent) -> bool:
@@ -222,58 +448,66 @@ class JointRun(Subject):
         cuts = {"late": halves, "lagging": alone, "alone": alone}.get(self.variant, [])
         return [came, *(cut for cut in cuts if came < cut < stop), stop]
 
-    def _predicted(self, learner: Any, rng: np.random.Generator, facts: Facts) -> AnyLearner:
+    def _predicted(
+        self, learner: Any, rng: np.random.Generator, transcript: Transcript
+    ) -> AnyLearner:
         people = self._people
         asked = people.crowd(self.predictions + 1, rng)
         if self.asked_at is not None:
             asked = [np.array([self.asked_at])] * len(asked)
         for part in (asked[:1], asked[1:-1]):
-            facts.add("a prediction", learner.predict(people.contexts(part)))
+            transcript.add("a prediction", learner.predict(people.contexts(part)))
             if self.variant == "saved":
-                learner = self._reloaded(learner, facts)
-        if facts.wanted and not refused(lambda: learner.predict(people.contexts(asked[-1:]))):
-            facts.rule("more predictions are made than were promised")
+                learner = self._reloaded(learner, transcript)
+        if transcript.wanted and not refused(lambda: learner.predict(people.contexts(asked[-1:]))):
+            transcript.rule("more predictions are made than were promised")
         result: AnyLearner = learner
         return result
 
-    def _heard(self, learner: AnyLearner, sent: list[_Sent], facts: Facts) -> None:
+    def _heard(self, learner: AnyLearner, sent: list[_Sent], transcript: Transcript) -> None:
         named = self.maker.budget.visits > 1
         try:
             learner.update(
                 [each.reports for each in sent], [each.ids for each in sent] if named else None
             )
         except InvalidInput as error:
-            facts.refusal("an update", error)
-        self._looked_at(learner, facts, _DEAR)
+            transcript.refusal("an update", error)
+        self._looked_at(learner, transcript, _DEAR)
         own = [each.reports for each in sent if self._own(each)]
-        if own and facts.wanted:  # before a release takes them up
-            facts.add("the reprs of what the learner holds", reprs_within(learner))
+        if own and transcript.wanted:  # before a release takes them up
+            transcript.add("the reprs of what the learner holds", reprs_within(learner))
             if not refused(lambda: learner.update(replace(own[0], source="another"))):
-                facts.rule("reports to another learner are taken")
+                transcript.rule("reports to another learner are taken")
 
-    def _looked_at(self, learner: AnyLearner, facts: Facts, but: Sequence[str] = ()) -> None:
-        for name, shown in public_facts(learner, (*_NO_FACTS, *but)) if facts.wanted else ():
-            facts.add(f"what {name} of the learner shows", shown)
+    def _looked_at(
+        self, learner: AnyLearner, transcript: Transcript, but: Sequence[str] = ()
+    ) -> None:
+        for name, shown in (
+            public_values(learner, (*_NOT_PUBLIC, *but)) if transcript.wanted else ()
+        ):
+            transcript.add(f"what {name} of the learner shows", shown)
 
-    def _published(self, learner: AnyLearner, facts: Facts) -> tuple[AnyLearner, Any]:
+    def _published(self, learner: AnyLearner, transcript: Transcript) -> tuple[AnyLearner, Any]:
         if self.variant == "saved" and len(learner._policies) in _SAVED_AFTER:
-            learner = self._reloaded(learner, facts)  # with people who wait for the next release
+            learner = self._reloaded(
+                learner, transcript
+            )  # with people who wait for the next release
         policy = learner.policy()
-        facts.add("a policy", policy)
-        facts.rule(changed_policy(learner, policy))
+        transcript.add("a policy", policy)
+        transcript.rule(changed_policy(learner, policy))
         if self.variant == "saved" and policy.version == 1:
-            learner = self._reloaded(learner, facts)
-            facts.add("a policy after loading", learner.policy())
-        self._looked_at(learner, facts, _DEAR)
+            learner = self._reloaded(learner, transcript)
+            transcript.add("a policy after loading", learner.policy())
+        self._looked_at(learner, transcript, _DEAR)
         return learner, policy
 
-    def _reloaded(self, learner: AnyLearner, facts: Facts) -> AnyLearner:
+    def _reloaded(self, learner: AnyLearner, transcript: Transcript) -> AnyLearner:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "learner.json"
             save(learner, path)
-            facts.rule(open_file(learner, path) or quieter_file(path))
+            transcript.rule(open_file(learner, path) or quieter_file(path))
             # Another seed each time, or one noise would be drawn again.
-            return load(path, noise=SimulatedNoise(_SEED + 1 + len(facts.seen)))
+            return load(path, noise=SimulatedNoise(_SEED + 1 + len(transcript.seen)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,7 +531,7 @@ class LocalReport(Subject):
     """
 
     bases: int = 4
-    people: Population
+    people: Participants
     policy: Policy[Any] | SourcePolicy
     acted_under: Policy[Any] | None = None
     asked: Claim
@@ -327,21 +561,23 @@ class LocalReport(Subject):
     def near(self, person: Person, rng: np.random.Generator) -> Person:
         return self.people.near(person, rng)
 
-    def run(self, person: Person, facts: Facts) -> Promise:
+    def run(self, person: Person, transcript: Transcript) -> Promise:
         noise: NoiseSource = secure() if self.secure else SimulatedNoise(_LOCAL_SEED)
-        facts.rule(self.broken)
+        transcript.rule(self.broken)
         for visit in range(self.visits):
             try:
-                facts.add("a report", self._reported(person, noise, facts, visit))
+                transcript.add("a report", self._reported(person, noise, transcript, visit))
             except Exception as error:
                 # Whatever it is, a device that fails does not report, which can be seen.
-                facts.refusal("a report", error)
+                transcript.refusal("a report", error)
         if self.certified is None:
             return Promise(self.asked, self.asked)
         release = self.policy.release(noise.name)
         return Promise(self.asked, self.certified, None if release is None else [release])
 
-    def _reported(self, person: Person, noise: NoiseSource, facts: Facts, visit: int) -> Any:
+    def _reported(
+        self, person: Person, noise: NoiseSource, transcript: Transcript, visit: int
+    ) -> Any:
         people, policy = self.people, self.policy
         rng = np.random.default_rng([_LOCAL_SEED, self.ticket, *[visit] * (visit > 0)])
         count, place = self.place
@@ -359,22 +595,10 @@ class LocalReport(Subject):
             arms[place] = person.arm or 0
             return policy.report(contexts, arms, rewards, noise, self.terms)
         actions, _ = (self.acted_under or policy).act(acting, rng)
-        facts.add("the tickets", actions.tickets)
+        transcript.add("the tickets", actions.tickets)
         acted = people.acted(actions, person, place)
-        facts.add("the repr of actions", repr(acted))
+        transcript.add("the repr of actions", repr(acted))
         return policy.report(contexts, acted, rewards, noise, self.terms)
-
-    def copies(self, person: Person, count: int, noise: NoiseSource) -> Any:
-        """So many independent reports of one person, with the same ticket."""
-        people, policy = self.people, self.policy
-        contexts = people.contexts([person.where] * count)
-        rewards = people.in_units(np.full(count, person.reward))
-        if isinstance(policy, SourcePolicy):
-            return policy.report(contexts, np.full(count, person.arm or 0), rewards, noise)
-        rng = np.random.default_rng([_LOCAL_SEED, self.ticket])
-        single, _ = policy.act(people.contexts([person.where]), rng)
-        actions = people.acted(single, person, 0)[np.zeros(count, dtype=np.int64)]
-        return policy.report(contexts, actions, rewards, noise)
 
 
 # Rules.

@@ -1,12 +1,12 @@
 """What people meet beside learners: searches, the estimator, devices and clients, visit counters.
 
-Each is run with one person's data open, and everything that it shows to anybody else is a fact:
-answers, attributes, reprs, saved files that are not secret, and all that is sent over HTTP, to the
-byte and to the second.
+Each is run with one person's data, and everything that others can see is public: answers,
+attributes, reprs, saved files that are not secret, and all that is sent over HTTP, to the byte and
+to the second.
 
 | surface        | private                          | public                                       |
 |----------------|----------------------------------|----------------------------------------------|
-| search         | one value                        | settings asked for, `best`, its attributes;  |
+| search         | one value                        | settings to try, `best`, its attributes;     |
 |                |                                  | under local privacy its file                 |
 | estimator      | one row of a log, or one person  | predictions for others, its attributes;      |
 |                | whom `act` served                | under local privacy the learner's state      |
@@ -14,6 +14,12 @@ byte and to the second.
 |                | person, and whether rewards come |                                              |
 | decisions      | the same, but for the service    | when and where to                            |
 | visit counter  | the same, valid or not           | reports, and how many there are              |
+
+Under local privacy the person's side alone limits the cost. So the loss of *all* draws of a device
+or a counter is compared with the terms that the person agreed to, or with what they allow: with
+more actions than agreed reports, with a device that is stopped while it draws a report and asked
+again, with a second study after the first has used up what is allowed, and with policies of pure
+and of Gaussian reports in turn.
 """
 
 from __future__ import annotations
@@ -34,29 +40,33 @@ from unittest.mock import patch
 
 import numpy as np
 
-from discreet.audit.exact import (
+from discreet.audit.checks import Check
+from discreet.audit.replay import (
     Claim,
     Exact,
-    Facts,
+    Labelled,
     NotAudited,
     NothingToAttack,
     Promise,
     Subject,
-    Value,
+    Transcript,
     fingerprint,
-    public_facts,
+    promised,
+    public_values,
     secure,
     without_addresses,
     worst_of,
 )
-from discreet.audit.games import Check
 from discreet.audit.runs import open_file, refused
+from discreet.learners.epochs.capri import Capri
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.learner import Partition
 from discreet.learners.schema import encode
+from discreet.learners.terms import Terms
 from discreet.learners.visits import VisitCounter
 from discreet.people.domain import Box
 from discreet.privacy import Guarantee, Joint, Local, SimulatedNoise
+from discreet.privacy.accounting import Event
 from discreet.validation import InvalidInput
 
 EPSILON, DELTA = 2.0, 1e-5
@@ -64,6 +74,9 @@ _TRIALS, _PEOPLE, _PLACE = 12, 30, 5
 _VISITS = 2
 # People and batches of a study whose policy is learnt.
 _TAUGHT, _BATCHES = 500, 4
+# An arm with this probability leads.
+_LEADING = 0.9
+_KERNEL: dict[str, Any] = {"kernel": "RBF([1.0, 1.0])", "error": 0.1}
 _SEED = 4
 _NOW, _HOUR = 1.8e9, 3600.0
 _URL, _STUDY, _SOURCE, _KEY = "https://service.example.org", "study", "clinic", "dk_0_key"
@@ -94,7 +107,7 @@ def surface_checks() -> list[Check]:
             (f"estimator, {model}", model, "a row, or a person served", partial(_fits, budget)),
         ]
     made += [
-        ("device, requests", "local", "all that a device sends", _devices),
+        ("device, requests", "local", "all that a device draws and sends", _devices),
         ("decisions, requests", "joint", "all that a network sees of a client", _clients),
         ("visit counter", "local", "reports of a person who comes often", _counters),
     ]
@@ -115,7 +128,7 @@ def _worst(subjects: Callable[[], Iterable[Subject]]) -> Exact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surface(Subject):
+class SurfaceRun(Subject):
     """Code that shows something to others.
 
     Attributes:
@@ -123,10 +136,10 @@ class Surface(Subject):
         budget: of each of them.
     """
 
-    people: Sequence[Value]
+    people: Sequence[Labelled]
     budget: Any
 
-    def groups(self) -> Iterable[Sequence[Value]]:
+    def groups(self) -> Iterable[Sequence[Labelled]]:
         return [self.people]
 
     def _promise(self, held: Guarantee, releases: Any = None) -> Promise:
@@ -134,16 +147,16 @@ class Surface(Subject):
         return Promise(asked, Claim(held.epsilon, held.delta), releases)
 
 
-def _show(facts: Facts, name: str, thing: Any, but: Sequence[str] = ()) -> None:
-    for each, shown in public_facts(thing, but):
-        facts.add(f"what {each} of the {name} shows", shown)
+def _show(transcript: Transcript, name: str, thing: Any, but: Sequence[str] = ()) -> None:
+    for each, shown in public_values(thing, but):
+        transcript.add(f"what {each} of the {name} shows", shown)
 
 
 # Searches.
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchRun(Surface):
+class SearchRun(SurfaceRun):
     """A search in which two trials are open at a time; a person's value is that of one trial.
 
     Attributes:
@@ -156,7 +169,7 @@ class SearchRun(Surface):
     sums: bool
     saved: bool = False
 
-    def run(self, person: Value, facts: Facts) -> Promise:
+    def run(self, person: Labelled, transcript: Transcript) -> Promise:
         from discreet import search as module
 
         # A search of few trials would draw noise on each value.
@@ -177,43 +190,45 @@ class SearchRun(Surface):
         for number in range(_TRIALS):
             if number + 1 < _TRIALS:
                 waiting.append(search.ask())
-                facts.add("a setting that is asked for", repr(waiting[-1]))
+                transcript.add("a setting that is asked for", repr(waiting[-1]))
             if self.saved and number in (_PLACE, _PLACE + 1):
-                search = self._reloaded(search, facts)
+                search = self._reloaded(search, transcript)
             value = 0.1 * float(waiting[0].params["dose"]) - 0.5
             value = person.data if number == _PLACE else value
             tell = partial(search.tell, waiting.pop(0), value)
-            with _refusals(facts, "a value"):
+            with _refusals(transcript, "a value"):
                 tell()
             if number == _PLACE and not refused(tell):
-                facts.rule("a trial is told a second value")
-            with _refusals(facts, "best"):
-                facts.add("the best setting", repr(search.best()))
-                facts.add("a prediction", search.predict({"dose": 4.0, "form": "drop"}))
-            _show(facts, "search", search, ("learner", "guarantee"))
+                transcript.rule("a trial is told a second value")
+            with _refusals(transcript, "best"):
+                transcript.add("the best setting", repr(search.best()))
+                transcript.add("a prediction", search.predict({"dose": 4.0, "form": "drop"}))
+            _show(transcript, "search", search, ("learner", "guarantee"))
         if local:
-            facts.add("what is kept of people", json.dumps(search.learner.secret_fields()))
+            transcript.add("what is kept of people", json.dumps(search.learner.secret_fields()))
             held = fingerprint(search.__getstate__())
-            facts.add("a copy of the search", held.replace(search.learner.identity.encode(), b""))
+            transcript.add(
+                "a copy of the search", held.replace(search.learner.identity.encode(), b"")
+            )
         elif not refused(lambda: pickle.dumps(search)):
-            facts.rule("a search that holds values may be copied")
+            transcript.rule("a search that holds values may be copied")
         return self._promise(search.guarantee, None if local else search.learner.releases)
 
-    def _reloaded(self, search: Any, facts: Facts) -> Any:
+    def _reloaded(self, search: Any, transcript: Transcript) -> Any:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "search.json"
             search.save(path)
-            facts.rule(open_file(search.learner, path))
+            transcript.rule(open_file(search.learner, path))
             if search.learner.budget.protects_reports:
-                facts.add("the saved search", path.read_text())
-            return type(search).load(path, SimulatedNoise(_SEED + 1 + len(facts.seen)))
+                transcript.add("the saved search", path.read_text())
+            return type(search).load(path, SimulatedNoise(_SEED + 1 + len(transcript.seen)))
 
 
 def _searches(budget: Joint | Local, sums: bool) -> Iterator[SearchRun]:
     values = [-1.0, 2.0, 0.5, 1.9999]
     if not sums:
         values += [-7.0, 99.0, _NAN, math.inf]
-    people = [Value(f"value {value:g}", value) for value in values]
+    people = [Labelled(f"value {value:g}", value) for value in values]
     plain = SearchRun(
         state="a search", people=people, budget=budget, direction="maximize", sums=sums
     )
@@ -223,18 +238,18 @@ def _searches(budget: Joint | Local, sums: bool) -> Iterator[SearchRun]:
 
 
 @contextmanager
-def _refusals(facts: Facts, name: str) -> Iterator[None]:
+def _refusals(transcript: Transcript, name: str) -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        facts.refusal(name, error)
+        transcript.refusal(name, error)
 
 
 # The estimator.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit(Surface):
+class EstimatorRun(SurfaceRun):
     """A bandit that is fitted to a log, chooses for people, and learns from these.
 
     Attributes:
@@ -243,11 +258,11 @@ class Fit(Surface):
 
     served: bool
 
-    def run(self, person: Value, facts: Facts) -> Promise:
+    def run(self, person: Labelled, transcript: Transcript) -> Promise:
         with _same_luck(_Clock()):
-            return self._fitted(person, facts)
+            return self._fitted(person, transcript)
 
-    def _fitted(self, person: Value, facts: Facts) -> Promise:
+    def _fitted(self, person: Labelled, transcript: Transcript) -> Promise:
         from discreet.estimator import PrivateBandit
 
         secure()  # the source that it makes itself
@@ -275,40 +290,40 @@ class Fit(Surface):
         first, second, others = np.split(contexts, 3)
         chances = np.full(_PEOPLE, 0.5) if joint else None
         bandit.fit(arms, rewards[:_PEOPLE], first, chances)
-        self._look(bandit, others, facts)
+        self._look(bandit, others, transcript)
         served = []
         for half in np.split(np.arange(_PEOPLE), 2):
             actions, _ = bandit.act(second[half])
             others_too = actions[half != _PLACE] if self.served and _PLACE in half else actions
-            facts.add("other people's actions", [others_too.arms, actions.tickets])
-            facts.add("the repr of actions", repr(actions))
+            transcript.add("other people's actions", [others_too.arms, actions.tickets])
+            transcript.add("the repr of actions", repr(actions))
             served.append(
                 partial(bandit.partial_fit, actions, rewards[_PEOPLE:][half], second[half])
             )
             served[-1]()
-            self._look(bandit, others, facts)
+            self._look(bandit, others, transcript)
         if not all(map(refused, served)):
-            facts.rule("people whom the bandit served are learnt from twice")
+            transcript.rule("people whom the bandit served are learnt from twice")
         learner = bandit.learner_
         if not joint:
-            facts.add("what is kept of people", json.dumps(learner.secret_fields()))
+            transcript.add("what is kept of people", json.dumps(learner.secret_fields()))
         return self._promise(bandit.guarantee_, learner.releases if joint else None)
 
-    def _look(self, bandit: Any, others: Any, facts: Facts) -> None:
+    def _look(self, bandit: Any, others: Any, transcript: Transcript) -> None:
         for name in ("predict", "predict_expectations", "predict_proba"):
-            facts.add(f"what {name} says of others", getattr(bandit, name)(others))
-        _show(facts, "estimator", bandit, ("learner_", "get_metadata_routing"))
+            transcript.add(f"what {name} says of others", getattr(bandit, name)(others))
+        _show(transcript, "estimator", bandit, ("learner_", "get_metadata_routing"))
         _show(
-            facts,
+            transcript,
             "learner",
             bandit.learner_,
             ("noise", "policy", "secret_fields", "guarantee", "repr"),
         )
 
 
-def _fits(budget: Joint | Local) -> Iterator[Fit]:
+def _fits(budget: Joint | Local) -> Iterator[EstimatorRun]:
     people = [
-        Value(f"({x:g}, {y:g}), {arm}, reward {reward:g}", ([x, y], arm, reward))
+        Labelled(f"({x:g}, {y:g}), {arm}, reward {reward:g}", ([x, y], arm, reward))
         for x, y, arm, reward in (
             (0.0, 0.0, "call", 1.0),
             (1.0, 10.0, "visit", -1.0),
@@ -319,7 +334,7 @@ def _fits(budget: Joint | Local) -> Iterator[Fit]:
     ]
     for served in (False, True):
         state = "a person whom it serves" if served else "a person of a log"
-        yield Fit(state=state, people=people, budget=budget, served=served)
+        yield EstimatorRun(state=state, people=people, budget=budget, served=served)
 
 
 # Devices and clients.
@@ -351,14 +366,14 @@ class _Clock:
 
 @contextmanager
 def _same_luck(clock: _Clock) -> Iterator[None]:
-    """What is drawn without a seed is drawn alike in all runs: tickets are of no person."""
+    """Give generators without a seed the same seeds in all runs."""
     made, turn = np.random.default_rng, iter(range(10**6))
 
-    def seeded(seed: Any = None) -> np.random.Generator:
+    def alike(seed: Any = None) -> np.random.Generator:
         return made([_SEED, next(turn)] if seed is None else seed)
 
     with (
-        patch.object(np.random, "default_rng", seeded),
+        patch.object(np.random, "default_rng", alike),
         patch.object(time, "time", clock),
         patch("discreet.service.client.transport.random", random.Random(_SEED)),  # of pauses
     ):
@@ -366,40 +381,39 @@ def _same_luck(clock: _Clock) -> Iterator[None]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceRun(Surface):
-    """A device whose person comes once more than is covered; the service is not always there.
+class DeviceRun(SurfaceRun):
+    """A device whose person acts once more than is covered; the service is not always there.
 
     Attributes:
-        source: of which source the person is; None for the study's own people.
+        studies: terms and policy of each study that the person takes part in, one after the other.
+        source: the auxiliary source that the person is of; None for the study's own people.
         hold: whether reports are held as long as rewards are waited for.
-        learner: of the study.
+        interrupted: whether the device is stopped after its first report was drawn, before it is
+            kept, and asked for the report again.
     """
 
-    learner: Partition | LocalKernel
+    studies: Sequence[tuple[Terms, Any]]
     source: str | None = None
     hold: bool = False
+    interrupted: bool = False
 
-    def run(self, person: Value, facts: Facts) -> Promise:
+    def run(self, person: Labelled, transcript: Transcript) -> Promise:
         import httpx2
 
-        from discreet.service.client import Device, Unreachable
+        from discreet.service.client import Device
         from discreet.service.client.transport import AT_ONCE
 
         secure()  # a device takes no other noise
-        learner = self.learner
-        if isinstance(learner, LocalKernel):
-            policy: Any = learner.source_policy(_SOURCE)
-            terms = learner.source_terms(_SOURCE)
-        else:
-            policy, terms = learner.policy(), learner.terms()
         clock, posts = _Clock(), [0]
+        studies = {f"study{number}": each for number, each in enumerate(self.studies)}
 
         def answer(request: httpx2.Request) -> httpx2.Response:
             headers = {k: v for k, v in request.headers.items() if k != "user-agent"}
             sent = (clock.now, request.method, str(request.url), sorted(headers.items()))
-            facts.add("a request", repr(sent))
-            facts.add("the body of a request", request.content)
-            place = request.url.path.rpartition("/")[2]
+            transcript.add("a request", repr(sent))
+            transcript.add("the body of a request", request.content)
+            *_, place = path = request.url.path.rpartition("/studies/")[2].split("/")
+            terms, policy = studies[path[0]]
             if place == "terms":
                 return httpx2.Response(200, json=terms.to_fields())
             if place == "policy":
@@ -412,51 +426,80 @@ class DeviceRun(Surface):
                 return httpx2.Response(503, json={"error": "not now"})
             return httpx2.Response(202, json={"stored": 1, "repeated": 0})
 
-        life: Life = person.data
         with TemporaryDirectory() as folder, _same_luck(clock):
-            device = Device(
-                _URL,
-                _STUDY,
-                key=_KEY,
-                store=Path(folder) / "device.db",
-                agreed=terms.digest,
-                reward_seconds=_HOUR,
-                missing=0.5,
-                hold_seconds=_HOUR if self.hold else 0.0,
-                source=self.source,
-                patience=AT_ONCE,
-                transport=httpx2.MockTransport(answer),
-            )
-            with device:
-                for _ in range(self.budget.visits + 1):
-                    self._visited(device, life, clock, facts, Unreachable)
-                facts.add("the repr of the device", without_addresses(repr(device)))
-                facts.rule("" if posts[0] else "the device sends no report")
-                reports = [(row.version, row.epsilon, row.state) for row in device.ledger()]
-                facts.add("what the ledger says", repr((reports, device.spending())))
-        if isinstance(learner, LocalKernel):
-            return self._promise(learner.source_guarantees()[_SOURCE])
-        return self._promise(learner.guarantee())
+            for study, (terms, _) in studies.items():
+                device = Device(
+                    _URL,
+                    study,
+                    key=_KEY,
+                    store=Path(folder) / "device.db",
+                    agreed=terms.digest,
+                    reward_seconds=_HOUR,
+                    missing=0.5,
+                    hold_seconds=_HOUR if self.hold else 0.0,
+                    source=self.source,
+                    patience=AT_ONCE,
+                    transport=httpx2.MockTransport(answer),
+                )
+                with device:
+                    for visit in range(terms.visits + 1):
+                        stopped = self.interrupted and visit == 0
+                        self._visited(device, person.data, clock, transcript, stopped)
+                    transcript.add("the repr of the device", without_addresses(repr(device)))
+                    reports = [(row.version, row.epsilon, row.state) for row in device.ledger()]
+                    transcript.add("what the ledger says", repr((reports, device.spending())))
+        transcript.rule("" if posts[0] else "the device sends no report")
+        first, _ = self.studies[0]
+        allowed = Claim(first.most_epsilon, first.delta)
+        return Promise(allowed, allowed)
 
-    def _visited(self, device: Any, life: Life, clock: _Clock, facts: Facts, gone: Any) -> None:
+    def _visited(
+        self, device: Any, life: Life, clock: _Clock, transcript: Transcript, stopped: bool
+    ) -> None:
         """Act, wait, report if there is a reward, and send at the same times whatever happens."""
-        if self.source is None:
-            choice = device.act(life.context)
-            facts.add("the repr of a choice", repr(replace(choice, id="")))
-            identity = choice.id
-        else:
-            identity = device.observe(life.context, life.arm)
-        facts.add("whether a report will be made", identity is None)
-        clock.now += 0.25 * _HOUR
-        if life.reward is not None:
-            device.report(identity, life.reward)
+        from discreet.service.client import Unreachable
+
+        try:
+            if self.source is None:
+                choice = device.act(life.context)
+                transcript.add("the repr of a choice", repr(replace(choice, id="")))
+                identity = choice.id
+            else:
+                identity = device.observe(life.context, life.arm)
+            transcript.add("whether a report will be made", identity is None)
+            clock.now += 0.25 * _HOUR
+            if life.reward is not None:
+                if stopped:
+                    with _stopped_while_drawing():
+                        device.report(identity, life.reward)
+                made = device.report(identity, life.reward)
+                if not self.hold:  # under hold a reward that never comes must not show
+                    transcript.add("whether there is a report", made)
+        except Exception as error:
+            # A device that fails, for whatever reason, does not report, which can be seen.
+            transcript.refusal("an action of a device", error)
         for _ in range(3):
             clock.now += 0.5 * _HOUR
-            with suppress(gone):
+            with suppress(Unreachable):
                 device.send()
 
 
-def _lives(source: bool) -> list[Value]:
+@contextmanager
+def _stopped_while_drawing() -> Iterator[None]:
+    """A device is stopped after its report was drawn, before it is kept."""
+    from discreet.service.client import pending
+
+    drawn = pending._drawn
+
+    def stopped(*given: Any) -> Any:
+        drawn(*given)
+        raise KeyboardInterrupt
+
+    with patch.object(pending, "_drawn", stopped), suppress(KeyboardInterrupt):
+        yield
+
+
+def _lives(source: bool) -> list[Labelled]:
     lives = [
         Life([0.0, 0.0], 0, 1.0),
         Life([1.0, 10.0], 2, 0.0),
@@ -466,7 +509,7 @@ def _lives(source: bool) -> list[Value]:
         Life([_NAN, 0.0], 0, _NAN),
     ]
     words = "({0[0]:g}, {0[1]:g}), arm {1}, reward {2}" if source else "({0[0]:g}, {0[1]:g}), {2}"
-    return [Value(words.format(each.context, each.arm, each.reward), each) for each in lives]
+    return [Labelled(words.format(each.context, each.arm, each.reward), each) for each in lives]
 
 
 def _devices() -> Iterator[DeviceRun]:
@@ -475,27 +518,31 @@ def _devices() -> Iterator[DeviceRun]:
     except ImportError as error:
         raise NotAudited(_MISSING) from error
     often, once = Local(EPSILON, DELTA, visits=_VISITS), Local(EPSILON)
-    held = [*_lives(False), Value("no reward", Life([0.5, 5.0], 0, None))]
-    new = DeviceRun(
-        state="a device", people=_lives(False), budget=often, learner=_served(often, taught=0)
-    )
-    yield new
-    yield replace(new, state="a device that holds reports", people=held, hold=True)
-    # Where an arm is best without doubt, people are sure to get it.
-    yield replace(new, state="under a learnt policy", learner=_served(often, taught=_TAUGHT))
+    learner, served = _served(often, taught=0), _served(often, taught=_TAUGHT)
+    new, learnt = (learner.terms(), learner.policy()), served.policy()
+    # Certain where one arm leads: whether a device reports must not depend on that.
+    certain = np.eye(learnt.arms)[learnt.offers.argmax(axis=1)]
+    leads = learnt.offers.max(axis=1, keepdims=True) > _LEADING
+    sure = replace(learnt, offers=np.where(leads, certain, learnt.offers))
+    plain = DeviceRun(state="a device", people=_lives(False), budget=often, studies=[new])
+    yield plain
+    held = [*_lives(False), Labelled("no reward", Life([0.5, 5.0], 0, None))]
+    yield replace(plain, state="a device that holds reports", people=held, hold=True)
+    yield replace(plain, state="under a learnt policy", studies=[(served.terms(), sure)])
+    yield replace(plain, state="stopped while it draws a report", interrupted=True)
+    other = _served(once, taught=0)
+    second = other.terms(), other.policy()
+    yield replace(plain, state="in a second study", studies=[new, second])
     elsewhere = LocalKernel(_BOX, 3, once, horizon=2000, identity="served")
     elsewhere.open_source(_SOURCE, once.epsilon)
+    source = elsewhere.source_terms(_SOURCE), elsewhere.source_policy(_SOURCE)
     yield DeviceRun(
-        state="of a source",
-        people=_lives(True),
-        budget=once,
-        learner=elsewhere,
-        source=_SOURCE,
+        state="of a source", people=_lives(True), budget=once, studies=[source], source=_SOURCE
     )
 
 
 def _served(budget: Local, taught: int) -> Partition:
-    """A learner that has heard from so many people, of whom half had the first arm's reward."""
+    """A learner after batches of so many people, half of whom had the first arm's reward."""
     learner = Partition(_BOX, 3, budget, horizon=2000, identity="served")
     rng, noise = np.random.default_rng(_SEED), SimulatedNoise(_SEED)
     for _ in range(_BATCHES if taught else 0):
@@ -513,10 +560,10 @@ _MISSING = 'httpx2 is not installed; run pip install "discreet[service]".'
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientRun(Surface):
+class ClientRun(SurfaceRun):
     """A product that asks a trusted service for decisions, which is not always there."""
 
-    def run(self, person: Value, facts: Facts) -> Promise:
+    def run(self, person: Labelled, transcript: Transcript) -> Promise:
         import httpx2
 
         from discreet.service.client import DecisionClient, Unreachable
@@ -526,8 +573,10 @@ class ClientRun(Surface):
 
         def answer(request: httpx2.Request) -> httpx2.Response:
             headers = sorted((k, v) for k, v in request.headers.items() if k != "user-agent")
-            facts.add("a request", repr((clock.now, request.method, str(request.url), headers)))
-            facts.add("the length of a request", len(request.content))
+            transcript.add(
+                "a request", repr((clock.now, request.method, str(request.url), headers))
+            )
+            transcript.add("the length of a request", len(request.content))
             asked[0] += 1
             if request.method == "GET":
                 return httpx2.Response(200, json={"request_bytes": 4096, "state": "running"})
@@ -551,14 +600,14 @@ class ClientRun(Surface):
             with client:
                 for _ in range(_VISITS):
                     choice = client.decide(life.context, person="somebody")
-                    facts.add("the repr of a choice", repr(choice))
-                    facts.rule("" if choice.offered else "the client asks for no decision")
+                    transcript.add("the repr of a choice", repr(choice))
+                    transcript.rule("" if choice.offered else "the client asks for no decision")
                     client.reward(choice.id, life.reward or 0.0)
                     clock.now += _HOUR
                     with suppress(Unreachable):
                         client.send()
-                facts.add("the repr of the client", without_addresses(repr(client)))
-                facts.add("what waits", [client.waiting(), repr(client.refused())])
+                transcript.add("the repr of the client", without_addresses(repr(client)))
+                transcript.add("what waits", [client.waiting(), repr(client.refused())])
         nothing = Claim(0.0)
         return Promise(nothing, nothing)
 
@@ -575,32 +624,61 @@ def _clients() -> Iterator[ClientRun]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CounterRun(Surface):
-    """A counter whose person comes twice more than is covered, once after it was kept."""
+class CounterRun(SurfaceRun):
+    """A counter whose person comes twice more than is covered, once after it was kept.
 
-    def run(self, person: Value, facts: Facts) -> Promise:
-        learner = Partition(_BOX, 3, self.budget, horizon=2000, identity="counted")
-        policy, life = learner.policy(), person.data
+    Attributes:
+        terms: that the person agreed to.
+        policies: under which they report, in turn.
+    """
+
+    terms: Terms
+    policies: Sequence[Any]
+
+    def run(self, person: Labelled, transcript: Transcript) -> Promise:
+        life, events = person.data, list[Event]()
         rng, noise = np.random.default_rng(_SEED), SimulatedNoise(_SEED)
-        counter, inside = VisitCounter(learner.terms()), np.array([[0.5, 5.0]])
+        counter, inside = VisitCounter(self.terms), np.array([[0.5, 5.0]])
         for visit in range(self.budget.visits + 2):
+            policy = self.policies[visit % len(self.policies)]
             given = [life.context]
             with suppress(InvalidInput):  # a device acts on what the policy takes
                 inside = _BOX.from_unit(_BOX.nearest_unit(given))
             actions, _ = policy.act(inside, rng)
-            facts.add("the repr of actions", repr(actions))
-            with _refusals(facts, "a report"):
+            transcript.add("the repr of actions", repr(actions))
+            shown: Any = "refused"  # for every person, where it is of another kind
+            with suppress(InvalidInput):
                 report = counter.report(policy, given, actions, [life.reward], noise)
-                facts.add("whether there is a report", report is None)
-                if report is not None:
-                    facts.add("a report", report)
-            _show(facts, "counter", counter, ("terms",))
+                shown = "none" if report is None else report
+                events += [] if report is None else [policy.release(noise.name).event]
+            transcript.add("whether there is a report", isinstance(shown, str) and shown)
+            transcript.add("a report", shown)
+            _show(transcript, "counter", counter, ("terms",))
             if visit == 0:
                 counter = VisitCounter(counter.terms, counter.made, counter.gaussian)
-        return self._promise(learner.guarantee(), [policy.release(noise.name)])
+        return promised(Claim(self.terms.most_epsilon, self.terms.delta), events)
 
 
 def _counters() -> Iterator[CounterRun]:
     for delta in (0.0, DELTA):
         budget = Local(EPSILON, delta, visits=3)
-        yield CounterRun(state=f"delta {delta:g}", people=_lives(False), budget=budget)
+        learner = Partition(_BOX, 3, budget, horizon=2000, identity="counted")
+        yield CounterRun(
+            state=f"delta {delta:g}",
+            people=_lives(False),
+            budget=budget,
+            terms=learner.terms(),
+            policies=[learner.policy()],
+        )
+    budget = Local(EPSILON, DELTA, visits=_VISITS)
+    kinds = [
+        Capri(_BOX, 3, budget, horizon=1000, mechanism=mechanism, **_KERNEL, identity="counted")
+        for mechanism in ("gaussian", "privunit")
+    ]
+    yield CounterRun(
+        state="Gaussian and pure reports in turn",
+        people=_lives(False),
+        budget=budget,
+        terms=kinds[0].terms(),
+        policies=[learner.policy() for learner in kinds],
+    )

@@ -32,18 +32,18 @@ from discreet.records import Finding
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.audit.games import Check
+    from discreet.audit.checks import Check
     from discreet.lab.studies import Study
 
 
-_SERVICE, _NO_PROMISE = "service", "no promise"
+_NO_PROMISE = "no promise"
 
 
 def audit(
     name: Annotated[
         str,
         typer.Argument(
-            help="all; mechanisms, learners, surfaces or specimens; a learner (module:Class for "
+            help="all; mechanisms, learners, surfaces or known-broken; a learner (module:Class for "
             "your own), mechanism or surface; service, for what others see of `discreet serve`; or "
             "a study file (.toml), for what that study would deploy."
         ),
@@ -52,8 +52,7 @@ def audit(
         int,
         typer.Option(
             min=0,
-            help="Trials on each of two neighbouring data sets; whole runs get a 500th. 0 for "
-            "exact replay alone.",
+            help="Whole runs on each of two neighbouring data sets; 0 for exact replay alone.",
         ),
     ] = TRIALS,
     confidence: Annotated[
@@ -68,10 +67,10 @@ def audit(
     ] = None,
     data: DataOption = None,
 ) -> None:
-    """Try to break every promise: by exact replay on neighbours, and by trials.
+    """Try to break every promise: by exact replay on neighbours, and by trials of whole runs.
 
-    Ends with exit code 1 if a promise is broken or was not audited in every state, if trials were
-    too weak to tell, if nothing was audited, or if a design broken on purpose is not caught.
+    Ends with exit code 1 if a promise is broken or was not audited in every state, if nothing was
+    audited, or if a known-broken design is not caught.
     """
     with refusing():
         checks, study = _checks(name, data)
@@ -108,14 +107,11 @@ def audit(
 
 def _checks(name: str, folder: Path | None) -> tuple[list[Check], Study | None]:
     """What a name means, and the study that it is read from, if it is one."""
-    from discreet.audit.runner import checks_named
+    from discreet.audit.runner import SERVICE, checks_named
 
-    if name == _SERVICE:
-        # Not among all, as it takes longer than most and packages of its own.
+    if name == SERVICE:
         with refusing_service():
-            from discreet.audit.observers import service_checks
-
-            return service_checks(), None
+            return checks_named(name), None
     if not name.endswith(".toml"):
         return checks_named(name), None
     from discreet.audit.learners import deployed_check

@@ -30,8 +30,8 @@ from discreet.cli.console import (
     write_results,
 )
 from discreet.lab.results.screen import plain
-from discreet.papers.base import Reproduction
-from discreet.papers.registry import REPRODUCTIONS
+from discreet.papers.registry import REPRODUCTIONS, presentations
+from discreet.papers.reproduction import Reproduction
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
 
@@ -141,10 +141,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
             results = plan.finish(done) if done else None
         exit_if_empty(0 if results is None else len(results.ends), stop)
         assert results is not None
-        # Matplotlib takes a second to import: only a run that got here needs it.
-        from discreet.papers.forms import FORMS
-
-        form = FORMS[what.form]
+        form = presentations()[what.form]
         out.print()
         out.print(f"[bold]{plain(what.title)}[/]")
         out.print()

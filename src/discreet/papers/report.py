@@ -1,6 +1,6 @@
 """Reproductions of papers: tables for the terminal, and figures in the papers' form.
 
-All take the reproduction and the frames of `discreet.papers.base.Results`.
+All take the reproduction and the frames of `PaperResults`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from discreet.lab.reporting.layout import (
 )
 from discreet.lab.reporting.numbers import ABSENT, decimals
 from discreet.lab.reporting.words import terminal_table
-from discreet.papers.base import Results
-from discreet.papers.cases import NON_PRIVATE, OURS, PUBLISHED, REGRET
+from discreet.papers.reproduction import NON_PRIVATE, OURS, PUBLISHED, REGRET, PaperResults
 
 Row = dict[str, Any]
 Cell = Callable[[Row], str]
@@ -58,9 +57,9 @@ class Presentation:
         figure: given also whether the vertical axis shall be logarithmic; None for no figure.
     """
 
-    table: Callable[[Any, Results], RenderableType]
-    note: Callable[[Any, Results], str]
-    figure: Callable[[Any, Results, bool], Figure] | None = None
+    table: Callable[[Any, PaperResults], RenderableType]
+    note: Callable[[Any, PaperResults], str]
+    figure: Callable[[Any, PaperResults, bool], Figure] | None = None
 
 
 def rows_of(frame: pd.DataFrame) -> list[Row]:
@@ -135,7 +134,7 @@ def _or_absent(value: float | None, form: str) -> str:
     return ABSENT if value is None else format(value, form)
 
 
-def regret_table(what: Any, results: Results) -> Group:
+def regret_table(what: Any, results: PaperResults) -> Group:
     """One row for each case and metric: what was promised beside what the noise guarantees.
 
     Settings that differ, and metrics, have a heading each; a varied delta is a column, and so is
@@ -181,7 +180,7 @@ def _beside(means: Mapping[int, float]) -> Cell:
     return lambda row: _number(means[row["case"]]) if row["case"] in means else ABSENT
 
 
-def regret_note(what: Any, results: Results) -> str:
+def regret_note(what: Any, results: PaperResults) -> str:
     """What the columns mean."""
     ends = results.ends
     people = sorted(set(ends["people"]))
@@ -225,7 +224,7 @@ def hues(cases: pd.DataFrame) -> dict[str, str]:
     return known | {method: free[place % len(free)] for place, method in enumerate(others)}
 
 
-def regret_figure(what: Any, results: Results, log_scale: bool = False) -> Figure:
+def regret_figure(what: Any, results: PaperResults, log_scale: bool = False) -> Figure:
     """Cumulative regret over rounds: a panel for each kind, references in all of them.
 
     Lines are means over trials, bands their 95% intervals; all panels share the vertical axis
@@ -254,7 +253,7 @@ def regret_figure(what: Any, results: Results, log_scale: bool = False) -> Figur
     )
 
 
-def trade_off_figure(what: Any, results: Results, log_scale: bool = False) -> Figure:
+def trade_off_figure(what: Any, results: PaperResults, log_scale: bool = False) -> Figure:
     """The main metric against epsilon, both logarithmic: means over trials, bars 95% intervals.
 
     References, which promise nothing, are horizontal lines; all panels of a row have the same axes.

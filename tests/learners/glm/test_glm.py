@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from discreet.audit.laws import vector_ratio
+from discreet.audit.output_distributions import vector_ratio
 from discreet.lab.environments.decision_sets import Link, RandomSetProblem, directions
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.glm.learner import PrivateGLM

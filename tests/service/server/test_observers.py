@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("opendp")
 
-from discreet.audit.games import Check
+from discreet.audit.checks import Check
 from discreet.audit.observers import service_checks
 from discreet.service.server import control
 from discreet.service.server.decisions import DecisionStore

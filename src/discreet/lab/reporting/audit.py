@@ -46,7 +46,6 @@ _COLORS = {
     "BROKEN": "bold red",
     "NOT CAUGHT": "bold red",
     "FAILED": "bold red",
-    "too weak to tell": "bold red",
     "not audited": "bold red",
     "no promise": "dim",
 }
@@ -54,7 +53,7 @@ _HEADINGS = {
     "mechanism": "Mechanisms",
     "learner": "Learners",
     "surface": "Surfaces",
-    "specimen": "Broken on purpose",
+    "known-broken": "Broken on purpose",
 }
 
 
@@ -106,12 +105,11 @@ def audit_note(findings: Sequence[Finding], confidence: float) -> str:
     )
     if tried:
         trials = [finding.trials for finding in tried]
-        least = f", down to {min(trials):,} where each is a whole run"
         text += (
             " By trials: the least epsilon that counts of guesses prove, with "
             f"{100.0 * confidence:g}% confidence for all together; each of the {len(tried)} that "
             f"were tried has {100.0 * tried[0].confidence:.5g}% (Bonferroni). Trials on each of "
-            f"two neighbouring data sets: {max(trials):,}{least if len(set(trials)) > 1 else ''}. "
+            f"two neighbouring data sets: {max(trials):,}, each a whole run. "
             f"Weak: less than {WEAK:.0%} of the promise, so the trials say little."
         )
     return text + " That a promise holds here is no proof: other neighbours may be worse."
@@ -141,10 +139,6 @@ def audit_verdict(findings: Sequence[Finding]) -> str:
         (honest, f"{count['holds']} of {honest} promises withstood their attack{broken}"),
         (specimens, f"{count['caught']} of {specimens} broken designs were caught"),
         (count["FAILED"], f"{count['FAILED']} FAILED to be audited"),
-        (
-            count["too weak to tell"],
-            f"{count['too weak to tell']} had trials too weak to tell",
-        ),
         (count["not audited"], f"{count['not audited']} NOT AUDITED"),
         (count["no promise"], f"{count['no promise']} promise nothing"),
     ]
@@ -167,7 +161,7 @@ def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:
     narrow = width < 5.0
     figure, [[axes]] = sheet(width=width)
     for place, (finding, promise) in enumerate(shown):
-        color = VERMILLION if finding.kind == "specimen" else BLUE
+        color = VERMILLION if finding.kind == "known-broken" else BLUE
         axes.plot(promise, place, "|", color=INK, markersize=8.0, markeredgewidth=1.6)
         for epsilon, face in ((finding.exact, color), (finding.lower_bound, "white")):
             if not math.isnan(epsilon):
@@ -222,8 +216,8 @@ def _keys(kinds: set[str]) -> list[Line2D]:
     dot: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4}
     keys = [Line2D([], [], marker="|", color=INK, linestyle="", markersize=9, label="promised")]
     for color, label, there in (
-        (BLUE, "", kinds - {"specimen"}),
-        (VERMILLION, ", of a design that is broken", kinds & {"specimen"}),
+        (BLUE, "", kinds - {"known-broken"}),
+        (VERMILLION, ", of a design that is broken", kinds & {"known-broken"}),
     ):
         if there:
             exact = Line2D([], [], color=color, label=f"exact replay{label}", **dot)
@@ -256,8 +250,8 @@ def render_audit_report(
         "audit.html.j2",
         name=Path(name).name,
         origin=origin,
-        promises=sum(finding.kind != "specimen" for finding in audited),
-        specimens=sum(finding.kind == "specimen" for finding in audited),
+        promises=sum(finding.kind != "known-broken" for finding in audited),
+        specimens=sum(finding.kind == "known-broken" for finding in audited),
         answer=audit_verdict(findings),
         failed=[finding.name for finding in findings if finding.failed],
         infinity=math.inf,

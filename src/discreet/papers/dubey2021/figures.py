@@ -29,17 +29,17 @@ from discreet.lab.environments.functions import (
     styblinski_tang,
 )
 from discreet.learners.calibration import Calibration
-from discreet.papers.cases import (
+from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
+from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB
+from discreet.papers.reproduction import (
     NON_PRIVATE,
     OURS,
     PUBLISHED,
     UNIFORM,
     Case,
+    CaseRequest,
     RegretFigure,
-    Request,
 )
-from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
-from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB
 from discreet.people.domain import DecisionSets
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.validation import FloatArray, InvalidInput, whole_number
@@ -164,14 +164,14 @@ _QUICK = "camel"
 _MOST_EXACT = 2000
 
 
-def figure_1(request: Request) -> Iterator[Case]:
+def figure_1(request: CaseRequest) -> Iterator[Case]:
     """Section 6.1 by epsilon, published and ours, joint and local."""
     joint = {f"epsilon {e:g}": Joint(e, request.delta) for e in (10.0, 1.0, 0.5, 0.1)}
     local = {f"epsilon {e:g}": Local(e, request.delta) for e in (10.0, 1.0)}
     return _bump_cases(request.rounds, joint, local)
 
 
-def figure_2(request: Request) -> Iterator[Case]:
+def figure_2(request: CaseRequest) -> Iterator[Case]:
     """Section 6.1 by delta at epsilon = 1."""
     deltas = {f"delta {delta:g}": Joint(1.0, delta) for delta in (0.01, 0.1, 0.5, 0.99)}
     return _bump_cases(request.rounds, deltas, {})
@@ -218,7 +218,7 @@ def _bump_cases(
     yield case(UNIFORM, UNIFORM, None, learner=UNIFORM)
 
 
-def table_1(request: Request) -> Iterator[Case]:
+def table_1(request: CaseRequest) -> Iterator[Case]:
     """Section 6.2: on the public box, and where people bring their own points."""
     for benchmark in benchmarks():
         yield from _table_cases(benchmark, None, request)
@@ -226,7 +226,7 @@ def table_1(request: Request) -> Iterator[Case]:
 
 
 def _table_cases(
-    benchmark: Benchmark, sets: PrivateSets | None, request: Request
+    benchmark: Benchmark, sets: PrivateSets | None, request: CaseRequest
 ) -> Iterator[Case]:
     joint = [Joint(epsilon, request.delta) for epsilon in (10.0, 1.0, 0.1)]
     setting = {

@@ -1,6 +1,6 @@
 """Searches of tables, as published and ours: what was found, and what the release promised.
 
-All take the frames of `discreet.papers.base.Results`. What has no guarantee never has the
+All take the frames of `PaperResults`. What has no guarantee never has the
 colour of what has one; references are grey.
 """
 
@@ -29,11 +29,16 @@ from discreet.lab.reporting.layout import (
 )
 from discreet.lab.reporting.numbers import ABSENT
 from discreet.lab.reporting.words import terminal_table
-from discreet.papers.base import Results
-from discreet.papers.cases import NON_PRIVATE, OURS
-from discreet.papers.kharkovskii2020.attacks import LIKELIHOOD_RATIO, RECONSTRUCTION
-from discreet.papers.kharkovskii2020.methods import NON_PRIVATE_EI, OURS_UCB, RANDOM
-from discreet.papers.kharkovskii2020.searches import ABOVE, RAW_REGRET, REGRET, power
+from discreet.papers.kharkovskii2020.published import LIKELIHOOD_RATIO, RECONSTRUCTION
+from discreet.papers.kharkovskii2020.searches import (
+    ABOVE,
+    NON_PRIVATE_EI,
+    OURS_UCB,
+    RANDOM,
+    RAW_REGRET,
+    REGRET,
+    power,
+)
 from discreet.papers.report import (
     Cell,
     Presentation,
@@ -44,6 +49,7 @@ from discreet.papers.report import (
     sections,
     trials_of,
 )
+from discreet.papers.reproduction import NON_PRIVATE, OURS, PaperResults
 
 _GREY, _DARK = "#8A8A8A", "#3A3A3A"
 _REFERENCES = {
@@ -61,7 +67,7 @@ _LEAST_SHARE = 3e-3
 _SHORT = {LIKELIHOOD_RATIO: "likelihood", RECONSTRUCTION: "known rows"}
 
 
-def search_table(what: Any, results: Results) -> Group:
+def search_table(what: Any, results: PaperResults) -> Group:
     """One row for each method under a heading for its table or figure, and what it searches."""
     ends = results.ends
     rows = rows_of(ends[ends["metric"] == REGRET])
@@ -102,7 +108,7 @@ def _columns(ends: pd.DataFrame) -> dict[str, Cell]:
     return columns
 
 
-def search_note(what: Any, results: Results) -> str:
+def search_note(what: Any, results: PaperResults) -> str:
     """What the columns mean."""
     ends = results.ends
     runs = trials_of(ends[ends["metric"] == REGRET], "run")
@@ -126,7 +132,7 @@ def _number(value: float | None) -> str:
     return ABSENT if value is None or not np.isfinite(value) else f"{value:.3f}"
 
 
-def questions_figure(what: Any, results: Results, log_scale: bool = True) -> Figure:
+def questions_figure(what: Any, results: PaperResults, log_scale: bool = True) -> Figure:
     """Simple regret in units of sigma_y over questions: a row for each data set.
 
     Published methods are on the left and ours on the right, references on both sides; both share
@@ -188,7 +194,7 @@ def _hue(row: Mapping[str, Any]) -> str:
     return _OURS.get(row["method"]) or _BRANCHES[row["branch"]]
 
 
-def columns_figure(what: Any, results: Results, log_scale: bool = True) -> Figure:
+def columns_figure(what: Any, results: PaperResults, log_scale: bool = True) -> Figure:
     """Simple regret in the outcome's unit by the columns of the published release, r.
 
     A panel for each table of the paper; methods without r are horizontal lines.
@@ -230,7 +236,7 @@ def _short(group: str) -> str:
     return group.replace("Not in the paper: ", "").replace("epsilon ", "")
 
 
-def attack_table(what: Any, results: Results) -> Table:
+def attack_table(what: Any, results: PaperResults) -> Table:
     """One row for each attack: what is promised, what is held, and what the attack proves."""
     table = terminal_table(
         (
@@ -256,7 +262,7 @@ def attack_table(what: Any, results: Results) -> Table:
     return table
 
 
-def attack_note(what: Any, results: Results) -> str:
+def attack_note(what: Any, results: PaperResults) -> str:
     """What the columns mean."""
     trials = results.ends.loc[results.ends["attack"] != RECONSTRUCTION, "trials"]
     releases = f" of {max(trials):,} releases" if len(trials) else ""

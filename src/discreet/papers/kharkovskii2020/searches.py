@@ -1,8 +1,18 @@
 """Tables 1 to 12 and Figures 2 and 3 of Kharkovskii et al. (2020), section 4 and appendix A.
 
-All methods of a run search for the same function and start from the same row; equal searches run
-once, however many tables they stand in. A trial gives one row: the simple regret in units of
-sigma_y, traced over questions.
+A table is searched as published, by ours, without privacy, or at random. All methods of a run
+search for the same function, ask for the same random row first, and know the same hyperparameters.
+The modeler sees a release of the table that is made once, before the first question:
+
+    published           Algorithm 1, then GP-UCB (Algorithm 2) on its points as if they were rows
+    ours                X + N(0, scale^2) on every number; the posterior of every row given the
+                        noise and the public box; expected improvement of what rows share, or
+                        GP-UCB as published
+    non-private         the rows as they are; GP-UCB as published, or expected improvement
+    random              rows drawn without replacement, without a release
+
+Equal searches run once, however many tables they stand in. A trial gives one row: the simple regret
+in units of sigma_y, traced over questions.
 
 Epsilon is given by its logarithm, as in the paper. Tables print S_T without a unit; the text gives
 differences in units of sigma_y, the standard deviation of the Gaussian process (its signal).
@@ -12,6 +22,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,39 +32,251 @@ import numpy as np
 
 from discreet.lab.experiments.engine import Row, Seed, frame_of
 from discreet.lab.experiments.means import mean_traces, means
-from discreet.papers.base import Plan, Reproduction, Results, record_of
-from discreet.papers.cases import NON_PRIVATE, of_methods
+from discreet.outsourcing.beliefs import RowBeliefs
+from discreet.outsourcing.modeler import (
+    Acquisition,
+    ExpectedImprovement,
+    Modeler,
+    PublishedUCB,
+)
+from discreet.outsourcing.posterior import RowPrior
+from discreet.outsourcing.release import noise_scale
 from discreet.papers.kharkovskii2020.data_sets import (
     BRANIN,
     LOANS,
     NEED_FILES,
     PROPERTY,
+    SEED,
     SETTINGS,
     SYNTHETIC,
     SYNTHETIC_5,
     DataSet,
+    Outcomes,
     load,
 )
-from discreet.papers.kharkovskii2020.methods import (
-    NON_PRIVATE_EI,
-    RANDOM,
-    Method,
-    Ours,
-    Published,
-    Reference,
-    Task,
+from discreet.papers.kharkovskii2020.published import (
+    AS_STATED,
+    RADIUS,
+    Branch,
+    RandomProjection,
+    Taken,
 )
-from discreet.papers.kharkovskii2020.transformation import Taken
-from discreet.validation import InvalidInput, one_of, whole_number
+from discreet.papers.reproduction import (
+    NON_PRIVATE,
+    OURS,
+    PUBLISHED,
+    PaperPlan,
+    PaperResults,
+    Reproduction,
+    of_methods,
+    record_of,
+)
+from discreet.privacy import (
+    Adjacency,
+    Guarantee,
+    OnceEach,
+    Outsourced,
+    Release,
+    SimulatedNoise,
+    derive_guarantee,
+)
+from discreet.privacy.accounting import GaussianEvent
+from discreet.validation import IntArray, InvalidInput, one_of, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
+PAPERS = "paper's branch"
+OURS_UCB = f"{OURS}, GP-UCB"
+NON_PRIVATE_EI = f"{NON_PRIVATE}, expected improvement"
+RANDOM = "random"
+# delta' of Algorithm 2: half of the paper's delta_ucb = 0.05 (Theorem 3).
+PUBLISHED_RULE = PublishedUCB(0.025)
+IMPROVEMENT = ExpectedImprovement()
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One run, the same for every method.
+
+    Attributes:
+        data: the curator's table.
+        outcomes: what is to be found.
+        first: the row that is asked for first.
+        rounds: questions, the first included: T.
+        release: seed of what the curator draws.
+        choice: seed of what the modeler draws.
+    """
+
+    data: DataSet
+    outcomes: Outcomes
+    first: int
+    rounds: int
+    release: np.random.SeedSequence
+    choice: np.random.SeedSequence
+
+
+class Method(ABC):
+    """A way to search a table. Methods that are equal give equal results.
+
+    Attributes:
+        name: in tables and records.
+        epsilon: what is asked for, or claimed; None for a reference.
+    """
+
+    name: str
+    epsilon: float | None
+
+    def label(self, data: DataSet) -> str:
+        """In printed tables and figures."""
+        return self.name
+
+    @abstractmethod
+    def search(self, task: Task) -> IntArray:
+        """(T,) the rows that were asked for, in order."""
+
+    def guarantee(self, data: DataSet) -> Guarantee | None:
+        """What the release promises each row; None for a reference without any wish for privacy."""
+        return None
+
+    def facts(self, data: DataSet) -> dict[str, Any]:
+        """What records say about the release, beyond its guarantee."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Published(Method):
+    """Algorithms 1 and 2.
+
+    Attributes:
+        epsilon: claimed.
+        columns: of the release, r.
+        branch: of Algorithm 1.
+    """
+
+    epsilon: float
+    columns: int
+    branch: Branch = AS_STATED
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return PUBLISHED if self.branch == AS_STATED else f"{PUBLISHED}, {PAPERS}"
+
+    def label(self, data: DataSet) -> str:
+        """With the branch that was taken."""
+        which = PUBLISHED if self.branch == AS_STATED else PAPERS
+        return f"{which} ({self.algorithm(data).taken(data.rows)})"
+
+    def algorithm(self, data: DataSet) -> RandomProjection:
+        """Algorithm 1 at the data set's delta."""
+        return RandomProjection(self.epsilon, data.setting.delta, self.columns, self.branch)
+
+    def search(self, task: Task) -> IntArray:
+        rng = np.random.default_rng(task.release)
+        points = self.algorithm(task.data).release(task.data.rows, rng)
+        return _asked(task, RowBeliefs.exact(points), PUBLISHED_RULE)
+
+    def guarantee(self, data: DataSet) -> Guarantee:
+        return self.algorithm(data).guarantee()
+
+    def facts(self, data: DataSet) -> dict[str, Any]:
+        algorithm = self.algorithm(data)
+        return {
+            "r": self.columns,
+            "branch": algorithm.taken(data.rows),
+            "radius": RADIUS,
+            "omega": algorithm.omega,
+        }
+
+
+@dataclass(frozen=True)
+class Ours(Method):
+    """Gaussian noise on every number of the table.
+
+    Attributes:
+        epsilon: asked for.
+        published_rule: whether rows are chosen by Algorithm 2; otherwise by the modeler's own rule.
+    """
+
+    epsilon: float
+    published_rule: bool = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return OURS_UCB if self.published_rule else OURS
+
+    def scale(self, data: DataSet) -> float:
+        """The standard deviation of the noise, in the units of the rows."""
+        budget = Outsourced(self.epsilon, data.setting.delta, RADIUS)
+        return noise_scale(budget, RADIUS, SimulatedNoise(0), data.rows.size)
+
+    def search(self, task: Task) -> IntArray:
+        scale = self.scale(task.data)
+        points = SimulatedNoise(task.release).add_gaussian(task.data.rows, scale)
+        beliefs = RowBeliefs.within(points, scale, *task.data.box)
+        return _asked(task, beliefs, PUBLISHED_RULE if self.published_rule else IMPROVEMENT)
+
+    def guarantee(self, data: DataSet) -> Guarantee:
+        """Derived from the noise: one Gaussian release of sensitivity `RADIUS`."""
+        scale = self.scale(data)
+        multiplier = SimulatedNoise(0).gaussian_multiplier(RADIUS, scale, data.rows.size)
+        release = Release(
+            mechanism="Gaussian noise on every number of the table",
+            event=GaussianEvent(multiplier),
+            sensitivity=RADIUS,
+            sensitivity_source="the radius: one row moves so far, all others stay",
+            scale=scale,
+            people=OnceEach("released table"),
+            data="the row",
+            noise=SimulatedNoise.name,
+        )
+        adjacency = Adjacency("row", radius=RADIUS)
+        return derive_guarantee([release], "outsourced", adjacency, data.setting.delta)
+
+    def facts(self, data: DataSet) -> dict[str, Any]:
+        return {"radius": RADIUS, "noise_scale": self.scale(data)}
+
+
+@dataclass(frozen=True)
+class Reference(Method):
+    """A search that sees the rows, by GP-UCB as published or by expected improvement; or rows drawn
+    without replacement."""
+
+    name: str
+    epsilon: None = None
+
+    def label(self, data: DataSet) -> str:
+        return "non-private, EI" if self.name == NON_PRIVATE_EI else self.name
+
+    def search(self, task: Task) -> IntArray:
+        if self.name == RANDOM:
+            drawn = np.random.default_rng(task.choice).permutation(len(task.data.rows))
+            others: IntArray = drawn[drawn != task.first][: task.rounds - 1]
+            return np.concatenate([[task.first], others])
+        rule = PUBLISHED_RULE if self.name == NON_PRIVATE else IMPROVEMENT
+        return _asked(task, RowBeliefs.exact(task.data.rows), rule)
+
+
+def _asked(task: Task, beliefs: RowBeliefs, rule: Acquisition) -> IntArray:
+    """(T,) the rows that a modeler with the known hyperparameters asks for.
+
+    Algorithm 2 may ask for a row again; no other rule does.
+    """
+    prior = RowPrior(task.data.length_scale, noise=task.data.noise)
+    repeats = task.rounds if rule is PUBLISHED_RULE else 1
+    modeler = Modeler(beliefs, prior, rule, repeats=repeats)
+    asked, answers = [task.first], task.outcomes.answers
+    modeler.tell(asked, answers[asked])
+    while len(asked) < task.rounds:
+        rows = modeler.ask()
+        modeler.tell(rows, answers[rows])
+        asked += rows.tolist()
+    return np.array(asked, dtype=np.int64)
+
+
 REGRET = "simple regret"
 RAW_REGRET = "simple regret in the unit of the outcome"
 ABOVE = "simple regret above non-private"
-# Base of the runs' seeds; nothing was ever tuned on it.
-SEED = 20250701
 RUNS = 50
 
 FREE = Reference(NON_PRIVATE)
@@ -84,7 +307,7 @@ class Reported:
 
 
 @dataclass(frozen=True)
-class Part:
+class Exhibit:
     """One of Tables 1 to 12, simple regret by r at one epsilon; or a figure, against iteration.
 
     Attributes:
@@ -117,17 +340,17 @@ def power(epsilon: float) -> str:
     return f"e^{math.log(epsilon):.3g}"
 
 
-def _table(number: int, data_set: str, log_epsilon: float, most: int, *regrets: float) -> Part:
+def _table(number: int, data_set: str, log_epsilon: float, most: int, *regrets: float) -> Exhibit:
     """Table `number`: `most` is the largest r for which the paper reports the branch "if"."""
     lists = {10: (3, 6, 8, 10, 15, 20), 15: (3, 9, 12, 15, 20, 30), 20: (5, 10, 15, 20, 30, 50)}
     reported = tuple(
         Reported(log_epsilon, r, "if" if r <= most else "else", regret)
         for r, regret in zip(lists[most], regrets, strict=True)
     )
-    return Part(data_set, reported, f"Table {number}", number)
+    return Exhibit(data_set, reported, f"Table {number}", number)
 
 
-def _figure(name: str, data_set: str, above: Mapping[float, float]) -> Part:
+def _figure(name: str, data_set: str, above: Mapping[float, float]) -> Exhibit:
     """Figure `name`, by the logarithm of epsilon: for the first the paper reports the branch "if",
     for all others "else", which its method takes as stated."""
     columns = SETTINGS[data_set].columns
@@ -135,12 +358,12 @@ def _figure(name: str, data_set: str, above: Mapping[float, float]) -> Part:
         Reported(log_epsilon, columns, None if place else "if", number)
         for place, (log_epsilon, number) in enumerate(above.items())
     )
-    return Part(data_set, reported, f"Figure {name}", metric=ABOVE)
+    return Exhibit(data_set, reported, f"Figure {name}", metric=ABOVE)
 
 
 # At length scale 5, where 50 questions can cover the domain, and at the paper's.
 TABLES = (
-    *(Part(SYNTHETIC_5, (Reported(log_epsilon, 10, "if"),)) for log_epsilon in (1.1, 2.0, 3.0)),
+    *(Exhibit(SYNTHETIC_5, (Reported(log_epsilon, 10, "if"),)) for log_epsilon in (1.1, 2.0, 3.0)),
     _table(1, SYNTHETIC, 1.1, 10, 0.073, 0.038, 0.018, 0.014, 0.118, 0.137),
     _table(2, SYNTHETIC, 1.3, 15, 0.091, 0.009, 0.019, 0.008, 0.127, 0.134),
     _table(3, SYNTHETIC, 1.5, 20, 0.05, 0.021, 0.003, 0.002, 0.094, 0.142),
@@ -155,7 +378,7 @@ TABLES = (
     _table(12, BRANIN, 2.7, 20, 0.152, 0.0, 0.0, 0.0, 0.005, 0.073),
 )
 FIGURES = (
-    Part(
+    Exhibit(
         SYNTHETIC_5,
         (Reported(3.0, 10, None), Reported(2.0, 10, None), Reported(1.1, 10, "if")),
         metric=ABOVE,
@@ -177,7 +400,7 @@ class SearchEntry:
         paper: the number that the paper prints for it, if any.
     """
 
-    part: Part
+    part: Exhibit
     how: Method
     paper: float | None = None
 
@@ -192,7 +415,7 @@ class SearchEntry:
         return self.part.data_set, self.how
 
 
-def entries_of(part: Part, data: DataSet) -> Iterator[SearchEntry]:
+def entries_of(part: Exhibit, data: DataSet) -> Iterator[SearchEntry]:
     """What is run for a table or figure: published, as stated and in the paper's branch; ours."""
     for line in part.reported:
         yield SearchEntry(part, Published(line.epsilon, line.columns), line.number)
@@ -215,7 +438,7 @@ class Searches(Reproduction):
         parts: the tables or figures.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[Exhibit]
     trials: int = RUNS
     seed: int = SEED
 
@@ -247,7 +470,7 @@ class Searches(Reproduction):
         table: Sequence[int] | None = None,
         only: Sequence[str] | None = None,
         method: Sequence[str] | None = None,
-    ) -> Plan:
+    ) -> PaperPlan:
         if rounds is not None:
             whole_number(rounds, "rounds", minimum=1)
         parts = self.chosen(only or (), table or ())
@@ -269,7 +492,7 @@ class Searches(Reproduction):
             (left_out,) if missing else (),
         )
 
-    def chosen(self, only: Sequence[str], tables: Sequence[int]) -> list[Part]:
+    def chosen(self, only: Sequence[str], tables: Sequence[int]) -> list[Exhibit]:
         """The parts on the named data sets, and the tables of these numbers; all if none.
 
         Raises:
@@ -291,7 +514,7 @@ class Searches(Reproduction):
         return parts
 
     def entries(
-        self, parts: Sequence[Part], data: Mapping[str, DataSet], methods: Sequence[str] = ()
+        self, parts: Sequence[Exhibit], data: Mapping[str, DataSet], methods: Sequence[str] = ()
     ) -> list[SearchEntry]:
         """What is run of some parts, by the named methods (all if none), on data that are there.
 
@@ -311,7 +534,7 @@ def plan_of(
     seed: int,
     rounds: int | None = None,
     notices: Sequence[str] = (),
-) -> Plan:
+) -> PaperPlan:
     """Every search in every run, each different search once.
 
     Args:
@@ -334,7 +557,7 @@ def plan_of(
                 f"rounds was {questions}, but {name} has {rows} rows; ask for fewer."
             )
         settings.append({"data": data[name], "method": method, "rounds": questions})
-    return Plan(
+    return PaperPlan(
         search,
         settings,
         [f"{name}: {method.name}" for name, method in searches],
@@ -363,7 +586,7 @@ def results_of(
     searches: Sequence[tuple[str, Method]],
     data: Mapping[str, DataSet],
     frame: pd.DataFrame,
-) -> Results:
+) -> PaperResults:
     """Simple regret in units of sigma_y and of the outcome, and how much more than non-private.
 
     Besides records, `ends` says in `panel` the table or figure, in `label` the method with the
@@ -410,7 +633,7 @@ def results_of(
         more |= {"method": entry.method, "epsilon": epsilon}
         curves.append(mean_traces(rows, ["metric"]).assign(**more))
     drawn = pd.concat(curves, ignore_index=True)
-    return Results(records, pd.DataFrame(ends).astype({"paper": float}), drawn, frame)
+    return PaperResults(records, pd.DataFrame(ends).astype({"paper": float}), drawn, frame)
 
 
 def _facts(entry: SearchEntry, data: DataSet, rows: pd.DataFrame) -> Row:

@@ -48,11 +48,8 @@ from discreet.lab.reporting.layout import (
 )
 from discreet.lab.reporting.numbers import ABSENT, thousands
 from discreet.lab.reporting.words import terminal_table
-from discreet.papers.base import Results
-from discreet.papers.cases import OURS, PUBLISHED, REGRET, UNIFORM
-from discreet.papers.ma2025.figures import TransferFigure
-from discreet.papers.ma2025.settings import LOCAL_REGRET, PROBE
-from discreet.papers.ma2025.table import LINEAR, NEURAL
+from discreet.papers.ma2025.data import LOCAL_REGRET, PROBE
+from discreet.papers.ma2025.figures import LINEAR, NEURAL, TransferFigure
 from discreet.papers.report import (
     FREE,
     Presentation,
@@ -62,6 +59,7 @@ from discreet.papers.report import (
     rows_of,
     trials_of,
 )
+from discreet.papers.reproduction import OURS, PUBLISHED, REGRET, UNIFORM, PaperResults
 from discreet.validation import FloatArray
 
 # Of lines of Figure 6: none of them is the colour of one of the first three arms.
@@ -146,7 +144,7 @@ def density(gamma: float, points: int = _POINTS) -> FloatArray:
     return values
 
 
-def average_figure(what: Any, results: Results, log_scale: bool = False) -> Figure:
+def average_figure(what: Any, results: PaperResults, log_scale: bool = False) -> Figure:
     """Regret per person so far, the same at a context, and shares of arms there."""
     curves = results.curves
     average = curves[curves["metric"] == REGRET]
@@ -265,7 +263,7 @@ def _arms(trials: pd.DataFrame, place: str) -> Sequence[Patch | Line2D]:
     return [*patches, Line2D([], [], marker="v", markersize=5.0, label=text, **_GIVEN_UP)]
 
 
-def ratio_table(what: Any, results: Results) -> Group:
+def ratio_table(what: Any, results: PaperResults) -> Group:
     """A table for each data set and time: columns are methods; rows are budgets, with auxiliary
     data and without, the paper's numbers below."""
     shown: list[Text | Table] = []
@@ -292,7 +290,7 @@ def _ratio(row: Row) -> Text:
     return Text(f"{row['mean']:.3f}{star}", style="bold" if row["best"] else "")
 
 
-def ratio_note(what: Any, results: Results) -> str:
+def ratio_note(what: Any, results: PaperResults) -> str:
     """What the table's marks mean."""
     largest = results.ends["standard_error"].max()
     errors = "" if math.isnan(largest) else f"; the largest standard error is {largest:.3f}"
@@ -304,7 +302,7 @@ def ratio_note(what: Any, results: Results) -> str:
     )
 
 
-def ratio_figure(what: Any, results: Results, log_scale: bool = False) -> Figure:
+def ratio_figure(what: Any, results: PaperResults, log_scale: bool = False) -> Figure:
     """A panel for each data set and time; full points with auxiliary data, hollow without."""
     ends = results.ends
     cells = list(dict.fromkeys(zip(ends["epsilon"], ends["epsilon_auxiliary"], strict=True)))
@@ -342,7 +340,7 @@ def ratio_figure(what: Any, results: Results, log_scale: bool = False) -> Figure
     return figure
 
 
-def sweep_table(what: TransferFigure, results: Results) -> Table:
+def sweep_table(what: TransferFigure, results: PaperResults) -> Table:
     """Mean and standard error of every curve by the varied quantity, with the paper's below."""
     frame = _swept(what, results)
     values = sorted(set(frame["x"].dropna()))
@@ -370,7 +368,7 @@ def _mean(row: Row) -> str:
     return f"{mean:,.0f} ±{spread}" if mean >= 100 else f"{mean:.3g} ±{spread}"
 
 
-def sweep_note(what: TransferFigure, results: Results) -> str:
+def sweep_note(what: TransferFigure, results: PaperResults) -> str:
     """What the cells and columns mean."""
     return (
         f"Regret summed over the people of the target: mean of {trials_of(results.ends)}, ± its "
@@ -378,7 +376,7 @@ def sweep_note(what: TransferFigure, results: Results) -> str:
     )
 
 
-def _swept(what: TransferFigure, results: Results) -> pd.DataFrame:
+def _swept(what: TransferFigure, results: PaperResults) -> pd.DataFrame:
     """The main metric of each case, `x` the value of what is varied, NaN for none."""
     ends = results.ends[results.ends["role"] == "main"]
     values = [setting.get(what.axis) for setting in ends["setting"]]
@@ -387,7 +385,7 @@ def _swept(what: TransferFigure, results: Results) -> pd.DataFrame:
     )
 
 
-def sweep_figure(what: TransferFigure, results: Results, log_scale: bool = True) -> Figure:
+def sweep_figure(what: TransferFigure, results: PaperResults, log_scale: bool = True) -> Figure:
     """The main metric against the varied quantity, logarithmic, on one axis in all panels.
 
     A case without a value of the quantity, such as a reference, is a horizontal line. Methods have

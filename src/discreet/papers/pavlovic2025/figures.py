@@ -23,16 +23,16 @@ from discreet.learners.epochs.capri import BernsteinElimination, Capri
 from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.usca import Usca
-from discreet.papers.cases import (
+from discreet.papers.pavlovic2025.calibration import PublishedElimination, PublishedUsca
+from discreet.papers.reproduction import (
     NON_PRIVATE,
     OURS,
     PUBLISHED,
     UNIFORM,
     Case,
+    CaseRequest,
     RegretFigure,
-    Request,
 )
-from discreet.papers.pavlovic2025.calibration import PublishedElimination, PublishedUsca
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 from discreet.validation import FloatArray
 
@@ -46,7 +46,7 @@ TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
-class Surface:
+class RewardFunctions:
     """A kind of reward function.
 
     Attributes:
@@ -75,11 +75,11 @@ class Surface:
         return {"function": self.name, "kernel": self.kernel, "rounds": rounds}
 
 
-SQUARED_EXPONENTIAL = Surface(
+SQUARED_EXPONENTIAL = RewardFunctions(
     "squared exponential", "squared_exponential", "RBF(length_scale=0.3)", 2.0
 )
-MATERN = Surface("Matérn 5/2", "matern52", "Matern(length_scale=0.3, nu=2.5)", 5.0)
-SURFACES = (SQUARED_EXPONENTIAL, MATERN)
+MATERN = RewardFunctions("Matérn 5/2", "matern52", "Matern(length_scale=0.3, nu=2.5)", 5.0)
+FUNCTIONS = (SQUARED_EXPONENTIAL, MATERN)
 
 
 def share_wrong(learner: Learner[Any, Any, Any], people: Population) -> dict[str, float]:
@@ -125,12 +125,12 @@ UNIFORM_DESIGN, CHANCE = "uniform design", "random choice"
 Methods = list[tuple[str, str, Sequence[Budget], dict[str, Any]]]
 
 
-def capri_regret(request: Request) -> Iterator[Case]:
+def capri_regret(request: CaseRequest) -> Iterator[Case]:
     """Cumulative regret on both kinds of functions."""
     joint = [Joint(epsilon, request.delta) for epsilon in (0.5, 1.0, 4.0)]
     local = [Local(epsilon) for epsilon in (1.0, 4.0)]
     capri, ours, rounds = Capri.name, ReleasedThompson.name, request.rounds
-    for surface in SURFACES:
+    for surface in FUNCTIONS:
         problem = surface.problem()
         rigorous = BernsteinElimination(surface.norm)
         methods: Methods = [
@@ -160,7 +160,7 @@ def capri_regret(request: Request) -> Iterator[Case]:
                 )
 
 
-def usca_error_rate(request: Request) -> Iterator[Case]:
+def usca_error_rate(request: CaseRequest) -> Iterator[Case]:
     """The expected regret of one prediction, after learning from `rounds` people."""
     surface, rounds = SQUARED_EXPONENTIAL, request.rounds
     problem = surface.problem()

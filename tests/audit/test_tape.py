@@ -17,18 +17,19 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF
 
-from discreet.audit.laws import exact_epsilon, unary_ratio
-from discreet.audit.ledger import (
+from discreet.audit.output_distributions import exact_epsilon, unary_ratio
+from discreet.audit.tape import (
     GaussianDraw,
     LaplaceDraw,
-    Ledger,
+    Loss,
+    NoiseTape,
     SelectionDraw,
     UnaryDraw,
+    gaussian_epsilon,
     hand,
     loss_between,
     shared_noise,
 )
-from discreet.audit.loss import Loss, gaussian_epsilon
 from discreet.kernels.fourier import random_features
 from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.local_kernel.features import _sobol_points
@@ -65,26 +66,26 @@ def everything(value: float) -> list[object]:
     ]
 
 
-def recorded(run: Callable[[], Any]) -> tuple[Ledger, Any]:
-    ledger = Ledger()
-    with ledger.recording():
-        return ledger, run()
+def recorded(run: Callable[[], Any]) -> tuple[NoiseTape, Any]:
+    tape = NoiseTape()
+    with tape.recording():
+        return tape, run()
 
 
-def played(ledger: Ledger, run: Callable[[], Any]) -> tuple[Ledger, Any]:
-    other = Ledger()
-    with other.playing(ledger):
+def played(tape: NoiseTape, run: Callable[[], Any]) -> tuple[NoiseTape, Any]:
+    other = NoiseTape()
+    with other.playing(tape):
         shown = run()
     return other, shown
 
 
 def test_the_neighbour_sees_the_same_outcomes() -> None:
-    ledger, shown = recorded(lambda: everything(0.1))
-    other, again = played(ledger, lambda: everything(0.9))
+    tape, shown = recorded(lambda: everything(0.1))
+    other, again = played(tape, lambda: everything(0.9))
     assert again == shown
     assert other.astray == ""
     kinds = ["gaussian", "laplace", "subset", "unary", "vector", "selection"]
-    assert [draw.kind for draw in ledger.draws] == kinds
+    assert [draw.kind for draw in tape.draws] == kinds
     assert [draw.value.ravel()[0] for draw in other.draws] == pytest.approx(
         [0.9, 0.9, 3, 3, 0.9, 0.9]
     )
@@ -98,8 +99,8 @@ def test_nothing_is_changed_outside() -> None:
 
 
 def test_coins_have_the_same_uniform_numbers_on_both() -> None:
-    ledger, low = recorded(lambda: SimulatedNoise(1).coins(0.3, 1000))
-    _, high = played(ledger, lambda: SimulatedNoise(1).coins(0.4, 1000))
+    tape, low = recorded(lambda: SimulatedNoise(1).coins(0.3, 1000))
+    _, high = played(tape, lambda: SimulatedNoise(1).coins(0.4, 1000))
     assert not (low & ~high).any()
     assert 0.05 < (high & ~low).mean() < 0.15
 
@@ -119,16 +120,16 @@ def two_numbers() -> np.ndarray:
     ],
 )
 def test_a_run_that_asks_for_something_else_strays(other: Callable[[], Any], how: str) -> None:
-    ledger, _ = recorded(two_numbers)
-    stray, _ = played(ledger, other)
+    tape, _ = recorded(two_numbers)
+    stray, _ = played(tape, other)
     assert how in stray.astray
 
 
 @pytest.mark.chance(0)
 def test_secure_noise_is_recorded_too() -> None:
     pytest.importorskip("opendp")
-    ledger, shown = recorded(lambda: SecureNoise().add_gaussian(np.zeros(2), 1.0))
-    _, again = played(ledger, lambda: SecureNoise().add_gaussian(np.ones(2), 1.0))
+    tape, shown = recorded(lambda: SecureNoise().add_gaussian(np.zeros(2), 1.0))
+    _, again = played(tape, lambda: SecureNoise().add_gaussian(np.ones(2), 1.0))
     assert again.tolist() == shown.tolist()
 
 
@@ -160,8 +161,8 @@ def test_secure_noise_is_recorded_too() -> None:
 def test_draws_from_anything_but_the_source_given_are_noticed(
     draw: Callable[[NoiseSource], object], fault: str
 ) -> None:
-    ledger, _ = recorded(lambda: draw(hand(SimulatedNoise(5))))
-    assert fault in ledger.foreign
+    tape, _ = recorded(lambda: draw(hand(SimulatedNoise(5))))
+    assert fault in tape.foreign
 
 
 def test_draws_of_a_mechanism_from_a_source_of_its_own_are_noticed(
@@ -174,8 +175,8 @@ def test_draws_of_a_mechanism_from_a_source_of_its_own_are_noticed(
 
     monkeypatch.setattr(SignedSubsetSelection, "privatise", privatise)
     given = np.array([1]), np.array([1], dtype=np.int8)
-    ledger, _ = recorded(lambda: SUBSET.privatise(*given, hand(SimulatedNoise(5))))
-    assert "makes SimulatedNoise" in ledger.foreign
+    tape, _ = recorded(lambda: SUBSET.privatise(*given, hand(SimulatedNoise(5))))
+    assert "makes SimulatedNoise" in tape.foreign
 
 
 @pytest.mark.parametrize(
@@ -189,9 +190,9 @@ def test_draws_of_a_mechanism_from_a_source_of_its_own_are_noticed(
 def test_low_discrepancy_points_are_public_and_the_same_for_everyone(
     points: Callable[[], object],
 ) -> None:
-    ledger, _ = recorded(points)
-    same, _ = played(ledger, points)
-    assert [each.foreign for each in (ledger, same)] == ["", ""]
+    tape, _ = recorded(points)
+    same, _ = played(tape, points)
+    assert [each.foreign for each in (tape, same)] == ["", ""]
     assert same.astray == ""
 
 
@@ -199,11 +200,11 @@ def test_public_randomness_is_no_noise_and_depends_on_no_person() -> None:
     def features(seed: int) -> None:
         random_features(RBF(), unit_cube(1), 8, seed=seed)
 
-    ledger, _ = recorded(lambda: features(3))
-    same, _ = played(ledger, lambda: features(3))
-    kept, _ = played(ledger, lambda: None)
-    other, _ = played(ledger, lambda: features(4))
-    assert [each.foreign for each in (ledger, same, kept, other)] == [""] * 4
+    tape, _ = recorded(lambda: features(3))
+    same, _ = played(tape, lambda: features(3))
+    kept, _ = played(tape, lambda: None)
+    other, _ = played(tape, lambda: features(4))
+    assert [each.foreign for each in (tape, same, kept, other)] == [""] * 4
     assert [each.astray for each in (same, kept)] == ["", ""]
     assert "public randomness of discreet.kernels.fourier" in other.astray
 

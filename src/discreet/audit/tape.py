@@ -1,8 +1,8 @@
 """A run of any code with all that it hands to noise written down, the same on a neighbour, and the
 exact privacy loss between the two.
 
-While a `Ledger` is open, noise sources and mechanisms write down what they are given, wherever the
-code got them from. Played back, they hand out the same outcomes again while the code runs on
+While a `NoiseTape` is open, noise sources and mechanisms write down what they are given, wherever
+the code got them from. Played back, they hand out the same outcomes again while the code runs on
 another data set, so both runs have the same public past, and what was handed in on either tells the
 exact loss. This is record and replay as in Re:cord-play (Cebere, Erb, Desfontaines, Bellet and
 Fitzsimons 2026, arXiv 2602.17454).
@@ -41,12 +41,13 @@ What they come to together is worked out in loss.py.
 Files, connections and processes that the code opens to write are `foreign` too: data that leave by
 them are in no report. The interpreter's audit events name them.
 
-A seed from which a source is made while a ledger is open must not depend on data: an adversary who
+A seed from which a source is made while a tape is open must not depend on data: an adversary who
 guesses the data would take the noise off.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import sys
@@ -59,15 +60,90 @@ from typing import Any, ClassVar, Self
 from unittest.mock import patch
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
 
-from discreet.audit.laws import subset_ratio, unary_ratio, vector_ratio
-from discreet.audit.loss import Loss
+from discreet.audit.output_distributions import subset_ratio, unary_ratio, vector_ratio
 from discreet.audit.randomness import SERVING, SOURCES, maker, may_generate, may_name, may_write
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import FloatArray, IntArray, InvalidInput
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What tells two runs apart.
+
+    Attributes:
+        squared: mu^2 of all Gaussian noise.
+        losses: all others.
+        reason: what tells them apart with certainty; empty if nothing does.
+    """
+
+    squared: float = 0.0
+    losses: tuple[float, ...] = ()
+    reason: str = ""
+
+    @property
+    def pure(self) -> float:
+        """The sum of all losses but those of Gaussian noise."""
+        return math.fsum(self.losses)
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon at `delta` of the two data sets."""
+        if self.reason:
+            return math.inf
+        if self.squared == 0.0:
+            return responses_epsilon(self.losses, delta)
+        if delta == 0.0:
+            return math.inf
+        mu = math.sqrt(self.squared)
+        return max(responses_epsilon(self.losses, delta), gaussian_epsilon(mu, delta))
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """What larger losses are larger in."""
+        return bool(self.reason), self.pure + math.sqrt(self.squared)
+
+
+def responses_epsilon(losses: Sequence[float], delta: float) -> float:
+    """Epsilon at `delta` of randomised responses with these losses; their sum without a delta."""
+    if delta == 0.0 or len(losses) < 2:
+        return math.fsum(losses)
+    shares = {0.0: 1.0}  # of the first data set, by how much likelier an outcome is there
+    for loss in losses:
+        before, shares = shares, {}
+        for lost, share in before.items():
+            for said in (loss, -loss):  # the truth, or not
+                key, part = round(lost + said, 12), share / (1.0 + math.exp(-said))
+                shares[key] = shares.get(key, 0.0) + part
+
+    def excess(epsilon: float) -> float:
+        above = [s * -math.expm1(epsilon - lost) for lost, s in shares.items() if lost > epsilon]
+        return math.fsum(above) - delta
+
+    return 0.0 if excess(0.0) <= 0.0 else float(brentq(excess, 0.0, math.fsum(losses), xtol=1e-12))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Epsilon at `delta` of N(0, 1) against N(mu, 1) (see the module)."""
+
+    def excess(epsilon: float) -> float:
+        first = log_ndtr(0.5 * mu - epsilon / mu)
+        second = epsilon + log_ndtr(-0.5 * mu - epsilon / mu)
+        return float(math.exp(first) * -math.expm1(min(second - first, 0.0))) - delta
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    highest = 1.0
+    while excess(highest) > 0.0:
+        highest *= 2.0
+        if highest > 1e6:
+            return math.inf
+    return float(brentq(excess, 0.0, highest, xtol=1e-12, rtol=1e-14))
+
 
 # Noise of two numbers is the same if it differs by the rounding of either at most.
 _SAME = 1e-13
@@ -104,9 +180,9 @@ class Draw(ABC):
     def loss(self, other: Self) -> Loss:
         """What the same mechanism loses between this value and the other one."""
 
-    def log_density(self, rows: int, axis: int) -> FloatArray:
-        """(rows,) the log-likelihood of the outcome, of trials along the first or last axis."""
-        raise InvalidInput(f"the audit knows no likelihood of {self}; attack it by a statistic.")
+    def log_density(self) -> float:
+        """The log-likelihood of the outcome, but for a constant."""
+        raise InvalidInput(f"the audit knows no likelihood of {self}; ask for --trials 0.")
 
     def moved(self, other: Self) -> IntArray:
         """The rows in which two values differ."""
@@ -126,14 +202,13 @@ class AddedNoise(Draw):
         """How far apart two values are."""
         return float(np.linalg.norm((self.value - other.value).ravel(), self.norm))
 
-    def log_density(self, rows: int, axis: int) -> FloatArray:
-        away = np.moveaxis(np.asarray(self.outcome) - self.value, axis, 0).reshape(rows, -1)
-        density: FloatArray = -self._lost(away) - away.shape[1] * np.log(self.mechanism)
-        return density
+    def log_density(self) -> float:
+        away = np.asarray(self.outcome) - self.value
+        return -self._lost(away) - away.size * math.log(self.mechanism)
 
     @abstractmethod
-    def _lost(self, away: FloatArray) -> FloatArray:
-        """(rows,) minus the log-density of noise (rows, numbers), but for a constant."""
+    def _lost(self, away: FloatArray) -> float:
+        """Minus the log-density of noise, but for a constant."""
 
 
 class GaussianDraw(AddedNoise):
@@ -144,8 +219,8 @@ class GaussianDraw(AddedNoise):
     def loss(self, other: Self) -> Loss:
         return Loss(squared=self.distance(other) ** 2 / self.mechanism**2)
 
-    def _lost(self, away: FloatArray) -> FloatArray:
-        lost: FloatArray = np.square(away).sum(axis=1) / (2.0 * self.mechanism**2)
+    def _lost(self, away: FloatArray) -> float:
+        lost: float = np.square(away).sum() / (2.0 * self.mechanism**2)
         return lost
 
 
@@ -157,8 +232,8 @@ class LaplaceDraw(AddedNoise):
     def loss(self, other: Self) -> Loss:
         return Loss(losses=(self.distance(other) / self.mechanism,))
 
-    def _lost(self, away: FloatArray) -> FloatArray:
-        lost: FloatArray = np.abs(away).sum(axis=1) / self.mechanism
+    def _lost(self, away: FloatArray) -> float:
+        lost: float = np.abs(away).sum() / self.mechanism
         return lost
 
 
@@ -203,10 +278,9 @@ class SelectionDraw(Draw):
             away = np.abs(self._logs() - other._logs())
         return Loss(losses=tuple(np.where(np.isnan(away), 0.0, away).max(axis=1).tolist()))
 
-    def log_density(self, rows: int, axis: int) -> FloatArray:
+    def log_density(self) -> float:
         logs = self._logs()
-        chosen: FloatArray = logs[np.arange(len(logs)), self.outcome].reshape(rows, -1).sum(axis=1)
-        return chosen
+        return float(logs[np.arange(len(logs)), self.outcome].sum())
 
     def _logs(self) -> FloatArray:
         logs: FloatArray = self.mechanism.log_probabilities(self.value, self.public)
@@ -261,7 +335,7 @@ def shared_noise(draws: Sequence[Draw]) -> str:
 
 
 # The ledgers that record at present; the last one writes down.
-_RECORDING: list[Ledger] = []
+_RECORDING: list[NoiseTape] = []
 # What makes generators; NumPy's are built from these, or by `default_rng`.
 _GENERATORS = (
     *((np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")),
@@ -276,7 +350,7 @@ _watches = 0
 
 
 def _seams() -> Iterator[tuple[Any, str, str]]:
-    """What draws, and the method of `Ledger` that stands in for it."""
+    """What draws, and the method of `NoiseTape` that stands in for it."""
     for source in (SimulatedNoise, SecureNoise):
         for name in ("add_gaussian", "add_laplace", "coins", "below", "keys"):
             yield source, name, f"_{name}"
@@ -287,7 +361,7 @@ def _seams() -> Iterator[tuple[Any, str, str]]:
 
 
 def _makers() -> Iterator[tuple[Any, str, str]]:
-    """What makes sources and generators, and the method of `Ledger` that stands in for it."""
+    """What makes sources and generators, and the method of `NoiseTape` that stands in for it."""
     yield SimulatedNoise, "__init__", "_simulated"
     yield SecureNoise, "__init__", "_secure"
     yield np.random, "default_rng", "_generator"
@@ -297,7 +371,7 @@ def _makers() -> Iterator[tuple[Any, str, str]]:
 
 @contextmanager
 def watching() -> Iterator[None]:
-    """Put stand-ins in the place of all that draws; they ask the ledger that records, if one does.
+    """Put stand-ins in the place of all that draws; they ask the tape that records, if one does.
 
     Entered around many runs it saves each of them the replacing.
     """
@@ -339,14 +413,14 @@ def _drawing(original: Any, method: str) -> Callable[..., Any]:
     """A stand-in that writes down, and while it does lets everything inside be as it is."""
 
     def stand_in(*given: Any, **named: Any) -> Any:
-        ledger = _RECORDING[-1] if _RECORDING else None
-        if ledger is None or ledger.inside:
+        tape = _RECORDING[-1] if _RECORDING else None
+        if tape is None or tape.inside:
             return original(*given, **named)
-        ledger.inside = True
+        tape.inside = True
         try:
-            return getattr(ledger, method)(original, *given, **named)
+            return getattr(tape, method)(original, *given, **named)
         finally:
-            ledger.inside = False
+            tape.inside = False
 
     return stand_in
 
@@ -377,7 +451,7 @@ def _made(kind: type[Any]) -> Any:
     return Watched(kind.__name__, (kind,), {})
 
 
-class Ledger:
+class NoiseTape:
     """Records a run, or plays one back (see the module).
 
     Attributes:
@@ -391,7 +465,7 @@ class Ledger:
         self._rng = np.random.default_rng(seed)
         # What was drawn: its kind, what else was asked for that is public, and what came back.
         self._entries: list[tuple[str, tuple[Any, ...], Any]] = []
-        self._played: Ledger | None = None
+        self._played: NoiseTape | None = None
         # Sources that the audit made or took over; they are kept, so that none has their id.
         self._handed: list[NoiseSource] = []
         # Where public generators were made, from which seeds, and how far they were used.
@@ -403,7 +477,7 @@ class Ledger:
         self.inside = False
 
     @contextmanager
-    def recording(self) -> Iterator[Ledger]:
+    def recording(self) -> Iterator[NoiseTape]:
         """Write down what happens inside, with fresh noise."""
         self._entries, self._handed, self._generators, self._public = [], [], [], set()
         self.draws, self.astray, self.foreign = [], "", ""
@@ -421,8 +495,8 @@ class Ledger:
             self._public.add((site, seed, repr(generator.bit_generator.state)))
 
     @contextmanager
-    def playing(self, recorded: Ledger) -> Iterator[Ledger]:
-        """Hand out inside what the other ledger recorded."""
+    def playing(self, recorded: NoiseTape) -> Iterator[NoiseTape]:
+        """Hand out inside what the other tape recorded."""
         self._played = recorded
         with self.recording():
             yield self

@@ -1,21 +1,35 @@
-"""Attacks on what a curator releases, and what they prove.
+"""Algorithm 1 of Kharkovskii et al. (2020) as published, and attacks that break it.
 
-The adversary of differential privacy knows two neighbouring tables, of which one was released, and
-says which. Two scores are tried, on the published release and on ours:
+| array      | shape     | meaning                                                   | symbol  |
+|------------|-----------|-----------------------------------------------------------|---------|
+| rows       | (n, d)    | the curator's table                                       | X       |
+| moved      | (n, d)    | its neighbour: the first row has moved by 1               | X'      |
+| projection | (d, r)    | independent standard normal numbers, drawn once           | M       |
+| points     | (n, r)    | what the modeler receives                                 | Z       |
+| releases   | (m, n, r) | one release for each trial                                | Z       |
+| scores     | (m,)      | high if the adversary guesses X                           |         |
+
+    X <- X - 1 1' X / n,   X = U S V'
+    omega = 16 sqrt(r) log(2 / delta) log(16 r / delta) / epsilon
+
+    "if"    s_min(X) >= omega:   Z = r^(-1/2) X M
+    "else"                       Z = r^(-1/2) U sqrt(S^2 + omega^2 I) V' M
+
+Logarithms are natural, as in the proof of Theorem 1. Then omega(e^1.1, delta = 1e-5, r = 10) is
+3410, while 10,000 rows of norm at most 25 in two columns have a smallest singular value of at most
+1768: the branch "if", which the paper reports for it, cannot have been taken as stated. So two
+readings of the published method are run.
+
+**Attacks.** The adversary of differential privacy knows two neighbouring tables, of which one was
+released, and guesses which. Two scores are tried, on the published release and on ours:
 
 * subspace: how much further from the column space of X' than from that of X the columns of the
   release lie. Algorithm 1 keeps them inside the right one, up to rounding.
 * likelihood ratio: for Gaussian noise, log p(Z | X) - log p(Z | X'). No score is better (Neyman and
-  Pearson 1933), so what it proves is what 10,000 trials can prove.
+  Pearson 1933), so it proves what 10,000 trials can prove.
 
-Anyone who knows some rows can reconstruct the rest from the published release (`reconstructed`).
-
-| array    | shape     | meaning                                                  | symbol |
-|----------|-----------|----------------------------------------------------------|--------|
-| rows     | (n, d)    | the table                                                | X      |
-| moved    | (n, d)    | its neighbour: the first row has moved by 1              | X'     |
-| releases | (m, n, r) | one release for each trial                               | Z      |
-| scores   | (m,)      | high if the adversary believes in X                      |        |
+An adversary who knows some rows can reconstruct the rest from the published release
+(`reconstructed`).
 """
 
 from __future__ import annotations
@@ -23,27 +37,137 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from discreet.audit.lower_bound import Attack, attack, best_threshold
+from discreet.audit.trials import Attack, attack
 from discreet.lab.experiments.engine import Done, Row, Seed
 from discreet.outsourcing.release import noise_scale
-from discreet.papers.base import Plan, Reproduction, Results
-from discreet.papers.cases import OURS, PUBLISHED
-from discreet.papers.kharkovskii2020.data_sets import LARGEST_NORM
-from discreet.papers.kharkovskii2020.searches import SEED
-from discreet.papers.kharkovskii2020.transformation import (
-    RADIUS,
-    REASON,
-    RandomProjection,
-    Taken,
-    centred,
+from discreet.papers.kharkovskii2020.data_sets import LARGEST_NORM, SEED
+from discreet.papers.reproduction import (
+    OURS,
+    PUBLISHED,
+    PaperPlan,
+    PaperResults,
+    Reproduction,
 )
-from discreet.privacy import Outsourced, SimulatedNoise
-from discreet.privacy.accounting import gaussian_epsilon
-from discreet.validation import FloatArray, InvalidInput, whole_number
+from discreet.privacy import (
+    Adjacency,
+    Guarantee,
+    OnceEach,
+    Outsourced,
+    Release,
+    SimulatedNoise,
+    derive_guarantee,
+)
+from discreet.privacy.accounting import PureEvent, gaussian_epsilon
+from discreet.validation import (
+    FloatArray,
+    InvalidInput,
+    finite_matrix,
+    one_of,
+    positive_number,
+    probability,
+    whole_number,
+)
+
+Taken = Literal["if", "else"]
+Branch = Literal["as stated", "if", "else"]
+AS_STATED: Branch = "as stated"
+
+RADIUS = 1.0
+"""How far a row moves between neighbours (Definition 1 of the paper)."""
+
+REASON = (
+    "Algorithm 1 is not differentially private where a table has more rows than columns. All "
+    "columns of Z lie in the column space of X, a d-dimensional subspace of R^n that moves when "
+    "one row moves; anyone who knows X and its neighbour tells them apart with certainty, in both "
+    "branches. "
+    "The proof of Theorem 1 compares densities on R^n as if both had the same support: it takes "
+    "X X' + omega^2 I as the covariance of a column, but that of the lifted table is "
+    "X X' + omega^2 U U', which is singular. Besides, Z is a linear image of the centred rows, so "
+    "d + 1 rows that are known give away all others."
+)
+"""Why the guarantee is none."""
+
+
+@dataclass(frozen=True)
+class RandomProjection:
+    """Algorithm 1.
+
+    Attributes:
+        epsilon: claimed.
+        delta: claimed.
+        columns: of what is released, r.
+        branch: which branch is taken; "as stated" for the one that the rule of line 6 gives.
+
+    Raises:
+        InvalidInput: for numbers that are not allowed, or a branch that there is not.
+    """
+
+    epsilon: float
+    delta: float
+    columns: int
+    branch: Branch = AS_STATED
+
+    def __post_init__(self) -> None:
+        positive_number(self.epsilon, "epsilon")
+        probability(self.delta, "delta")
+        whole_number(self.columns, "columns", minimum=1)
+        one_of(self.branch, "branch", get_args(Branch))
+
+    @property
+    def omega(self) -> float:
+        """The threshold of line 5, in the units of the rows."""
+        logs = math.log(2.0 / self.delta) * math.log(16.0 * self.columns / self.delta)
+        return 16.0 * math.sqrt(self.columns) * logs / self.epsilon
+
+    def taken(self, rows: ArrayLike) -> Taken:
+        """The branch that rows (n, d) take."""
+        if self.branch != "as stated":
+            return self.branch
+        least = np.linalg.svd(centred(rows), compute_uv=False).min()
+        return "if" if least >= self.omega else "else"
+
+    def prepared(self, rows: ArrayLike) -> FloatArray:
+        """(n, d) what is multiplied by M / sqrt(r): lines 2 and 9; nothing in it is random."""
+        middle = centred(rows)
+        if self.taken(rows) == "if":
+            return middle
+        left, values, right = np.linalg.svd(middle, full_matrices=False)
+        lifted: FloatArray = (left * np.hypot(values, self.omega)) @ right
+        return lifted
+
+    def release(self, rows: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """(n, r) the released table Z, with M from `rng`."""
+        table = self.prepared(rows)
+        projection = rng.standard_normal((table.shape[1], self.columns))
+        points: FloatArray = table @ projection / math.sqrt(self.columns)
+        return points
+
+    def guarantee(self) -> Guarantee:
+        """What is really promised: nothing (`REASON`)."""
+        release = Release(
+            mechanism="random projection of a centred table (Algorithm 1)",
+            event=PureEvent(math.inf),
+            sensitivity=RADIUS,
+            sensitivity_source="none: the support of the released table depends on every row",
+            scale=0.0,
+            people=OnceEach("published table"),
+            data="the row",
+            noise="none: the projection hides neither the table nor its rows",
+        )
+        return derive_guarantee([release], "none", Adjacency("row", radius=RADIUS), self.delta)
+
+
+def centred(rows: ArrayLike) -> FloatArray:
+    """(n, d) the rows less their mean (line 2)."""
+    table = finite_matrix(rows, "the rows", np.shape(rows)[-1])
+    middle: FloatArray = table - table.mean(axis=0)
+    return middle
+
 
 # Releases of this many trials are held at a time.
 _AT_ONCE = 1000
@@ -61,7 +185,11 @@ _BRANCHES: tuple[Taken, ...] = ("if", "else")
 _STREAMS = {(PUBLISHED, False): 0, (PUBLISHED, True): 1, (OURS, False): 2}
 LOWER_BOUND, LARGEST_ERROR = "empirical epsilon", "largest error of a reconstructed number"
 
-Release = Callable[[FloatArray, int, np.random.Generator], FloatArray]
+# A threshold is chosen among so many quantiles of the scores, and as many close to each end. An odd
+# number has the median among them, which parts scores that do not overlap.
+_CANDIDATES = 101
+
+Releasing = Callable[[FloatArray, int, np.random.Generator], FloatArray]
 Score = Callable[[FloatArray], FloatArray]
 
 
@@ -113,7 +241,7 @@ def likelihood_ratio(rows: FloatArray, moved: FloatArray, scale: float) -> Score
     return score
 
 
-def projected(algorithm: RandomProjection) -> Release:
+def projected(algorithm: RandomProjection) -> Releasing:
     """Releases of Algorithm 1: (m, n, r) for m trials on a table (n, d)."""
 
     def release(rows: FloatArray, trials: int, rng: np.random.Generator) -> FloatArray:
@@ -125,7 +253,7 @@ def projected(algorithm: RandomProjection) -> Release:
     return release
 
 
-def noisy(scale: float) -> Release:
+def noisy(scale: float) -> Releasing:
     """Our releases: (m, n, d) for m trials on a table (n, d)."""
 
     def release(rows: FloatArray, trials: int, rng: np.random.Generator) -> FloatArray:
@@ -138,7 +266,7 @@ def noisy(scale: float) -> Release:
 def distinguish(
     rows: FloatArray,
     moved: FloatArray,
-    release: Release,
+    release: Releasing,
     score: Score,
     trials: int,
     delta: float,
@@ -154,6 +282,26 @@ def distinguish(
 
     threshold = best_threshold(scores(rows), scores(moved), delta)
     return attack(scores(rows), scores(moved), threshold, delta)
+
+
+def best_threshold(first: FloatArray, second: FloatArray, delta: float) -> float:
+    """The threshold whose guess "first, if the score is above" proves most on these scores.
+
+    Args:
+        first: (m,) scores of trials on the first data set.
+        second: (m,) scores of trials on the second.
+        delta: at which epsilon is read.
+    """
+    pooled = np.sort(np.concatenate([first, second]))
+    last = len(pooled) - 2
+    tail = np.geomspace(1, last + 1, _CANDIDATES) - 1.0
+    even = np.linspace(0, last, _CANDIDATES)
+    places = np.unique(np.concatenate([even, tail, last - tail]).astype(np.int64))
+    # Between two scores, where the next ones are as likely to fall on either side.
+    candidates = 0.5 * (pooled[places] + pooled[places + 1])
+    proofs = np.array([attack(first, second, at, delta).epsilon for at in candidates])
+    best = np.flatnonzero(proofs == proofs.max())
+    return float(candidates[best[len(best) // 2]])
 
 
 def reconstructed(points: FloatArray, known: FloatArray) -> FloatArray:
@@ -206,7 +354,7 @@ class Attacks(Reproduction):
     def options(self) -> Mapping[str, Any]:
         return {"releases": self.trials, "json": None}
 
-    def plan(self, trials: int | None = None) -> Plan:
+    def plan(self, trials: int | None = None) -> PaperPlan:
         number = whole_number(self.trials if trials is None else trials, "trials", minimum=2)
         published = [(name, branch, _CLAIMED) for name in _ON_PUBLISHED for branch in _BRANCHES]
         ours = [(name, None, epsilon) for epsilon in OUR_EPSILONS for name in _ON_OURS]
@@ -215,15 +363,15 @@ class Attacks(Reproduction):
             for name, branch, epsilon in (*published, *ours)
         ]
         names = [str(setting["name"]) for setting in settings]
-        return Plan(attacked, settings, names, 1, self.seed, _results)
+        return PaperPlan(attacked, settings, names, 1, self.seed, _results)
 
 
-def _results(done: Sequence[Done[Sequence[Row]]]) -> Results:
+def _results(done: Sequence[Done[Sequence[Row]]]) -> PaperResults:
     import pandas as pd
 
     records = [row for each in sorted(done, key=lambda each: each.case) for row in each.result]
     frame = pd.DataFrame(records)
-    return Results(records, frame, pd.DataFrame(), frame)
+    return PaperResults(records, frame, pd.DataFrame(), frame)
 
 
 def attacked(seed: Seed, name: str, branch: Taken | None, epsilon: float, trials: int) -> list[Row]:

@@ -1,6 +1,18 @@
-"""What an attack proves: the epsilon that a mechanism cannot be better than.
+"""Trials of whole runs, and the epsilon that counts of right and wrong guesses refute.
 
-An adversary guesses between two neighbouring data sets. Whatever is (epsilon, delta)-private has
+A trial runs a learner on one of two neighbouring data sets, those that exact replay found worst.
+The adversary's score is the likelihood ratio of everything that was drawn, and a positive one means
+"the first data set":
+
+    log p(y | data) = sum over draws of  -|y - v|^2 / (2 s^2) - size log s      (Gaussian)
+                                         -|y - v|_1 / s - size log s            (Laplace)
+                                         log P(option)                          (selection)
+
+where v was handed to noise of scale s and y came out; on the other data set y is played back.
+Ratios are rounded to 10^-9: what the last bits of noise show that was added in floating point
+(Mironov 2012) is no property of a mechanism; SimulatedNoise does not hide it, SecureNoise does.
+
+Whatever is (epsilon, delta)-private has
 
     TPR <= e^epsilon FPR + delta    and    1 - FPR <= e^epsilon (1 - TPR) + delta
 
@@ -23,21 +35,57 @@ promise of Gaussian DP, and it bounds (epsilon, delta) itself where the mechanis
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from discreet.audit.replay import Exact, Transcript
+from discreet.audit.tape import NoiseTape, watching
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
 from discreet.validation import FloatArray, InvalidInput
 
 # What is known of the mechanism: nothing, or that it is one of Gaussian DP.
 Bound = Literal["counts", "gaussian"]
-# A threshold is chosen among so many quantiles of the scores, and as many close to each end. An odd
-# number has the median among them, which parts scores that do not overlap.
-_CANDIDATES = 101
-# Stands for an infinite score where thresholds are put between two scores.
-_CERTAIN = 1e100
+Seed = np.random.SeedSequence
+_DIGITS = 9
+
+
+def run_scores(exact: Exact, first: bool, trials: int, seed: Seed) -> FloatArray:
+    """(trials,) likelihood ratios of runs on the worst neighbours, the first one or the second.
+
+    Args:
+        exact: what exact replay found, with its `subject` and `pair`.
+        first: whether runs are on the first data set.
+        trials: how many runs.
+        seed: of all of them.
+
+    Returns:
+        Infinity where two runs differ in the number, the kind or the shape of what was drawn.
+    """
+    ratio = np.empty(trials)
+    mine, theirs = exact.pair if first else exact.pair[::-1]
+    with watching():
+        for trial, child in enumerate(seed.spawn(trials)):
+            subject = replace(exact.subject, seed=int(child.generate_state(1)[0]))
+            run = partial(subject.run, transcript=Transcript(wanted=False))
+            ratio[trial] = _log_ratio(partial(run, mine), partial(run, theirs), child)
+    return ratio if first else -ratio
+
+
+def _log_ratio(mine: Callable[[], object], theirs: Callable[[], object], seed: Seed) -> float:
+    """log p(what comes out of `mine` | its data) - log p(the same | the data of `theirs`)."""
+    drawn, other = NoiseTape(seed), NoiseTape(seed)
+    with drawn.recording():
+        mine()
+    with other.playing(drawn):
+        theirs()
+    if other.astray:
+        return math.inf
+    pairs = zip(drawn.draws, other.draws, strict=True)
+    return round(math.fsum(one.log_density() - two.log_density() for one, two in pairs), _DIGITS)
 
 
 def rate_bounds(count: int, trials: int, failure: float) -> tuple[float, float]:
@@ -55,7 +103,7 @@ def rate_bounds(count: int, trials: int, failure: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Attack:
-    """What a distinguisher reached on trials that its threshold was not chosen on.
+    """The counts of guesses between two neighbouring data sets, and what they prove.
 
     Attributes:
         true_positives: of `trials` on the first data set, how often it was guessed.
@@ -95,8 +143,8 @@ class Attack:
         least_right, most_wrong = self._rates()
         return max(
             0.0,
-            _log_ratio(least_right - self.delta, most_wrong),
-            _log_ratio(1.0 - most_wrong - self.delta, 1.0 - least_right),
+            _log_of_ratio(least_right - self.delta, most_wrong),
+            _log_of_ratio(1.0 - most_wrong - self.delta, 1.0 - least_right),
         )
 
     @property
@@ -117,32 +165,8 @@ class Attack:
         return 0.0 if mu == 0.0 else composed_epsilon([GaussianEvent(1.0 / mu)], self.delta)
 
 
-def _log_ratio(above: float, below: float) -> float:
+def _log_of_ratio(above: float, below: float) -> float:
     return math.log(above / below) if above > 0.0 else -math.inf
-
-
-def best_threshold(
-    first: FloatArray, second: FloatArray, delta: float, bound: Bound = "counts"
-) -> float:
-    """The threshold whose guess "first, if the score is above" proves most on these scores.
-
-    Args:
-        first: (m,) scores of trials on the first data set; an infinite one is a certain guess.
-        second: (m,) scores of trials on the second.
-        delta: at which epsilon is read.
-        bound: see `Attack.proved`.
-    """
-    pooled = np.sort(np.concatenate([first, second]))
-    last = len(pooled) - 2
-    tail = np.geomspace(1, last + 1, _CANDIDATES) - 1.0
-    even = np.linspace(0, last, _CANDIDATES)
-    places = np.unique(np.concatenate([even, tail, last - tail]).astype(np.int64))
-    # Between two scores, where the next ones are as likely to fall on either side.
-    finite = np.clip(pooled, -_CERTAIN, _CERTAIN)
-    candidates = 0.5 * (finite[places] + finite[places + 1])
-    proofs = np.array([attack(first, second, at, delta).proved(bound) for at in candidates])
-    best = np.flatnonzero(proofs == proofs.max())
-    return float(candidates[best[len(best) // 2]])
 
 
 def attack(

@@ -1,10 +1,14 @@
-"""Cases: one method in one setting of a figure, how a trial of it runs, and what trials say.
+"""Reproductions of figures and tables: what is run, and results in frames.
 
-`RegretFigure` is a figure whose cases are methods under budgets; other papers make their own.
+A `Reproduction` plans what the paper did, or the part of it that is asked for; the engine of
+`discreet.lab.experiments` runs the plan's trials; the plan turns them into
+`PaperResults`, from which report.py writes tables and draws figures.
 
-A trial gives rows as in `discreet.lab.experiments.means`: one for each way of counting regret, the
-main one first with its trace, and `final` ones for what else is measured at the end. All say what
-was promised (`_promise`).
+A `Case` is one method in one setting. A trial of it gives rows as in
+`discreet.lab.experiments.means`: one for each way of counting regret, the main one first with its
+trace, and `final` ones for what else is measured at the end. Each row states what was promised
+(`_promise`). `RegretFigure` is a reproduction whose cases are methods under budgets; other papers
+have their own.
 """
 
 from __future__ import annotations
@@ -21,7 +25,6 @@ from discreet.learners.base import Learner
 from discreet.learners.messages import Policy
 from discreet.learners.registry import learner_class, on_space
 from discreet.learners.sources import SourceLearner
-from discreet.papers.base import Plan, Reproduction, Results, record_of
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -35,6 +38,109 @@ from discreet.validation import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from discreet.lab.experiments.engine import Done, Point, run_trials
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class PaperResults:
+    """What the finished trials of a plan gave; frames as in `discreet.lab.experiments.means`.
+
+    Attributes:
+        records: for files, one for each case and metric (`discreet.records.REPRODUCED`).
+        ends: the same in order, with what tables and figures need besides.
+        curves: how it came about; empty where nothing was traced.
+        trials: the rows that they are means of.
+    """
+
+    records: Sequence[Row]
+    ends: pd.DataFrame
+    curves: pd.DataFrame
+    trials: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class PaperPlan:
+    """What is run for a reproduction.
+
+    Attributes:
+        trial: see `discreet.lab.experiments.engine`.
+        settings: of the trials.
+        names: of the settings, for whoever waits for them.
+        trials: repetitions of each setting.
+        seed: of everything that is drawn.
+        finish: makes results of trials, some of which may be missing.
+        notices: what the user should know beforehand.
+    """
+
+    trial: Callable[..., Sequence[Row]]
+    settings: Sequence[Point]
+    names: Sequence[str]
+    trials: int
+    seed: int
+    finish: Callable[[Sequence[Done[Sequence[Row]]]], PaperResults]
+    notices: Sequence[str] = ()
+
+    @property
+    def total(self) -> int:
+        """How many trials there are in all."""
+        return len(self.settings) * self.trials
+
+    def run(self, jobs: int = 1) -> Iterator[Done[Sequence[Row]]]:
+        """Every setting in every trial, in the order in which they finish."""
+        return run_trials(self.trial, self.settings, self.trials, self.seed, jobs)
+
+    def results(self, jobs: int = 1) -> PaperResults:
+        """Run everything."""
+        return self.finish(list(self.run(jobs)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction(ABC):
+    """A figure or table of a paper.
+
+    Attributes:
+        name: how the command line calls it.
+        title: what it shows, and where it comes from.
+        note: what the numbers do and do not say.
+        trials: how many repetitions the paper has.
+        seed: base of the trials' seeds.
+        form: in which form it is shown (`registry.presentations`); "drawing" where nothing is
+            run.
+    """
+
+    name: str
+    title: str
+    note: str = ""
+    trials: int
+    seed: int = 0
+    form: str
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """People, or questions, in a trial; empty where there are none."""
+        return ()
+
+    @property
+    @abstractmethod
+    def options(self) -> Mapping[str, Any]:
+        """What its command can be asked for, by name, and what it does unless it is asked."""
+
+    @abstractmethod
+    def plan(self, *none: Any, **wish: Any) -> PaperPlan:
+        """What is run; wishes are by the parameters of the command.
+
+        Raises:
+            InvalidInput: before anything runs, for what cannot be run.
+        """
+
 
 REGRET = "regret"
 OURS, PUBLISHED = "ours", "published"
@@ -139,8 +245,8 @@ def plan_of(
     cases: Sequence[Case],
     trials: int,
     seed: int,
-    finish: Callable[[Sequence[Case], pd.DataFrame], Results] | None = None,
-) -> Plan:
+    finish: Callable[[Sequence[Case], pd.DataFrame], PaperResults] | None = None,
+) -> PaperPlan:
     """Every case in every trial.
 
     Args:
@@ -155,7 +261,7 @@ def plan_of(
     for case in cases:
         whole_number(case.rounds, "rounds", minimum=1)
         case.make(0, SimulatedNoise(0))
-    return Plan(
+    return PaperPlan(
         serve,
         [{"case": case} for case in cases],
         [case.method for case in cases],
@@ -227,7 +333,7 @@ def promises_of(frame: pd.DataFrame) -> dict[int, Row]:
     return {int(row["case"]): row for row in known.reset_index().to_dict("records")}  # type: ignore[misc]
 
 
-def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
+def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> PaperResults:
     """Means over the trials of `serve`, by case and metric."""
     import pandas as pd
 
@@ -268,11 +374,11 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> Results:
         curves[name] = [getattr(cases[n], name) for n in curves["case"]]
     for name in ("epsilon", "delta"):
         curves[name] = [getattr(cases[n].budget, name) for n in curves["case"]]
-    return Results(records, pd.DataFrame(ends).astype({"paper": float}), curves, frame)
+    return PaperResults(records, pd.DataFrame(ends).astype({"paper": float}), curves, frame)
 
 
 @dataclass(frozen=True)
-class Request:
+class CaseRequest:
     """What cases are made for.
 
     Attributes:
@@ -294,12 +400,12 @@ class RegretFigure(Reproduction):
         rounds: people in a trial in the paper, or several such numbers.
         delta: the paper's; None where delta is varied, or where budgets have none.
         cases: what is run.
-        slow: what `Request.slow` adds, in words; "" for nothing.
+        slow: what `CaseRequest.slow` adds, in words; "" for nothing.
     """
 
     rounds: tuple[int, ...]
     delta: float | None
-    cases: Callable[[Request], Iterable[Case]]
+    cases: Callable[[CaseRequest], Iterable[Case]]
     slow: str = ""
     form: str = "regret"
 
@@ -319,7 +425,7 @@ class RegretFigure(Reproduction):
             "method": None,
         }
 
-    def plan(self, trials: int | None = None, **wish: Any) -> Plan:
+    def plan(self, trials: int | None = None, **wish: Any) -> PaperPlan:
         number = self.trials if trials is None else trials
         return plan_of(self.planned(**wish), number, self.seed)
 
@@ -348,9 +454,22 @@ class RegretFigure(Reproduction):
         chosen = self.delta if delta is None else probability(delta, "delta")
 
         def cases(slow: bool) -> list[Case]:
-            return [case for n in sizes for case in self.cases(Request(n, chosen or 0.0, slow))]
+            return [case for n in sizes for case in self.cases(CaseRequest(n, chosen or 0.0, slow))]
 
         quick = cases(published)
         if self.slow and not set(method or ()) <= {case.method for case in quick}:
             quick = cases(True)
         return of_methods(quick, method)
+
+
+def record_of(setting: Point, method: str, mean: Mapping[Any, Any], paper: float | None) -> Row:
+    """What files say of a mean: what was varied, and `discreet.records.REPRODUCED`.
+
+    Args:
+        setting: what was varied, and what was promised.
+        method: its name.
+        mean: a row of `discreet.lab.experiments.means.means`, by metric.
+        paper: the number that the paper prints.
+    """
+    measured = {key: mean[key] for key in ("metric", "mean", "standard_error", "trials")}
+    return {**setting, "method": method, **measured, "paper": paper}

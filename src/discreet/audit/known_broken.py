@@ -2,7 +2,7 @@
 
 An audit that misses one of them proves nothing about honest code. Each is a function that releases
 what its design would, of one of two data sets, and claims what its design promises, or would
-promise; `discreet audit specimens` must catch them all.
+promise; `discreet audit known-broken` must catch them all.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.exact import Claim, Promise
-from discreet.audit.games import Check, Design, Release
+from discreet.audit.checks import Check, Design
+from discreet.audit.replay import Claim, Promise
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -27,42 +27,40 @@ _EPSILON = 1.0
 _CLAIM = Claim(_EPSILON, 1e-5)
 
 
-SPECIMENS: list[Design] = []
+KNOWN_BROKEN: list[Design] = []
 
 
-def specimen(
+def known_broken(
     name: str,
     trust_model: TrustModel,
     claim: Claim,
     pair: Sequence[tuple[str, Any]],
     about: str,
-    **options: Any,
-) -> Callable[[Release], Design]:
-    """The function below is a design that claims what it does not keep, of a data set and its
-    neighbour. Its score is the likelihood ratio of Gaussian noise, or as `options` of `Design` say.
-    """
+    shown: str = "the release",
+) -> Callable[[Callable[[Any, NoiseSource], Any]], Design]:
+    """Registers the function below as the release of a design that does not keep its claim."""
 
-    def design(release: Release) -> Design:
-        SPECIMENS.append(
+    def design(release: Callable[[Any, NoiseSource], Any]) -> Design:
+        KNOWN_BROKEN.append(
             Design(
                 name=name,
-                kind="specimen",
+                kind="known-broken",
                 trust_model=trust_model,
                 release=release,
                 promise=lambda *_: Promise(claim, claim),
                 neighbours=[pair],
                 about=about,
-                **{"score": "likelihood ratio", "bound": "gaussian", **options},
+                shown=shown,
             )
         )
-        return SPECIMENS[-1]
+        return KNOWN_BROKEN[-1]
 
     return design
 
 
-def specimen_checks() -> list[Check]:
-    """One check for every specimen, two for Lemma 5."""
-    return [design.check for design in SPECIMENS]
+def known_broken_checks() -> list[Check]:
+    """One check for every design, two for Lemma 5."""
+    return [design.check for design in KNOWN_BROKEN]
 
 
 # Noise only from the people in a bin: the published program of LDPMAB (Ma et al. 2025).
@@ -70,26 +68,23 @@ def specimen_checks() -> list[Check]:
 _CELLS = 4
 
 
-@specimen(
+@known_broken(
     "own_bin",
     "local",
     Claim(_EPSILON),
     [("a person in the first bin", 0), ("in the second", 1)],
     "the published program of Ma et al. (2025)",
     shown="the report",
-    score="whether U of the first bin is 0",
-    statistic=lambda values: (values[:, 0] != 0.0).astype(np.float64),
-    bound="counts",
 )
-def own_bin(cell: int, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, 2C) U and V of a person in that bin with reward 1.
+def own_bin(cell: int, noise: NoiseSource) -> FloatArray:
+    """(2C,) U and V of a person in that bin with reward 1.
 
     The paper's mechanism adds Laplace(4 / epsilon) noise to U and V of *every* active (bin, arm)
-    pair, whoever reports. The authors' program draws noise for the pair that the person is in and
-    leaves all others at exactly 0, so a report shows where its person is, whatever the noise.
+    pair, for every person. The authors' program draws noise for the pair that the person is in and
+    leaves all others at exactly 0, so a report reveals the person's bin, whatever the noise.
     """
-    values = np.zeros((trials, 2 * _CELLS))
-    values[:, [cell, _CELLS + cell]] = noise.add_laplace(np.ones((trials, 2)), 4.0 / _EPSILON)
+    values = np.zeros(2 * _CELLS)
+    values[[cell, _CELLS + cell]] = noise.add_laplace(np.ones(2), 4.0 / _EPSILON)
     return values
 
 
@@ -110,30 +105,15 @@ def _tables() -> tuple[FloatArray, FloatArray]:
     return rows, moved
 
 
-def _nearer(points: FloatArray) -> FloatArray:
-    """(trials,) how much nearer releases are to the column space of the first table."""
-    far = []
-    for table in _tables():
-        basis = np.linalg.svd(table - table.mean(axis=0), full_matrices=False)[0]
-        outside = points - basis @ (basis.T @ points)
-        far.append(np.sqrt(np.square(outside).sum(axis=(1, 2))))
-    nearer: FloatArray = far[1] - far[0]
-    return nearer
-
-
-@specimen(
+@known_broken(
     "column_space",
     "outsourced",
     COLUMN_SPACE_CLAIM,
     list(zip(("a table", "one row moved by 1"), _tables(), strict=True)),
     "PO-GP-UCB, Kharkovskii et al. (2020)",
-    score="distance from the column space of either table",
-    statistic=_nearer,
-    bound="counts",
-    cost=5,
 )
-def column_space(rows: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, n, r) releases of a table (n, d) by Algorithm 1.
+def column_space(rows: FloatArray, noise: NoiseSource) -> FloatArray:
+    """(n, r) the release of a table (n, d) by Algorithm 1.
 
     A centred table X (n, d) with singular value decomposition U S V' is released as
 
@@ -148,7 +128,7 @@ def column_space(rows: FloatArray, trials: int, noise: NoiseSource) -> FloatArra
     omega = 16.0 * math.sqrt(_PROJECTED) * logs / claim.epsilon
     left, sizes, right = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
     lifted = (left * np.hypot(sizes, omega)) @ right
-    drawn = noise.add_gaussian(np.zeros((trials, rows.shape[1], _PROJECTED)), 1.0)
+    drawn = noise.add_gaussian(np.zeros((rows.shape[1], _PROJECTED)), 1.0)
     points: FloatArray = lifted @ drawn / math.sqrt(_PROJECTED)
     return points
 
@@ -169,13 +149,7 @@ def features(first: bool, cosine: float) -> FloatArray:
     return np.array([s, c] if first else [-c, -s])
 
 
-def _gram(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, m (m + 1)/2) the upper triangle of phi phi' with noise of sigma_X."""
-    upper = np.outer(phi, phi)[np.triu_indices(len(phi))]
-    return noise.add_gaussian(np.tile(upper, (trials, 1)), SIGMA_GRAM)
-
-
-@specimen(
+@known_broken(
     "lemma_5, gram",
     "local",
     Claim(0.5 * ALPHA, 0.5 * DELTA),
@@ -183,12 +157,12 @@ def _gram(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
     "Dubey (2021), Lemma 5, alpha = 10",
     shown="the report",
 )
-def lemma_5_gram(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, m (m + 1)/2) the part of a report that does not depend on the reward."""
-    return _gram(phi, trials, noise)
+def lemma_5_gram(phi: FloatArray, noise: NoiseSource) -> FloatArray:
+    """(m (m + 1)/2,) the upper triangle of phi phi' with noise of sigma_X."""
+    return noise.add_gaussian(np.outer(phi, phi)[np.triu_indices(len(phi))], SIGMA_GRAM)
 
 
-@specimen(
+@known_broken(
     "lemma_5, report",
     "local",
     Claim(ALPHA, DELTA),
@@ -199,8 +173,8 @@ def lemma_5_gram(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray
     "Dubey (2021), Lemma 5, alpha = 10",
     shown="the report",
 )
-def lemma_5(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, ..) both parts of the reports of a person with reward 1.
+def lemma_5(phi: FloatArray, noise: NoiseSource) -> FloatArray:
+    """(m (m + 3)/2,) both parts of the report of a person with reward 1.
 
     A person adds Gaussian noise to the upper triangle of phi phi' and to y phi, with
 
@@ -210,36 +184,35 @@ def lemma_5(phi: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
     moves phi phi' by up to sqrt 2. At the paper's delta of 0.1 and alpha = 10 the first part, which
     should keep 5, keeps 7.7 only, and the whole report, which should keep 10, keeps 11.9. At
     alpha = 5 the noise is so generous otherwise that the whole report keeps 3.7: the flaw is there,
-    but the claim is not broken. So the specimen is attacked at alpha = 10.
+    but the claim is not broken. So the design is attacked at alpha = 10.
 
     The worst two people for the whole report have phi = (s, c) and psi = (-c, -s): the entry off
     the diagonal of phi phi', which has less weight than in the Frobenius norm, is the same, and
     with rewards of 1 y phi moves as well. With q = sigma_X / sigma_u the distance is largest at
     phi' psi = -q^2 / 2.
     """
-    rewards = noise.add_gaussian(np.tile(phi, (trials, 1)), SIGMA_REWARDS)
-    joined: FloatArray = np.hstack([_gram(phi, trials, noise), rewards])
-    return joined
+    rewards = noise.add_gaussian(phi, SIGMA_REWARDS)
+    return np.concatenate([lemma_5_gram.release(phi, noise), rewards])
 
 
 # The classical Gaussian formula beyond its range.
 
 
-@specimen(
+@known_broken(
     "classical_gaussian",
     "joint",
     Claim(10.0, 0.1),
     [("1", 1.0), ("0", 0.0)],
     "sqrt(2 ln(1.25/delta))/epsilon at epsilon = 10",
 )
-def classical_gaussian(value: float, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, 1) a number with sensitivity 1 and noise by the formula.
+def classical_gaussian(value: float, noise: NoiseSource) -> FloatArray:
+    """(1,) a number with sensitivity 1 and noise by the formula.
 
     sigma = sensitivity sqrt(2 ln(1.25 / delta)) / epsilon (Dwork and Roth 2014, Theorem A.1) is
     proved for epsilon below 1 only. At epsilon = 10 and delta = 0.1 its noise keeps 14.7 (Balle and
     Wang 2018).
     """
-    return noise.add_gaussian(np.full((trials, 1), value), classical_sigma(10.0, 0.1))
+    return noise.add_gaussian(np.array([value]), classical_sigma(10.0, 0.1))
 
 
 def classical_sigma(epsilon: float, delta: float) -> float:
@@ -250,27 +223,26 @@ def classical_sigma(epsilon: float, delta: float) -> float:
 # Noise that is drawn again after a restart.
 
 
-@specimen(
+@known_broken(
     "restart",
     "joint",
     _CLAIM,
     [("0.5", 0.5), ("-0.5", -0.5)],
     "a release drawn again from an older file",
-    axis=-1,
 )
-def restart(value: float, trials: int, noise: NoiseSource) -> None:
-    """Release the same row before and after a restart; every coordinate is a trial of its own.
+def restart(value: float, noise: NoiseSource) -> None:
+    """Release the same row before and after a restart.
 
-    A service saves its stream, releases a sum, and is stopped. It comes up with the file from
-    before, does not know that the sum has left, and releases it again. Each release keeps the
-    budget; who saw both averages the noise away, and a person pays for two.
+    A service saves its stream, releases a sum, and is stopped. It restarts with the file from
+    before, does not know that the sum has been released, and releases it again. Each release keeps
+    the budget; an observer of both averages the noise away, and a person pays for two.
     """
     multiplier = gaussian_noise_multiplier(_CLAIM.epsilon, _CLAIM.delta)
-    stream = PrivateStream(Independent(), trials, 1.0, multiplier, noise)
+    stream = PrivateStream(Independent(), 1, 1.0, multiplier, noise)
     saved = json.dumps(stream.to_fields())
-    row = np.full(trials, value)
+    row = np.array([value])
     stream.release(row)
-    restored = PrivateStream(Independent(), trials, 1.0, multiplier, noise)
+    restored = PrivateStream(Independent(), 1, 1.0, multiplier, noise)
     restored.restore(json.loads(saved))
     restored.release(row)
 
@@ -278,27 +250,25 @@ def restart(value: float, trials: int, noise: NoiseSource) -> None:
 # A scale taken from the data: noise in proportion to the largest value that is there.
 
 
-@specimen(
+@known_broken(
     "scale_of_data",
     "joint",
     Claim(_EPSILON),
     [
-        ("everybody has 1", np.ones(20)),
+        ("all people have 1", np.ones(20)),
         ("one person has 100", np.concatenate([[100.0], np.ones(19)])),
     ],
     "noise in proportion to the data's maximum",
-    bound="counts",
 )
-def scale_of_data(values: FloatArray, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, 1) sums of values with Laplace noise of max(values) / epsilon.
+def scale_of_data(values: FloatArray, noise: NoiseSource) -> FloatArray:
+    """(1,) the sum of values with Laplace noise of max(values) / epsilon.
 
     Dividing a table by its largest entry "so that the sensitivity is 1" is the same thing. The
     noise is then a function of the person who has the largest value: without them there is hardly
     any.
     """
     largest = float(np.abs(values).max())
-    sums = np.full((trials, 1), values.sum())
-    return noise.add_laplace(sums, largest / _EPSILON)
+    return noise.add_laplace(np.array([values.sum()]), largest / _EPSILON)
 
 
 # A bin that sends no report when it is empty.
@@ -306,7 +276,7 @@ def scale_of_data(values: FloatArray, trials: int, noise: NoiseSource) -> FloatA
 _BINS = 4
 
 
-@specimen(
+@known_broken(
     "silent_bin",
     "joint",
     Claim(_EPSILON),
@@ -314,21 +284,18 @@ _BINS = 4
         ("a person alone in the first bin", np.array([0, 1, 2, 2, 3])),
         ("in the second", np.array([1, 1, 2, 2, 3])),
     ],
-    "bins with nobody in them say nothing",
+    "empty bins send nothing",
     shown="the counts",
-    score="whether the first bin was sent",
-    statistic=lambda noisy: (~np.isnan(noisy[:, 0])).astype(np.float64),
-    bound="counts",
 )
-def silent_bin(bins: IntArray, trials: int, noise: NoiseSource) -> FloatArray:
-    """(trials, bins) noisy counts of people in bins (n,), NaN where none is sent.
+def silent_bin(bins: IntArray, noise: NoiseSource) -> FloatArray:
+    """(bins,) noisy counts of people in bins (n,), NaN where none is sent.
 
     Counts of bins get Laplace(2 / epsilon) noise, which is right for replacing a person: two counts
-    change by 1. But only bins that somebody is in are sent, so a report from a bin says that
-    somebody is there, and who was alone in it is found.
+    change by 1. But only bins that are not empty are sent, so a count reveals that a person is in
+    its bin, and a person who is alone in a bin is found.
     """
     counts = np.bincount(bins, minlength=_BINS).astype(np.float64)
-    noisy = noise.add_laplace(np.tile(counts, (trials, 1)), 2.0 / _EPSILON)
+    noisy = noise.add_laplace(counts, 2.0 / _EPSILON)
     return np.where(counts > 0.0, noisy, np.nan)
 
 
@@ -337,31 +304,27 @@ def silent_bin(bins: IntArray, trials: int, noise: NoiseSource) -> FloatArray:
 _PEOPLE = 10
 
 
-@specimen(
+@known_broken(
     "reused_seed",
     "joint",
     _CLAIM,
     [("1", 1.0), ("0", 0.0)],
     "two releases from one seed",
     shown="the sums",
-    score="difference of two sums",
-    statistic=lambda sums: sums[1] - sums[0],
-    bound="counts",
 )
-def reused_seed(value: float, trials: int, noise: NoiseSource) -> tuple[FloatArray, FloatArray]:
-    """(trials,) noisy sums of two batches, by a generator for each; one person has that value.
+def reused_seed(value: float, noise: NoiseSource) -> tuple[FloatArray, FloatArray]:
+    """(1,) noisy sums of two batches, by a generator for each; one person has that value.
 
     Sums of two batches of people are released, each with the noise that its own people need. Both
     generators start from the seed in the configuration, so both sums carry the same noise: their
-    difference is exact, and whoever knows all people but one knows that one.
+    difference is exact, and an adversary who knows all people but one learns that one.
     """
-    known, mine = np.full(_PEOPLE, 0.5), np.full(_PEOPLE, 0.5)
+    others, mine = np.full(_PEOPLE, 0.5), np.full(_PEOPLE, 0.5)
     mine[0] = value
-    # The configured seed, fresh for this portion of trials.
-    seed = int(noise.below(2**62, 1)[0])
+    seed = int(noise.below(2**62, 1)[0])  # as configured
     scale = gaussian_noise_multiplier(_CLAIM.epsilon, _CLAIM.delta)
     first, second = (
-        SimulatedNoise(seed).add_gaussian(np.full(trials, values.sum()), scale)
-        for values in (known, mine)
+        SimulatedNoise(seed).add_gaussian(np.array([values.sum()]), scale)
+        for values in (others, mine)
     )
     return first, second

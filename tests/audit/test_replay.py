@@ -9,19 +9,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from discreet.audit.exact import (
+from discreet.audit.replay import (
     Claim,
     Exact,
-    Facts,
+    Labelled,
     Promise,
-    Value,
+    Transcript,
     Values,
     exact_of,
     fingerprint,
-    public_facts,
+    public_values,
     worst_of,
 )
-from discreet.audit.ledger import hand
+from discreet.audit.tape import hand
 from discreet.privacy import OnceEach, Release, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -47,13 +47,13 @@ def replayed(
 ) -> Exact:
     """Of a sum with Gaussian noise, or what else is released of a number."""
 
-    def run(value: float, facts: Facts) -> Promise:
+    def run(value: float, transcript: Transcript) -> Promise:
         try:
             shown = released(value)
         except ValueError as error:
-            facts.refusal("a report", error)
+            transcript.refusal("a report", error)
         else:
-            facts.add("the sum", repr(shown))
+            transcript.add("the sum", repr(shown))
         return Promise(CLAIM, certified, releases)
 
     return exact_of(run, [("0", 0.0), ("1", 1.0), ("a half", 0.5)])
@@ -138,11 +138,11 @@ def test_code_that_cannot_be_attacked_is_refused() -> None:
 
 def test_states_that_no_data_enter_are_passed_over() -> None:
     def state(shown: Callable[[float], object]) -> Values:
-        def run(value: float, facts: Facts) -> Promise:
-            facts.add("the sum", repr(shown(value)))
+        def run(value: float, transcript: Transcript) -> Promise:
+            transcript.add("the sum", repr(shown(value)))
             return Promise(CLAIM, CLAIM)
 
-        return Values(code=run, neighbours=[[Value("0", 0.0), Value("1", 1.0)]])
+        return Values(code=run, neighbours=[[Labelled("0", 0.0), Labelled("1", 1.0)]])
 
     silent, honest = state(lambda value: b""), state(noisy)
     broken = state(lambda value: noisy(value, 0.9 * SCALE))
@@ -181,8 +181,8 @@ class Shown:
         raise ValueError("not yet")
 
 
-def test_public_facts_are_all_that_has_a_public_name() -> None:
-    first, again, other = (dict(public_facts(Shown(value))) for value in (1.0, 1.0, 2.0))
+def test_public_values_are_all_that_has_a_public_name() -> None:
+    first, again, other = (dict(public_values(Shown(value))) for value in (1.0, 1.0, 2.0))
     assert first == again
     assert set(first) == {"repr", "total", "double", "triple", "broken"}
     assert [name for name in first if other[name] != first[name]] == ["double", "total", "triple"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from discreet.audit.lower_bound import Attack, attack, best_threshold, rate_bounds
+from discreet.audit.trials import Attack, attack, rate_bounds
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput
 
@@ -66,23 +66,6 @@ def test_bounds_hold_with_their_confidence_and_are_close() -> None:
     proved = np.array([attack(1.0 + one, two, 0.5, 1e-5).mu for one, two in numbers])
     assert np.mean(proved > 1.0) <= 0.05
     assert 0.85 < proved.mean() < 1.0
-
-
-def test_the_threshold_parts_scores_that_do_not_overlap() -> None:
-    rng = np.random.default_rng(2)
-    for size in (2, 7, 300):
-        high, low = 1e-6 + rng.random(size), -1e-6 - rng.random(size)
-        found = attack(high, low, best_threshold(high, low, 1e-5), 1e-5)
-        assert (found.true_positives, found.false_positives) == (size, 0)
-        assert (found.true_positive_rate, found.false_positive_rate) == (1.0, 0.0)
-
-
-def test_a_gaussian_shift_is_found_and_not_overestimated() -> None:
-    # Two normal laws at distance 2: mu = 2, epsilon = 10.97 at delta = 1e-5.
-    rng = np.random.default_rng(3)
-    first, second = rng.normal(2.0, 1.0, (2, 4000)), rng.normal(0.0, 1.0, (2, 4000))
-    threshold = best_threshold(first[0], second[0], 1e-5)
-    assert 2.0 < attack(first[1], second[1], threshold, 1e-5).epsilon < 10.97
 
 
 def test_as_many_trials_on_either_are_needed() -> None:

@@ -1,18 +1,18 @@
-"""Exact replay: what two neighbours' runs show beside equal noisy outcomes, and the loss of those.
+"""Exact replay: the privacy loss between runs on neighbours that share all noisy outcomes.
 
-A `Subject` is code in one state with one person's data open. It is run on one person with the
-ledger recording, and on every neighbour with the same outcomes played back. Then
+A `Subject` is code in one state that takes one person's data. It is run on one person while a tape
+records, and on every neighbour with the same outcomes played back. Then
 
-* everything public in between must be equal: policies, others' actions, what the code returned,
-  lengths, certificates, reprs, what is logged, warned of or printed, and whether anything was
-  refused; what differs tells the two apart;
-* noise must be drawn afresh for every number, or losses would not add;
-* everything must be drawn from the source handed in, or others could draw it, too;
-* what was handed to each draw must move by no more than the sensitivity on record;
-* the loss follows from how far it moved (ledger.py).
+* everything public must be equal: policies, others' actions, returned values, lengths,
+  certificates, reprs, logs, warnings, printed text, and refusals; any difference distinguishes the
+  two with certainty;
+* noise must be new for every number, or losses would not add;
+* everything must be drawn from the given source, or others could draw it too;
+* the input of each draw must move by no more than the sensitivity on record;
+* the loss follows from how far the inputs moved (tape.py).
 
-Since all neighbours were run with one public past, every two of them can be compared. The worst two
-are the start of a search nearby.
+All neighbours share one public past, so every two of them can be compared. The worst two are the
+start of a local search.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ from typing import Any, NamedTuple, Self, TextIO
 
 import numpy as np
 
-from discreet.audit.ledger import AddedNoise, Ledger, loss_between, shared_noise, watching
-from discreet.audit.loss import Loss
+from discreet.audit.tape import AddedNoise, Loss, NoiseTape, loss_between, shared_noise, watching
 from discreet.learners.schema import Message, encode
 from discreet.learners.terms import Offer
 from discreet.privacy import NoiseSource, Release, SecureNoise
@@ -53,10 +52,10 @@ SECURE = find_spec("opendp") is not None
 
 @dataclass(frozen=True)
 class Claim:
-    """What is promised.
+    """A promised (epsilon, delta).
 
     Attributes:
-        epsilon: the certified epsilon; for a specimen, the one it claims.
+        epsilon: the certified epsilon; for a known-broken design, the one it claims.
         delta: 0 for a pure promise.
     """
 
@@ -81,10 +80,10 @@ class Exact:
 
     Attributes:
         claim: what is promised.
-        epsilon: of the laws of everything that can come out, on the two data sets.
+        epsilon: of the output distributions on the two data sets, at the claim's delta.
         attack: the neighbours, in a few words.
-        fault: what breaks the promise for sure; empty if nothing does.
-        subject: the code in the state in which it is worst; None where laws were enumerated.
+        fault: what breaks the promise with certainty; empty if nothing does.
+        subject: the code in its worst state; None where distributions were enumerated.
         pair: the neighbours.
         loss: between them, where code was replayed.
         unaudited: the states that could not be audited here, with the reason; empty for none.
@@ -101,12 +100,14 @@ class Exact:
 
     @property
     def broken(self) -> bool:
-        """Whether the promise is."""
+        """Whether the promise is broken."""
         return bool(self.fault) or self.claim.exceeded_by(self.epsilon)
 
     def order(self) -> tuple[bool, bool, float]:
-        """What worse findings are larger in: the share of the promise that is used up. Of shares
-        that are alike to a hundredth the one that was found first is shown."""
+        """A sort key, larger for worse findings: the share of the promise that is used up.
+
+        Shares are rounded to a hundredth, so that the first of several equal findings is shown.
+        """
         share = self.epsilon / max(self.claim.epsilon, 1e-12)
         return bool(self.fault), self.broken, round(share, 2)
 
@@ -116,23 +117,23 @@ class NotAudited(InvalidInput):
 
 
 def secure(seed: object = None) -> NoiseSource:
-    """The deployed source; what it draws cannot be repeated, whatever the seed."""
+    """A new SecureNoise, which no seed can repeat."""
     if not SECURE:
         raise NotAudited('OpenDP is not installed; run pip install "discreet[secure]".')
     return SecureNoise()
 
 
 class NothingToAttack(InvalidInput):
-    """Nobody's data entered what was drawn or shown."""
+    """No person's data entered anything drawn or shown."""
 
 
 class AllRefused(InvalidInput):
-    """The code refused everybody."""
+    """The code refused every person."""
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What the code says that one person is promised, once it has run.
+    """The promise to one person after a run.
 
     Attributes:
         asked: the budget.
@@ -146,12 +147,12 @@ class Promise:
 
     @property
     def claim(self) -> Claim:
-        """The smaller of what was asked and what is certified."""
+        """The smaller of budget and certificate."""
         return Claim(min(self.asked.epsilon, self.certified.epsilon), self.asked.delta)
 
     @property
     def fault(self) -> str:
-        """Whether the certificate is above the budget."""
+        """A certificate above the budget, in words; empty if there is none."""
         asked, held = self.asked, self.certified
         if held.epsilon > asked.epsilon * (1.0 + ROUNDING) or held.delta > asked.delta:
             return (
@@ -161,14 +162,14 @@ class Promise:
         return ""
 
 
-class Facts:
+class Transcript:
     """Everything public that a run showed, in order.
 
     Attributes:
-        wanted: whether anybody looks; code need not work out what is dear if not.
+        wanted: whether it is compared; if not, code skips what is costly to compute.
         seen: names and contents.
-        refused: how often something was refused.
-        fault: a rule that was broken whatever the data; empty if none was.
+        refused: the number of refusals.
+        fault: the first broken rule, whatever the data; empty for none.
     """
 
     def __init__(self, wanted: bool = True) -> None:
@@ -178,23 +179,23 @@ class Facts:
         self.fault = ""
 
     def add(self, name: str, shown: Any) -> None:
-        """Note something public; of a message its repr and the text that is sent."""
+        """Note something public; for a message, its repr and its encoding."""
         if isinstance(shown, Message):
             self.seen.append((f"the repr of {name}", without_addresses(repr(shown)).encode()))
             shown = encode(shown)
         self.seen.append((name, fingerprint(shown)))
 
     def refusal(self, name: str, error: Exception) -> None:
-        """Note that something failed; its kind is public, its message stays with the person."""
+        """Note a failure: its type is public, its message stays with the person."""
         self.refused += 1
         self.add(f"whether {name} is refused", type(error).__name__)
 
     def rule(self, fault: str) -> None:
-        """Note the first rule that was broken; empty for one that was kept."""
+        """Note a broken rule; an empty `fault` is a rule that was kept."""
         self.fault = self.fault or fault
 
-    def difference(self, other: Facts) -> str:
-        """What differs first; empty if nothing does."""
+    def difference(self, other: Transcript) -> str:
+        """The name of the first difference; empty if there is none."""
         for (name, mine), (their_name, theirs) in zip(self.seen, other.seen, strict=False):
             if name != their_name:
                 return name if name.startswith("whether") else their_name
@@ -207,12 +208,12 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject(ABC):
-    """Code in one state (see the module). A person is whatever `run` takes.
+    """Code in one state (see the module). A person is the argument of `run`.
 
     Attributes:
         state: in a few words, for reports.
-        tried: the only people to compare; empty for all that the subject knows, and a search.
-        bases: so many runs are recorded, of other people and with other outcomes.
+        tried: the only people to compare; empty for those of `groups`, and a search.
+        bases: the number of recorded runs, each of another person and with other outcomes.
     """
 
     state: str = ""
@@ -224,15 +225,15 @@ class Subject(ABC):
         """People of whom every two in a group are neighbours."""
 
     @abstractmethod
-    def run(self, person: Any, facts: Facts) -> Promise:
+    def run(self, person: Any, transcript: Transcript) -> Promise:
         """Run the code on one person's data, noting everything public."""
 
     def near(self, person: Any, rng: np.random.Generator) -> Any | None:
-        """Somebody like that person, for the search; None where there is nobody else."""
+        """A person near that one, for the search; None where there is none."""
         return None
 
     def at(self, base: int) -> Self:
-        """The subject of the recorded run with that number; other runs may have another place."""
+        """The subject of recorded run number `base`, which may place the person elsewhere."""
         return self
 
 
@@ -240,17 +241,23 @@ class _Ran(NamedTuple):
     """One run."""
 
     person: Any
-    facts: Facts
+    transcript: Transcript
     promise: Promise
-    ledger: Ledger
+    tape: NoiseTape
 
 
 def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
-    """The worst neighbours over several states: those of the first that anybody's data enter, found
-    by a search, are tried in all after it, with so many `others`.
+    """The worst neighbours over several states.
+
+    A search finds those of the first state that a person's data enter; they are tried in all later
+    states, with some others.
+
+    Args:
+        subjects: the code in its states.
+        others: roughly how many further people are tried in later states.
 
     Raises:
-        InvalidInput: if that one cannot be replayed, or nobody's data enters any.
+        InvalidInput: if the first state cannot be replayed, or no state takes a person's data.
     """
     worst: Exact | None = None
     nothing = NothingToAttack("there is no state to attack; give one.")
@@ -282,11 +289,11 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
 
 
 def worst_neighbours(subject: Subject) -> Exact:
-    """The two neighbours that are told apart best.
+    """The two neighbours with the largest loss.
 
     Raises:
-        InvalidInput: for code that cannot be replayed, that refuses everybody, or that nobody's
-            data enters.
+        InvalidInput: for code that cannot be replayed, that refuses every person, or that no
+            person's data enter.
     """
     groups = [subject.tried] if subject.tried else subject.groups()
     findings: list[Exact] = []
@@ -304,40 +311,40 @@ def worst_neighbours(subject: Subject) -> Exact:
     worst = max(findings, key=Exact.order)
     if not worst.fault and worst.loss == Loss():
         raise NothingToAttack(
-            f"nobody's data entered what {subject.state or 'the code'} draws or shows, so there is "
-            "nothing to attack; give a state in which a release is made."
+            f"no person's data entered what {subject.state or 'the code'} draws or shows, so there "
+            "is nothing to attack; give a state in which a release is made."
         )
     return worst
 
 
 def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact:
-    # What is made once and kept (feature maps) is made in the first run, which may draw for it.
+    # The first run may draw for what is made once and cached, such as feature maps.
     for _ in range(2):
         first = _ran(subject, people[0], None, seed)
-        again = _ran(subject, people[0], first.ledger)
-        difference = first.facts.difference(again.facts) or again.ledger.astray
+        again = _ran(subject, people[0], first.tape)
+        difference = first.transcript.difference(again.transcript) or again.tape.astray
         if not difference:
             break
-    if difference and not first.ledger.foreign:
+    if difference and not first.tape.foreign:
         raise InvalidInput(
             f"{subject.state or 'the code'} cannot be replayed: two runs on the same data with the "
             f"same outcomes differ ({difference}). Draw all noise from the noise source that is "
             "given."
         )
-    runs = [first, *(_ran(subject, person, first.ledger) for person in people[1:])]
-    if all(run.facts.refused for run in runs):
+    runs = [first, *(_ran(subject, person, first.tape) for person in people[1:])]
+    if all(run.transcript.refused for run in runs):
         raise AllRefused(
-            f"{subject.state or 'the code'} refused everybody whom the audit tried; give people "
-            "whom it takes."
+            f"{subject.state or 'the code'} refused all people that were tried; give people that "
+            "it accepts."
         )
-    foreign = next((run.ledger.foreign for run in runs if run.ledger.foreign), "")
-    fault = first.facts.fault or first.promise.fault or foreign
-    fault = fault or shared_noise(first.ledger.draws)
+    foreign = next((run.tape.foreign for run in runs if run.tape.foreign), "")
+    fault = first.transcript.fault or first.promise.fault or foreign
+    fault = fault or shared_noise(first.tape.draws)
     loss, pair = _worst_pair(runs, first)
     rng = np.random.default_rng(3)
     for _ in range(0 if loss.reason or fault or subject.tried else _ROUNDS):
         near = [subject.near(pair[turn % 2].person, rng) for turn in range(_TRIED)]
-        more = [_ran(subject, person, first.ledger) for person in near if person is not None]
+        more = [_ran(subject, person, first.tape) for person in near if person is not None]
         if not more:
             break
         runs.extend(more)
@@ -353,21 +360,21 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
     return Exact(claim, epsilon, attack, fault or loss.reason, subject, persons, loss)
 
 
-def _ran(subject: Subject, person: Any, recorded: Ledger | None, seed: int = 0) -> _Ran:
-    ledger, facts = Ledger(seed), Facts()
-    with written_out(facts), ledger.recording() if recorded is None else ledger.playing(recorded):
-        promise = subject.run(person, facts)
-    return _Ran(person, facts, promise, ledger)
+def _ran(subject: Subject, person: Any, recorded: NoiseTape | None, seed: int = 0) -> _Ran:
+    tape, transcript = NoiseTape(seed), Transcript()
+    with written_out(transcript), tape.recording() if recorded is None else tape.playing(recorded):
+        promise = subject.run(person, transcript)
+    return _Ran(person, transcript, promise, tape)
 
 
 def _worst_pair(runs: Sequence[_Ran], first: _Ran) -> tuple[Loss, tuple[_Ran, _Ran]]:
-    """All runs have the same public past, that of the first, or are told from it for sure."""
+    """The two runs with the largest loss; a run whose public past differs is one of them."""
     for run in runs:
-        difference = first.facts.difference(run.facts) or run.ledger.astray
+        difference = first.transcript.difference(run.transcript) or run.tape.astray
         if difference:
             return Loss(reason=f"{difference} depends on the data"), (first, run)
     pairs = [
-        (loss_between(one.ledger.draws, other.ledger.draws), (one, other))
+        (loss_between(one.tape.draws, other.tape.draws), (one, other))
         for one, other in combinations(runs, 2)
     ]
     return max(pairs, key=lambda pair: pair[0].order)
@@ -377,7 +384,7 @@ def _beyond_record(runs: Sequence[_Ran], releases: Sequence[Release] | None) -> 
     """Whether something moved further than the sensitivity on record, or has another scale."""
     if releases is None:
         return ""
-    for number, draws in enumerate(zip(*(run.ledger.draws for run in runs), strict=True)):
+    for number, draws in enumerate(zip(*(run.tape.draws for run in runs), strict=True)):
         first = draws[0]
         if not isinstance(first, AddedNoise):
             continue
@@ -399,7 +406,7 @@ def _beyond_record(runs: Sequence[_Ran], releases: Sequence[Release] | None) -> 
 # Subjects that are one function of one value, for mechanisms and designs that are broken.
 
 
-class Value(NamedTuple):
+class Labelled(NamedTuple):
     """One data set, with a few words for it."""
 
     label: str
@@ -410,7 +417,7 @@ class Value(NamedTuple):
 
 
 # Runs on a value, notes what comes out, and says what is promised.
-Code = Callable[[Any, Facts], Promise]
+Code = Callable[[Any, Transcript], Promise]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -423,18 +430,18 @@ class Values(Subject):
     """
 
     code: Code
-    neighbours: Sequence[Sequence[Value]]
+    neighbours: Sequence[Sequence[Labelled]]
 
-    def groups(self) -> Iterable[Sequence[Value]]:
+    def groups(self) -> Iterable[Sequence[Labelled]]:
         return self.neighbours
 
-    def run(self, person: Value, facts: Facts) -> Promise:
-        return self.code(person.data, facts)
+    def run(self, person: Labelled, transcript: Transcript) -> Promise:
+        return self.code(person.data, transcript)
 
 
 def exact_of(code: Code, *groups: Sequence[tuple[str, Any]], state: str = "") -> Exact:
     """The exact loss between the worst two values of a group."""
-    neighbours = [[Value(*value) for value in group] for group in groups]
+    neighbours = [[Labelled(*value) for value in group] for group in groups]
     return worst_neighbours(Values(state=state, code=code, neighbours=neighbours))
 
 
@@ -477,7 +484,7 @@ class _Printed(io.StringIO):
 
 
 @contextmanager
-def written_out(facts: Facts) -> Iterator[None]:
+def written_out(transcript: Transcript) -> Iterator[None]:
     """Note what the library logs at any level, warns of, or prints meanwhile."""
     log, handler = logging.getLogger("discreet"), _Log()
     printed, errors = _Printed(sys.stdout), _Printed(sys.stderr)
@@ -494,12 +501,12 @@ def written_out(facts: Facts) -> Iterator[None]:
         log.setLevel(level)
         log.propagate = propagate
         log.removeHandler(handler)
-    facts.add("what is logged", handler.lines)
-    facts.add("a warning", [str(each.message) for each in warned])
-    facts.add("what is printed", printed.getvalue() + errors.getvalue())
+    transcript.add("what is logged", handler.lines)
+    transcript.add("a warning", [str(each.message) for each in warned])
+    transcript.add("what is printed", printed.getvalue() + errors.getvalue())
 
 
-def public_facts(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
+def public_values(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
     """Everything that an object shows under a name without an underscore: attributes, properties,
     and what methods return that need no argument, and its repr. Names in `but` are left out."""
     if "repr" not in but:

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from discreet.audit import mechanisms
-from discreet.audit.laws import (
+from discreet.audit.output_distributions import (
     EnumeratedNoise,
     NotFinite,
     cap_ratios,
@@ -20,7 +20,7 @@ from discreet.audit.laws import (
     law_of,
     subset_ratio,
 )
-from discreet.audit.ledger import VectorDraw, loss_between
+from discreet.audit.tape import VectorDraw, loss_between
 from discreet.privacy import NoiseSource, SecureNoise, SimulatedNoise, vectors
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding
 from discreet.privacy.vectors import PrivUnit
