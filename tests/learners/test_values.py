@@ -8,16 +8,27 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.gaussian import Posterior
 from discreet.lab.environments.base import People
 from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import Seed
 from discreet.lab.experiments.serving import play
 from discreet.learners.base import Learner
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.partition.posterior import SHARED_VARIANCE, NodeInformation
-from discreet.learners.partition.values import LeafPosterior
+from discreet.learners.partition.posterior import (
+    SHARED_VARIANCE,
+    LeafPosterior,
+    NodeInformation,
+)
 from discreet.learners.registry import make_learner
-from discreet.learners.values import WIDER, LinearBeliefs, Value, fineness, some_of
+from discreet.learners.values import (
+    INTERVAL_INFLATION,
+    Value,
+    ValuePosterior,
+    linear_values,
+    policy_complexity,
+    some_of,
+)
 from discreet.people.domain import Box, DecisionSets, PublicBox, RewardBounds
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
@@ -106,32 +117,38 @@ def test_leaves_have_the_variance_of_the_dense_posterior(bins: Any) -> None:
 def test_measurements_have_the_variance_of_the_dense_posterior() -> None:
     learner = served("local_kernel", Local(1.0), 60)
     assert isinstance(learner, LocalKernel)
-    beliefs: Any = learner._beliefs(None)
-    posterior = beliefs._posterior
-    draws = posterior.draws(8000, np.random.default_rng(1)).reshape(learner.arms, -1, 8000)
-    weights = beliefs.weights[:, None] * np.eye(1, learner.arms, 1)
-    drawn = np.einsum("nk,nm,kmf->f", weights, beliefs._phi, draws)
-    assert beliefs.variance(weights) == pytest.approx(0.25 * drawn.var(), rel=0.08)
+    values = learner._value_posterior(None)
+    own = learner._model_average(8, np.random.default_rng(learner.public_seed), alone=True)
+    draws = own.draws(8000, np.random.default_rng(1)).reshape(learner.arms, -1, 8000)
+    weights = values.weights[:, None] * np.eye(1, learner.arms, 1)
+    unit = learner.domain.to_unit(values.contexts)
+    phi = learner.features(learner._ranks(unit), own.used)
+    drawn = np.einsum("nk,nm,kmf->f", weights, phi, draws)
+    assert values.variance(weights) == pytest.approx(0.25 * drawn.var(), rel=0.08)
+
+
+def linear(weights: Any, phi: Any, posterior: Posterior) -> ValuePosterior:
+    return linear_values(phi, posterior, 0.5, contexts=None, weights=weights, where="here")
 
 
 def test_a_linear_value_is_that_of_its_mean_and_root() -> None:
     rng = np.random.default_rng(2)
     phi, mean, root = rng.standard_normal((5, 3, 4)), rng.standard_normal(4), np.eye(4)
-    beliefs = LinearBeliefs(None, np.full(5, 0.2), "here", phi, mean, 0.1 * root, 0.5, 0.0)
-    asked, rival = (beliefs.choice(arm, False, "policy") for arm in (0, 2))
+    values = linear(np.full(5, 0.2), phi, Posterior(mean, 0.1 * root))
+    asked, rival = (values.choice(arm, False, "policy") for arm in (0, 2))
     along = (phi[:, 0] - phi[:, 2]).mean(axis=0)
-    value, deviation = beliefs.worth(asked, rival)
+    value, deviation = values.worth(asked, rival)
     assert value == pytest.approx(along @ mean)
     own = 0.1 * np.linalg.norm(along)
-    pull = 0.1 * np.linalg.norm(phi[:, [0, 2]], axis=2).mean(axis=0).sum()
-    assert deviation == pytest.approx(np.hypot(own, 0.5 * pull))
-    assert beliefs.worth(asked, asked) == (0.0, 0.0)
+    bias = 0.5 * 0.1 * np.linalg.norm(phi[:, [0, 2]], axis=2).mean(axis=0).sum()
+    assert deviation == pytest.approx(np.hypot(own, bias))
+    assert values.worth(asked, asked) == (0.0, 0.0)
     # One place that is not among those whose deviations are looked at counts as the least known.
     many = np.repeat(phi, 200, axis=0)
-    wide = LinearBeliefs(None, np.full(1000, 1e-3), "here", many, mean, 0.1 * root, 0.5, 0.0)
+    wide = linear(np.full(1000, 1e-3), many, Posterior(mean, 0.1 * root))
     lonely = np.zeros((1000, 3))
     lonely[np.setdiff1d(np.arange(1000), some_of(many))[0], 0] = 1e-3
-    assert wide.pull(lonely) == pytest.approx(1e-4 * np.linalg.norm(phi, axis=2).max())
+    assert wide.bias(lonely) == pytest.approx(0.5e-4 * np.linalg.norm(phi, axis=2).max())
 
 
 def test_a_rule_is_as_fine_as_waves_leave_of_it() -> None:
@@ -140,7 +157,7 @@ def test_a_rule_is_as_fine_as_waves_leave_of_it() -> None:
     place = (contexts + 7.0) / 40.0
 
     def fine(first: Any) -> float:
-        return fineness(contexts, weights, np.stack([first, 1.0 - first], axis=1))
+        return policy_complexity(contexts, weights, np.stack([first, 1.0 - first], axis=1))
 
     checker = (np.floor(4.0 * place).sum(axis=1) % 2).astype(float)
     assert fine(np.ones(3000)) == pytest.approx(0.0, abs=1e-9)
@@ -148,7 +165,7 @@ def test_a_rule_is_as_fine_as_waves_leave_of_it() -> None:
     assert 0.1 < fine((place[:, 0] > 0.5).astype(float)) < 0.3
     # Nothing of it is left to waves, and of either arm it has the variance 1/4.
     assert 0.65 < fine(checker) < np.sqrt(0.5)
-    assert fineness(np.ones((5, 1)), np.full(5, 0.2), np.eye(5)[:, :2]) > 0.0
+    assert policy_complexity(np.ones((5, 1)), np.full(5, 0.2), np.eye(5)[:, :2]) > 0.0
 
 
 @pytest.mark.slow
@@ -161,7 +178,7 @@ def test_a_fine_rule_of_ones_own_is_wider_where_reports_see_no_such_thing(epochs
 
 
 def test_the_same_policy_in_other_words_has_the_same_value(bins: Any) -> None:
-    named = bins.value(1)  # bins have no other term for rules: `hidden` is 0
+    named = bins.value(1)  # bins have no other term for rules
     for other in (
         lambda contexts: np.ones(len(contexts)),
         lambda contexts: np.tile([0.0, 1.0, 0.0], (len(contexts), 1)),
@@ -214,7 +231,7 @@ def test_units_are_those_of_rewards() -> None:
 def test_more_confidence_is_wider(bins: Any) -> None:
     narrow, usual = bins.value(confidence=0.5), bins.value()
     assert narrow.half_width == pytest.approx(usual.half_width * 0.674490 / 1.959964, rel=1e-5)
-    assert WIDER >= 1.0
+    assert INTERVAL_INFLATION >= 1.0
 
 
 # What is true, and what may be told.
@@ -356,7 +373,7 @@ def test_public_points_are_policies() -> None:
     both = learner.value([[0.0, 0.5], [1.0, 0.5]])
     assert both.lower <= 0.5 <= both.upper
     assert learner.value([[1.0, 0.5]], against=[[0.0, 0.5]]).mean > 0.2
-    with pytest.raises(InvalidInput, match="nobody brings any here"):
+    with pytest.raises(InvalidInput, match="contexts was given, but there are none here"):
         learner.value(contexts=SETS)
 
 
@@ -370,7 +387,7 @@ def test_public_points_are_policies() -> None:
         (lambda it: it.value(lambda x: x[:, :1]), r"of shape \(\d+, 1\)"),
         (lambda it: it.value(lambda x: np.full(len(x), 0.5)), "arms from 0 to 2"),
         (lambda it: it.value(lambda x: np.full((len(x), 3), 0.5)), "adding up to 1"),
-        (lambda it: it.value([0, 1]), "policy was .* nobody knows for whom"),
+        (lambda it: it.value([0, 1]), "policy was .* the people of these arms are unknown"),
         (lambda it: it.value(against="arm 1"), "against was 'arm 1'"),
         (lambda it: it.value([0], contexts=FRESH.contexts), "for these 4000 people"),
         (lambda it: it.value(contexts=[[5.0, 5.0]]), "contexts"),
@@ -385,7 +402,7 @@ def test_what_is_no_policy_is_refused(
         ask(bins)
 
 
-def test_learners_without_beliefs_name_those_that_have_them() -> None:
+def test_learners_without_a_posterior_name_those_that_have_one() -> None:
     learner = make_learner("uniform", PROBLEM.domain, 3, NonPrivate())
     learner.policy()
     with pytest.raises(InvalidInput, match=r"uniform cannot say .* Ask local_kernel, partition"):

@@ -19,27 +19,13 @@ the target do: any number of threads may open sources, report and ask for polici
 *Claim.* Given the policy, which is public, no two people with contexts in the domain, any arm and
 rewards in their bounds make any report more than e^epsilon times as likely from one as from the
 other.
-
-*Trust.* A learner with a posterior believes that a source shares the target's reward functions with
-probability w (`believe`). The reports of both are either explained by one set of functions or each
-by its own, and with the log evidence E of the posterior
-
-    log w / (1 - w) = PRIOR_LOG_ODDS + E(target and source) - E(target) - E(source).
-
-Without a person of the target the two are equally likely and the prior decides; a source that
-contradicts is found out with the first few hundred people. One with w below 0.1 is given up for
-good; what the others say is added to what the target says. With the probability that those
-together do not share the target's functions, the doubt, the learner acts as if there were none.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack, cast
 
 from numpy.typing import ArrayLike
@@ -328,102 +314,6 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
         facts = self.source_header(source)
         source.restore(fields, self.source_policy_type, lambda policy: facts)
         return source
-
-
-PRIOR_LOG_ODDS = 3.0
-# A source that is believed less than this is given up. One that does share the reward functions
-# falls so low by chance with probability e^-5 at most.
-_LEAST_TRUST = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Information:
-    """What reports say of Gaussian coefficients: their precision A, and t = A x what they show.
-
-    | array     | shape                   | meaning                                              |
-    |-----------|-------------------------|------------------------------------------------------|
-    | precision | (c, c) or (K, c, c)     | A, of all coefficients or of those of each arm       |
-    | weighted  | (c,) or (K, c)          | t                                                    |
-    """
-
-    precision: FloatArray
-    weighted: FloatArray
-
-    def __add__(self, other: Information) -> Information:
-        """What two independent sets of reports say together."""
-        return Information(self.precision + other.precision, self.weighted + other.weighted)
-
-    def scaled(self, factor: float) -> Information:
-        """What so many times as many reports of the same mean would say."""
-        if factor == 1.0:
-            return self
-        return Information(factor * self.precision, factor * self.weighted)
-
-
-@dataclass(frozen=True)
-class Belief:
-    """How far sources share the target's reward functions.
-
-    Attributes:
-        trust: for each source the probability that it shares them.
-        used: the sources that are believed.
-        doubt: the probability that those that are believed do not share them together.
-    """
-
-    trust: Mapping[str, float]
-    used: tuple[str, ...]
-    doubt: float
-
-
-def believe(
-    target: Information,
-    sources: Mapping[str, Information],
-    evidence: Callable[[Information], float],
-) -> Belief:
-    """Compare evidence (see the module); `evidence` is that of a prior, up to a constant."""
-    alone = evidence(target) if sources else 0.0
-
-    def shared(source: Information) -> float:
-        odds = PRIOR_LOG_ODDS + evidence(target + source) - alone - evidence(source)
-        return 1.0 / (1.0 + math.exp(-min(max(odds, -500.0), 500.0)))
-
-    trust = {name: shared(source) for name, source in sources.items()}
-    used = tuple(name for name, probability in trust.items() if probability >= _LEAST_TRUST)
-    # Together: a weak source that little is known about does little harm.
-    doubt = 1.0 - shared(reduce(add, [sources[name] for name in used])) if used else 0.0
-    return Belief(trust, used, doubt)
-
-
-class TrustingLearner(SourceLearner[P, R, S, Q]):
-    """A learner that believes sources as far as evidence goes (see the module)."""
-
-    saved: ClassVar[tuple[str, ...]] = ("_given_up",)
-    # Sources that contradicted the target; what they said counts for nothing any more.
-    _given_up: tuple[str, ...] = ()
-
-    @abstractmethod
-    def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation (n, K) of each arm's reward for contexts (n, d), in
-        the units of rewards; for plots, and for whoever decides without exploring."""
-
-    @abstractmethod
-    def _belief(self) -> Belief:
-        """What to believe of the sources that are heard."""
-
-    @property
-    def _heard(self) -> dict[str, Stream[Q, S]]:
-        """The sources that reported and were not given up."""
-        return {
-            name: source
-            for name, source in self._sources.items()
-            if source.people and name not in self._given_up
-        }
-
-    def source_trust(self) -> Mapping[str, float]:
-        """For each source that reported, the probability that it shares the reward functions; 0
-        for those that were given up."""
-        with self.lock:
-            return {**dict.fromkeys(sorted(self._given_up), 0.0), **self._belief().trust}
 
 
 def source_id(learner_id: str, name: str) -> str:

@@ -1,11 +1,10 @@
-"""What a policy earns per person, as far as learners may say: an estimate and its interval.
+"""Values of policies from releases and private reports: estimates with intervals.
 
     V = sum_i w_i sum_k q_k(x_i) f_k(x_i)
 
-for people at x_i, of whom w_i are there and whom the policy gives arm k with probability q_k(x_i).
-V is linear in f, and learners know f as a Gaussian posterior given what was released, so V is
-Gaussian too. All of it is computed from releases and from reports that were private when they left
-a person, so it costs nobody anything.
+for people at x_i with shares w_i, whom the policy gives arm k with probability q_k(x_i). V is
+linear in f, and learners know f as a Gaussian posterior given what was released, so V is Gaussian
+too. All of it is post-processing of releases and of private reports.
 
 | array    | shape  | meaning                                                                    |
 |----------|--------|----------------------------------------------------------------------------|
@@ -14,21 +13,19 @@ a person, so it costs nobody anything.
 | expected | (n, K) | posterior means of f on the scale [0, 1] of the reward bounds              |
 | phi      | (n, K, m) | features with f = centre + phi' theta                                   |
 
-*The same people.* Which policy looks best is decided by the same reports that say how good it is,
-and what looks best is partly luck. An average of rewards would then promise too much. A posterior
-does not: it is moved towards the prior by as much as luck is expected to matter, and what is
-believed of f given the reports is the same, whoever chose a policy and why.
+*Selection.* The same reports choose a policy and evaluate it, and an average of rewards would then
+promise too much. A posterior mean does not: the prior shrinks it by the expected effect of
+selection, whoever chose the policy and why.
 
-*One function.* That holds on average over functions that the prior could have drawn. Of the one
-that there is the prior's pull may be in the same direction everywhere, and does not average out
-over people as noise does: f may be higher than believed wherever an arm is recommended, or wherever
-somebody who knows more than the reports tell chooses one. So half a deviation at every place counts
-as such a pull, beside the deviation of V:
+*Bias.* That holds on average over functions drawn from the prior. For one fixed function the
+prior's shrinkage may have the same direction everywhere and not average out over people: f may be
+higher than expected wherever an arm is recommended, or wherever an informed rule chooses it. So
+`BIAS_FRACTION` of a deviation at every place counts as bias, beside the variance of V,
 
     variance = Var V + (1/2 sum_i w_i sum_k q_k(x_i) deviation of f_k(x_i))^2,
 
-and all is widened by `WIDER`. `benchmarks/values.py` counts how many intervals hold the truth, for
-each learner, on functions that nobody drew from a prior.
+and intervals are widened by `INTERVAL_INFLATION`. `benchmarks/values.py` measures the coverage of
+each learner's intervals on functions that are not drawn from a prior.
 """
 
 from __future__ import annotations
@@ -38,7 +35,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, ClassVar, cast
@@ -46,25 +42,24 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.gaussian import Posterior
 from discreet.learners.messages import ArmPolicy, Policy
 from discreet.people.domain import Box, RewardBounds
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, number_from
 
-# Deviations of posteriors count for so much more.
-WIDER = 1.3
+INTERVAL_INFLATION = 1.3
 CONFIDENCE = 0.95
 RECOMMENDATION = "the learner's recommendation"
-# How far a prior pulls, in deviations at each place (see the module), and at how many places
-# deviations are looked at.
-_PULL = 0.5
+# The bias of a prior in deviations at each place, and at how many places deviations are evaluated.
+BIAS_FRACTION = 0.5
 _PLACES = 256
 _LEAST, _MOST = 0.5, 0.9999
-# Half waves of a column that are not fine (`fineness`); and the deviation of f that learners of
-# functions take for granted, of which any part may be finer than they see.
+# Half waves of a column that are not fine (`policy_complexity`); and the prior deviation of f, of
+# which any part may vary on a finer scale than learners of functions resolve.
 _WAVES = 3
-HIDDEN = 0.27
+MODEL_ERROR_FINE = 0.27
 
-# Features of so many people fit into some tens of megabytes.
+# Features of this many people fit into some tens of megabytes.
 _MOST_AT_ONCE = 5_000
 
 # Over whom values are averaged.
@@ -120,7 +115,7 @@ class Choice:
         shares: (n, K), see the module's table.
         whose: the policy, in words.
         away: the share of people to whom it gives what the learner does not recommend.
-        rule: whether somebody else says who gets what.
+        rule: whether it is a rule of the caller.
     """
 
     shares: FloatArray
@@ -130,55 +125,52 @@ class Choice:
 
 
 def some_of(places: FloatArray | IntArray) -> IntArray:
-    """The numbers of at most so many of n places, evenly taken."""
+    """The numbers of at most `_PLACES` of n places, evenly spaced."""
     return np.unique(np.linspace(0, len(places) - 1, _PLACES).astype(np.int64))
 
 
-class Beliefs(ABC):
-    """What is believed of rewards at some places.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ValuePosterior:
+    """The posterior of rewards at some places.
 
     Attributes:
-        contexts: what people bring there, as rules and policies take it.
+        contexts: of the places, as rules and policies take them.
         weights: see the module's table.
-        expected: see the module's table; -inf for what is not to be had.
-        recommended: (n,) the arms that the learner would choose, or (d,) the point.
         where: over whom values are averaged, in words.
-        elsewhere: whether other people than those who reported can be judged.
-        misfit: how far averages may be off, as a deviation on the scale [0, 1], because f is only
-            about what the prior takes it to be: kernels round peaks off, and features leave out.
-        hidden: the deviation of what f may do on a finer scale than it is believed to vary on; it
-            adds up for a rule that tells people apart as finely (`fineness`).
-        unseen: as misfit, for people who are given what the learner does not recommend, where
-            reports say less of that than a posterior claims.
+        expected: see the module's table; -inf for candidates that are not available.
+        recommended: (n,) the arms that the learner would choose, or (d,) the point.
+        variance: the variance of sum weights f on the scale [0, 1], of weights (n, K) of any sign.
+        deviations: (s, K) posterior standard deviations of f at the places with numbers (s,).
+        judges_others: whether other people than those who reported can be judged.
+        model_error_average: deviation of averages because f is only about what the prior assumes:
+            kernels smooth peaks, and features are left out.
+        model_error_fine: deviation of the part of f on a finer scale than the model resolves; it
+            adds up for a rule that separates people as finely (`policy_complexity`).
+        model_error_unchosen: as `model_error_average`, for people who are given what the learner
+            does not recommend, of which reports say less than a posterior claims.
     """
 
-    elsewhere: bool = True
-    misfit: float = 0.0
-    hidden: float = 0.0
-    unseen: float = 0.0
     contexts: Any
     weights: FloatArray
+    where: str
     expected: FloatArray
     recommended: IntArray | FloatArray
-    where: str
+    variance: Callable[[FloatArray], float]
+    deviations: Callable[[IntArray], FloatArray]
+    judges_others: bool = True
+    model_error_average: float = 0.0
+    model_error_fine: float = 0.0
+    model_error_unchosen: float = 0.0
 
-    @abstractmethod
-    def variance(self, weights: FloatArray) -> float:
-        """Of sum weights f on the scale [0, 1], for weights (n, K) of either sign."""
-
-    @property
-    @abstractmethod
-    def deviations(self) -> FloatArray:
-        """(s, K) posterior standard deviations of f at some of the places: `some_of`."""
-
-    def pull(self, weights: FloatArray) -> float:
-        """sum |weights| deviations, of f at all places as at those that are looked at; where none
-        of these has a weight, as at the least known of them."""
-        looked, total = np.abs(weights[some_of(weights)]), float(np.abs(weights).sum())
-        seen = float(looked.sum())
+    def bias(self, weights: FloatArray) -> float:
+        """`BIAS_FRACTION` of sum |weights| deviations, estimated from `some_of` the places; where
+        none of these has a weight, from the least known of them."""
+        places = some_of(weights)
+        looked, total = np.abs(weights[places]), float(np.abs(weights).sum())
+        seen, deviations = float(looked.sum()), self.deviations(places)
         if seen == 0.0:
-            return total * float(self.deviations.max())
-        return float((looked * self.deviations).sum()) * total / seen
+            return BIAS_FRACTION * (total * float(deviations.max()))
+        return BIAS_FRACTION * (float((looked * deviations).sum()) * total / seen)
 
     def choice(self, policy: AnyPolicy, given: bool, name: str) -> Choice:
         """What a policy chooses at these places.
@@ -206,8 +198,8 @@ class Beliefs(ABC):
                 chosen = policy(self.contexts)
         else:
             raise InvalidInput(
-                f"{name} was {policy!r:.80}, but nobody knows for whom these arms are; give the "
-                "contexts of the people too, or a function of contexts."
+                f"{name} was {policy!r:.80}, but the people of these arms are unknown; give "
+                "their contexts too, or a function of contexts."
             )
         shares = _read(np.asarray(chosen), people, arms, name)
         if (shares[np.isinf(self.expected)] > 0.0).any():
@@ -218,26 +210,28 @@ class Beliefs(ABC):
         return Choice(shares, whose, 1.0 - float(self.weights @ kept), rule)
 
     def worth(self, asked: Choice, rival: Choice | None = None) -> tuple[float, float]:
-        """What a policy is believed to earn, or earn more than a rival, and its deviation as the
-        module has it, on the scale [0, 1]."""
+        """Mean and deviation of a policy's value, or of its difference to a rival's, on [0, 1]."""
         shares, away = asked.shares, asked.away
         if rival is not None:
             shares, away = shares - rival.shares, max(away, rival.away)
         weights = self.weights[:, None] * shares
         mean = float(np.sum(weights * np.where(np.isinf(self.expected), 0.0, self.expected)))
-        variance = max(self.variance(weights), 0.0) + (_PULL * self.pull(weights)) ** 2
+        variance = max(self.variance(weights), 0.0) + self.bias(weights) ** 2
         # What two policies have in common drops out of their difference.
         moved = min(float(np.abs(weights).sum()), 1.0)
-        variance += moved**2 * (self.misfit**2 + (away * self.unseen) ** 2)
-        if self.hidden and (asked.rule or (rival is not None and rival.rule)):
-            finer = fineness(np.asarray(self.contexts), self.weights, shares)
-            variance += (self.hidden * finer) ** 2
+        unchosen = away * self.model_error_unchosen
+        variance += moved**2 * (self.model_error_average**2 + unchosen**2)
+        if self.model_error_fine and (asked.rule or (rival is not None and rival.rule)):
+            complexity = policy_complexity(np.asarray(self.contexts), self.weights, shares)
+            variance += (self.model_error_fine * complexity) ** 2
         return mean, math.sqrt(variance)
 
 
-def fineness(contexts: FloatArray, weights: FloatArray, shares: FloatArray) -> float:
-    """How much of a policy (n, K) is finer than waves of two thirds of each column and products of
-    its widest ones: the root of what a fit by these leaves of it, over people and arms."""
+def policy_complexity(contexts: FloatArray, weights: FloatArray, shares: FloatArray) -> float:
+    """Root of what a fit leaves of a policy (n, K), over people and arms.
+
+    The fit is by waves of at least two thirds of each column and products of the widest ones.
+    """
     low, high = contexts.min(axis=0), contexts.max(axis=0)
     place = (contexts - low) / np.where(high > low, high - low, 1.0)
     waves = [np.cos(math.pi * order * place) for order in range(1, _WAVES + 1)]
@@ -248,48 +242,41 @@ def fineness(contexts: FloatArray, weights: FloatArray, shares: FloatArray) -> f
     return float(np.sqrt(np.sum((wanted - fitted) ** 2)))
 
 
-class LinearBeliefs(Beliefs):
-    """f = centre + phi' theta with theta ~ N(mean, root root').
+def linear_values(
+    phi: FloatArray,
+    posterior: Posterior,
+    centre: float,
+    present: BoolArray | None = None,
+    **facts: Any,
+) -> ValuePosterior:
+    """The values of f = centre + phi' theta.
 
     Args:
-        contexts, weights, where: see `Beliefs`.
-        present: (n, K) which arms are to be had; None for all.
         phi: (n, K, m).
-        mean, root: (m,) and (m, r).
-        centre: what f is without features.
-        misfit, hidden, unseen: see `Beliefs`.
+        posterior: of theta (m,).
+        centre: f without features.
+        present: (n, K) which candidates are available; None for all.
+        facts: the other fields of `ValuePosterior`.
     """
+    expected = centre + phi @ posterior.mean
+    if present is not None:
+        expected[~present] = -np.inf
 
-    def __init__(
-        self,
-        contexts: Any,
-        weights: FloatArray,
-        where: str,
-        phi: FloatArray,
-        mean: FloatArray,
-        root: FloatArray,
-        centre: float,
-        misfit: float,
-        hidden: float = 0.0,
-        unseen: float = 0.0,
-        present: BoolArray | None = None,
-    ) -> None:
-        self.contexts, self.weights, self.where = contexts, weights, where
-        self.misfit, self.hidden, self.unseen = misfit, hidden, unseen
-        self.expected = centre + phi @ mean
-        if present is not None:
-            self.expected[~present] = -np.inf
-        self.recommended = self.expected.argmax(axis=1)
-        self._phi, self._root = phi, root
-
-    def variance(self, weights: FloatArray) -> float:
-        along = np.tensordot(weights, self._phi, axes=2) @ self._root
+    def variance(weights: FloatArray) -> float:
+        along = np.tensordot(weights, phi, axes=2) @ posterior.root
         return float(along @ along)
 
-    @cached_property
-    def deviations(self) -> FloatArray:
-        looked = self._phi[some_of(self._phi)]
-        return np.stack([np.sqrt(np.sum((phi @ self._root) ** 2, axis=-1)) for phi in looked])
+    def deviations(places: IntArray) -> FloatArray:
+        roots = (each @ posterior.root for each in phi[places])
+        return np.stack([np.sqrt(np.sum(root**2, axis=-1)) for root in roots])
+
+    return ValuePosterior(
+        expected=expected,
+        recommended=expected.argmax(axis=1),
+        variance=variance,
+        deviations=deviations,
+        **facts,
+    )
 
 
 class Valued(ABC):
@@ -323,7 +310,7 @@ class Valued(ABC):
                 that returns (n,) arms or (n, K) probabilities; arms (n,) for the `contexts` given;
                 or a policy that a learner published.
             contexts: a public sample (n, d) of people, or of decision sets (n, c, d), over which
-                to average. By default where the learner believes its people to be, where it does.
+                to average. By default the estimated contexts of the learner's people, if known.
             against: another policy, as above; then the value is by how much the first earns more.
             confidence: of the interval.
 
@@ -336,29 +323,29 @@ class Valued(ABC):
         """
         level = number_from(confidence, "confidence", _LEAST, _MOST)
         with self.lock:
-            beliefs = self._beliefs(contexts)
+            posterior = self._value_posterior(contexts)
         given = contexts is not None
-        if given and not beliefs.elsewhere:
+        if given and not posterior.judges_others:
             raise InvalidInput(
                 f"contexts was given, but no report to {self.name} says where its people are, so "
                 "it does not know what others would earn; leave contexts out, or declare a density "
                 "that is known."
             )
-        return self._value_under(beliefs, policy, against, given, level)
+        return self._value_under(posterior, policy, against, given, level)
 
     def _value_under(
         self,
-        beliefs: Beliefs,
+        posterior: ValuePosterior,
         policy: AnyPolicy = None,
         against: AnyPolicy = None,
         given: bool = False,
         level: float = CONFIDENCE,
     ) -> Value:
-        """`value` where what is believed is at hand."""
-        asked = beliefs.choice(policy, given, "policy")
-        rival = None if against is None else beliefs.choice(against, given, "against")
-        mean, deviation = beliefs.worth(asked, rival)
-        half = NormalDist().inv_cdf(0.5 + 0.5 * level) * WIDER * deviation
+        """`value` under a posterior."""
+        asked = posterior.choice(policy, given, "policy")
+        rival = None if against is None else posterior.choice(against, given, "against")
+        mean, deviation = posterior.worth(asked, rival)
+        half = NormalDist().inv_cdf(0.5 + 0.5 * level) * INTERVAL_INFLATION * deviation
         least, start = (0.0, self.reward_bounds.lower) if rival is None else (-1.0, 0.0)
         width = self.reward_bounds.upper - self.reward_bounds.lower
         # A model may promise more than rewards can be; what it then means is as much as they can.
@@ -369,26 +356,29 @@ class Valued(ABC):
             lower=start + width * max(mean - half, least),
             upper=start + width * min(mean + half, 1.0),
             confidence=level,
-            about=f"{whose}, averaged over {beliefs.where}{self._lately}",
+            about=f"{whose}, averaged over {posterior.where}{self._lately}",
         )
 
     def recommend(self, contexts: Any = None) -> IntArray | FloatArray:
-        """(n,) the arms that are believed to be best for contexts (n, d), or the places in decision
-        sets (n, c, d); or, where everybody can be given the same points, the best of them (d,). For
-        whoever decides without exploring, and no longer hears what came of it.
+        """(n,) the best arms by the posterior mean for contexts (n, d).
+
+        For decision sets (n, c, d) the best places in them; on public points the best point (d,).
+        For decisions without exploration.
 
         Raises:
             InvalidInput: as `value`.
         """
         with self.lock:
             if not isinstance(contexts, np.ndarray) or len(contexts) <= _MOST_AT_ONCE:
-                return self._beliefs(contexts).recommended
+                return self._value_posterior(contexts).recommended
             starts = range(0, len(contexts), _MOST_AT_ONCE)
-            first = self._beliefs(contexts[:_MOST_AT_ONCE]).recommended
+            first = self._value_posterior(contexts[:_MOST_AT_ONCE]).recommended
             if first.dtype.kind == "f":  # a point for everybody
                 return first
             rest = (contexts[start : start + _MOST_AT_ONCE] for start in starts[1:])
-            return np.concatenate([first, *(self._beliefs(each).recommended for each in rest)])
+            return np.concatenate(
+                [first, *(self._value_posterior(each).recommended for each in rest)]
+            )
 
     @property
     def _lately(self) -> str:
@@ -404,10 +394,10 @@ class Valued(ABC):
             )
         return self._policies[-1]
 
-    def _beliefs(self, contexts: Any) -> Beliefs:
-        """What is believed at contexts, or where people are if these are None."""
+    def _value_posterior(self, contexts: Any) -> ValuePosterior:
+        """The posterior of rewards at contexts, or where people are if these are None."""
         raise InvalidInput(
-            f"{self.name} cannot say what a policy is worth: it keeps no beliefs with a known "
+            f"{self.name} cannot say what a policy is worth: it keeps no posterior with a known "
             "error. Ask local_kernel, partition, gp_ucb, released_thompson, capri or usca."
         )
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.kernel_grid import GridPopulation, KernelGridProblem
 from discreet.lab.environments.synthetic import SyntheticProblem, UniformContexts
 from discreet.lab.experiments import Setting, run_learner, simulate
@@ -19,8 +20,7 @@ from discreet.learners.epochs.rows import (
     BOUND,
     SCALES,
     LengthScales,
-    ReleasedInformation,
-    believe,
+    model_average,
 )
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 
@@ -92,7 +92,7 @@ class TestMoments:
         total = rows.sum(axis=0) / policy.rows.bound
         told = expected.information(total, self.PEOPLE, 0.0)
         assert np.allclose(told.precision, told.precision.T, atol=1e-9 * told.precision.max())
-        belief = believe(told, BOUND)
+        belief = model_average(told, BOUND)
         error = made.pairs @ (belief.mean - theta)
         deviations = np.sqrt(((made.pairs @ belief.root) ** 2).sum(axis=1))
         assert (np.abs(error) <= 5.0 * deviations).all()
@@ -109,9 +109,9 @@ class TestMoments:
         together = expected.information(rows.sum(axis=0) / policy.rows.bound, len(rows), 0.0)
         added = parts[0] + parts[1]
         assert np.allclose(added.precision, together.precision, rtol=1e-9)
-        assert np.allclose(added.shift, together.shift, rtol=1e-9)
-        nothing = ReleasedInformation.none(made.features.features)
-        assert np.array_equal((nothing + added).shift, added.shift)
+        assert np.allclose(added.weighted, together.weighted, rtol=1e-9)
+        nothing = GaussianNaturalParameters.zeros(made.features.features)
+        assert np.array_equal((nothing + added).weighted, added.weighted)
 
 
 class TestPosterior:
@@ -126,13 +126,13 @@ class TestPosterior:
             made, crowd, _ = on_the_grid(ReleasedThompson, budget, people, seed)
             bounds = PROBLEM.reward_bounds
             truth = crowd.function.ravel() / (bounds.upper - bounds.lower)
-            belief = believe(made.information(), BOUND, made.length_scales)
+            belief = model_average(made.information(), BOUND, made.length_scales)
             deviations = np.sqrt(((made.pairs @ belief.root) ** 2).sum(axis=1))
             scores.append((truth - made.pairs @ belief.mean) / deviations)
         assert 0.7 <= np.sqrt(np.mean(np.square(scores))) <= 1.4
 
     def test_before_anything_is_known(self) -> None:
-        belief = believe(ReleasedInformation.none(7), BOUND)
+        belief = model_average(GaussianNaturalParameters.zeros(7), BOUND)
         assert (belief.mean == 0.0).all()
         assert np.allclose(belief.root @ belief.root.T, belief.root[0] @ belief.root[0] * np.eye(7))
 
@@ -150,13 +150,13 @@ class TestLengthScales:
         design = rng.standard_normal((9, 6))
         seen = design @ theta + noise * rng.standard_normal(9)
         precision, shift = design.T @ design / noise**2, design.T @ seen / noise**2
-        return ReleasedInformation(precision, shift), seen, design
+        return GaussianNaturalParameters(precision, shift), seen, design
 
     def test_the_average_is_that_of_the_densities(self) -> None:
         """Against the marginal likelihoods of what was seen, level by level."""
         noise = 0.4
         information, seen, design = self.heard(np.array([0.3, -0.4, 0.1, 0.0, 0.2, 0.1]), noise)
-        belief = believe(information, BOUND, self.SCALES)
+        belief = model_average(information, BOUND, self.SCALES)
         logs, means, covariances = [], [], []
         for factor, root in zip(self.FACTORS, self.ROOTS, strict=True):
             evidence = []
@@ -186,7 +186,9 @@ class TestLengthScales:
     def test_what_seems_flat_is_asked_where_nobody_looked(self) -> None:
         """Only the directions of the longer length scale were looked at, and nothing was there."""
         precision = np.diag([1e4, 1e4, 0.0, 0.0, 0.0, 0.0])
-        belief = believe(ReleasedInformation(precision, np.zeros(6)), BOUND, self.SCALES)
+        belief = model_average(
+            GaussianNaturalParameters(precision, np.zeros(6)), BOUND, self.SCALES
+        )
         assert belief.weights[1] > 0.7, "it is thought to be the longer one"
         deviations = np.sqrt((belief.root**2).sum(axis=1))
         assert (deviations < 0.06).all()
@@ -200,14 +202,14 @@ class TestLengthScales:
         """Fault once found: where people came to three points only, short length scales took them
         for spikes far above the largest reward."""
         information, _, _ = self.heard(np.array([0.3, 0.2, 0.0, 0.0, 2.0, 0.0]), 0.1)
-        belief = believe(information, BOUND, self.SCALES)
+        belief = model_average(information, BOUND, self.SCALES)
         assert belief.weights[0] == 0.0
         information, _, _ = self.heard(np.array([0.3, 0.2, 0.0, 0.0, 0.5, 0.0]), 0.1)
-        assert believe(information, BOUND, self.SCALES).weights[0] > 0.9
+        assert model_average(information, BOUND, self.SCALES).weights[0] > 0.9
 
     def test_what_varies_is_asked_as_it_is_believed(self) -> None:
         information, _, _ = self.heard(np.array([0.6, -0.6, 0.0, 0.0, 0.0, 0.0]), 0.05)
-        belief = believe(information, BOUND, self.SCALES)
+        belief = model_average(information, BOUND, self.SCALES)
         assert belief.asked is belief.root
 
     @pytest.mark.slow

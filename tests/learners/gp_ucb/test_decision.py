@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from discreet.learners.gp_ucb.posterior import GaussianPosterior
+from discreet.gaussian import Posterior
 from discreet.learners.gp_ucb.public.decision import (
     GroupPosterior,
     expected_improvement_of_decision,
@@ -23,7 +23,7 @@ RNG = np.random.default_rng(0)
 def posterior(**changes: object) -> GroupPosterior:
     rng = np.random.default_rng(3)
     posteriors = [
-        GaussianPosterior(0.1 * rng.normal(size=FEATURES), 0.3 * rng.normal(size=(FEATURES, 3)))
+        Posterior(0.1 * rng.normal(size=FEATURES), 0.3 * rng.normal(size=(FEATURES, 3)))
         for _ in range(3)
     ]
     fields = {

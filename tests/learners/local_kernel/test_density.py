@@ -11,9 +11,9 @@ from scipy.stats import beta
 
 from discreet.lab.environments.synthetic import BetaContexts, exponential
 from discreet.lab.experiments import run_learner
+from discreet.learners.local_kernel.design import Measurements
 from discreet.learners.local_kernel.features import DensityBins, moved
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import KernelPolicy
 from discreet.learners.messages import Policy
 from discreet.learners.signs import SignedReports

@@ -12,9 +12,9 @@ import pytest
 from scipy.stats import beta
 
 from discreet.lab.environments.synthetic import ExponentialMeans
+from discreet.learners.local_kernel.design import Measurements
 from discreet.learners.local_kernel.features import DensityBins
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import KernelPolicy, KernelStatistics
 from discreet.learners.messages import Observations
 from discreet.learners.schema import decode, encode

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.local_kernel.features import CosineFeatures
-from discreet.learners.local_kernel.posterior import KernelPosterior, MixedPosterior
-from discreet.learners.local_kernel.prior import Smooth
-from discreet.learners.sources import Information
+from discreet.learners.local_kernel.posterior import (
+    CoefficientPosterior,
+    Hyperparameters,
+    PosteriorMixture,
+)
 from discreet.validation import FloatArray
 
 FEATURES = CosineFeatures.of((None, None), 2)
-SMOOTH = Smooth((0.4, 0.8), 2.0)
-ALIKE = Smooth((0.4, 3.2), 1.0, level=0.8, surface=0.5)
+SMOOTH = Hyperparameters((0.4, 0.8), 2.0)
+ALIKE = Hyperparameters((0.4, 3.2), 1.0, level=0.8, surface=0.5)
 
 
 def measurements(count: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
@@ -26,7 +29,7 @@ def measurements(count: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
     return rows, rng.standard_normal(count)
 
 
-def columns(smooth: Smooth) -> tuple[np.ndarray, FloatArray]:
+def columns(smooth: Hyperparameters) -> tuple[np.ndarray, FloatArray]:
     """Which of all K M coefficients a posterior holds, and their prior covariance."""
     prior = smooth.prior(FEATURES)
     places = np.concatenate([arm * len(FEATURES) + prior.used for arm in range(2)])
@@ -36,7 +39,7 @@ def columns(smooth: Smooth) -> tuple[np.ndarray, FloatArray]:
 
 
 def brute_force(
-    smooth: Smooth, rows: FloatArray, seen: FloatArray
+    smooth: Hyperparameters, rows: FloatArray, seen: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and covariance of theta given A theta + noise = t, by the textbook."""
     places, prior = columns(smooth)
@@ -45,12 +48,14 @@ def brute_force(
     return gain @ seen, prior - gain @ a @ prior
 
 
-@pytest.mark.parametrize("smooth", [Smooth.first(2), SMOOTH, ALIKE, Smooth((3.2, 3.2), 1.0)])
+@pytest.mark.parametrize(
+    "smooth", [Hyperparameters.first(2), SMOOTH, ALIKE, Hyperparameters((3.2, 3.2), 1.0)]
+)
 @pytest.mark.parametrize("count", [1, 30, 400])
-def test_it_is_gaussian_conditioning(count: int, smooth: Smooth) -> None:
+def test_it_is_gaussian_conditioning(count: int, smooth: Hyperparameters) -> None:
     rows, seen = measurements(count)
-    found = KernelPosterior.of(
-        FEATURES, smooth.prior(FEATURES), Information(rows.T @ rows, rows.T @ seen)
+    found = CoefficientPosterior.of(
+        FEATURES, smooth.prior(FEATURES), GaussianNaturalParameters(rows.T @ rows, rows.T @ seen)
     )
     mean, covariance = brute_force(smooth, rows, seen)
     assert found.arms == 2
@@ -73,11 +78,14 @@ def test_it_is_gaussian_conditioning(count: int, smooth: Smooth) -> None:
 def test_a_mixture_has_the_mean_and_covariance_of_its_parts() -> None:
     """Against the second moments of all coefficients, worked out one part at a time."""
     rows, seen = measurements(60)
-    information = Information(rows.T @ rows, rows.T @ seen)
-    smooths = [SMOOTH, ALIKE, Smooth((0.2, 0.2))]
+    information = GaussianNaturalParameters(rows.T @ rows, rows.T @ seen)
+    smooths = [SMOOTH, ALIKE, Hyperparameters((0.2, 0.2))]
     shares = np.array([0.5, 0.3, 0.2])
-    mixed = MixedPosterior.of(
-        [KernelPosterior.of(FEATURES, smooth.prior(FEATURES), information) for smooth in smooths],
+    mixed = PosteriorMixture.of(
+        [
+            CoefficientPosterior.of(FEATURES, smooth.prior(FEATURES), information)
+            for smooth in smooths
+        ],
         shares,
     )
     total = 2 * len(FEATURES)
@@ -105,8 +113,10 @@ def test_a_mixture_has_the_mean_and_covariance_of_its_parts() -> None:
 
 def test_without_reports_it_is_the_prior() -> None:
     size = 2 * len(FEATURES)
-    found = KernelPosterior.of(
-        FEATURES, SMOOTH.prior(FEATURES), Information(np.zeros((size, size)), np.zeros(size))
+    found = CoefficientPosterior.of(
+        FEATURES,
+        SMOOTH.prior(FEATURES),
+        GaussianNaturalParameters(np.zeros((size, size)), np.zeros(size)),
     )
     assert (found.mean == 0.0).all()
     assert found.evidence == 0.0
@@ -119,8 +129,8 @@ def test_without_reports_it_is_the_prior() -> None:
 
 def test_draws_scatter_as_the_posterior_says() -> None:
     rows, seen = measurements(50)
-    found = KernelPosterior.of(
-        FEATURES, SMOOTH.prior(FEATURES), Information(rows.T @ rows, rows.T @ seen)
+    found = CoefficientPosterior.of(
+        FEATURES, SMOOTH.prior(FEATURES), GaussianNaturalParameters(rows.T @ rows, rows.T @ seen)
     )
     _, covariance = brute_force(SMOOTH, rows, seen)
     normals = np.random.default_rng(3).standard_normal((len(covariance), 20_000))
@@ -135,12 +145,14 @@ def test_evidence_is_the_likelihood_of_what_was_measured(count: int) -> None:
     """log N(t; 0, A D A' + I), up to a constant that all hyperparameters share."""
     rows, seen = measurements(count)
     offsets = []
-    for smooth in (Smooth.first(2), SMOOTH, ALIKE, Smooth((3.2, 3.2))):
+    for smooth in (Hyperparameters.first(2), SMOOTH, ALIKE, Hyperparameters((3.2, 3.2))):
         places, prior = columns(smooth)
         a = rows[:, places]
         law = multivariate_normal(np.zeros(count), a @ prior @ a.T + np.eye(count))
-        found = KernelPosterior.of(
-            FEATURES, smooth.prior(FEATURES), Information(rows.T @ rows, rows.T @ seen)
+        found = CoefficientPosterior.of(
+            FEATURES,
+            smooth.prior(FEATURES),
+            GaussianNaturalParameters(rows.T @ rows, rows.T @ seen),
         )
         offsets.append(law.logpdf(seen) - found.evidence)
     assert np.ptp(offsets) < 1e-7 * count

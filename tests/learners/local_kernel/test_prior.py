@@ -10,41 +10,45 @@ import numpy as np
 import pytest
 
 from discreet.codec import from_json, to_json
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.synthetic import ExponentialMeans, symmetric_means
 from discreet.learners.local_kernel.features import FLAT, LENGTH_SCALES, CosineFeatures
-from discreet.learners.local_kernel.posterior import KernelPosterior
-from discreet.learners.local_kernel.prior import (
+from discreet.learners.local_kernel.posterior import (
     SCALES,
     SHARES,
-    Likely,
-    Prior,
-    Smooth,
-    likely,
+    CoefficientPosterior,
+    FeaturePrior,
+    HyperparameterPosterior,
+    Hyperparameters,
+    hyperparameter_posterior,
 )
-from discreet.learners.sources import Information
 from discreet.validation import FloatArray
 
 FEATURES = CosineFeatures.of((None, None), 2)
 
 
-def evidence_of(features: CosineFeatures, information: Information) -> Callable[[Smooth], float]:
+def evidence_of(
+    features: CosineFeatures, information: GaussianNaturalParameters
+) -> Callable[[Hyperparameters], float]:
     """The evidence of each prior."""
 
-    def evidence(smooth: Smooth) -> float:
+    def evidence(smooth: Hyperparameters) -> float:
         prior = smooth.prior(features)
-        return KernelPosterior.of(features, prior, information).evidence
+        return CoefficientPosterior.of(features, prior, information).evidence
 
     return evidence
 
 
-def learnt(features: CosineFeatures, start: Smooth, information: Information) -> Likely:
-    return likely(start, evidence_of(features, information))
+def learnt(
+    features: CosineFeatures, start: Hyperparameters, information: GaussianNaturalParameters
+) -> HyperparameterPosterior:
+    return hyperparameter_posterior(start, evidence_of(features, information))
 
 
 def test_the_root_is_that_of_the_covariance() -> None:
     rng = np.random.default_rng(0)
     own, common = rng.random(5) + 0.1, rng.random(5)
-    prior = Prior(np.arange(5), own, common)
+    prior = FeaturePrior(np.arange(5), own, common)
     root = prior.root_times(np.eye(15), 3)
     covariance = np.kron(np.eye(3), np.diag(own)) + np.kron(np.ones((3, 3)), np.diag(common))
     assert np.allclose(root, root.T)
@@ -54,11 +58,11 @@ def test_the_root_is_that_of_the_covariance() -> None:
 
 def test_each_column_matters_with_the_probability_that_two_of_d_have() -> None:
     for dimension, matters in ((1, 0.9), (3, 2 / 3), (6, 1 / 3), (20, 0.1)):
-        smooth = Smooth((0.2, *(FLAT,) * (dimension - 1)))
+        smooth = Hyperparameters((0.2, *(FLAT,) * (dimension - 1)))
         exact = math.log(matters / 3) + (dimension - 1) * math.log(1.0 - matters)
         assert smooth.log_prior == pytest.approx(exact)
         rng = np.random.default_rng(0)
-        drawn, shares = Likely(Smooth.first(dimension)).draw(2000, rng)
+        drawn, shares = HyperparameterPosterior(Hyperparameters.first(dimension)).draw(2000, rng)
         assert np.allclose(shares, 1 / 2000)
         counts = [sum(value < FLAT for value in each.length_scales) for each in drawn]
         assert np.mean(counts) == pytest.approx(matters * dimension, abs=0.15)
@@ -66,7 +70,11 @@ def test_each_column_matters_with_the_probability_that_two_of_d_have() -> None:
 
 
 def test_features_that_hardly_vary_are_left_out() -> None:
-    for smooth in (Smooth((0.2, 0.2)), Smooth((0.2, 3.2)), Smooth((3.2, 3.2), 2.0)):
+    for smooth in (
+        Hyperparameters((0.2, 0.2)),
+        Hyperparameters((0.2, 3.2)),
+        Hyperparameters((3.2, 3.2), 2.0),
+    ):
         prior = smooth.prior(FEATURES)
         used, variance = prior.used, prior.own + prior.common
         everything = FEATURES.variances(smooth.length_scales, smooth.scale)
@@ -75,13 +83,13 @@ def test_features_that_hardly_vary_are_left_out() -> None:
         assert (rest < 1e-4 * everything.sum()).all()
         assert used[0] == 0
     assert len(used) < 20
-    counts = [len(Smooth((value, value)).prior(FEATURES).used) for value in LENGTH_SCALES]
+    counts = [len(Hyperparameters((value, value)).prior(FEATURES).used) for value in LENGTH_SCALES]
     assert counts == sorted(counts, reverse=True)
 
 
 def informed(
     values: FloatArray, contexts: FloatArray, features: CosineFeatures, weight: float
-) -> Information:
+) -> GaussianNaturalParameters:
     """J and b where 2 f - 1 of all arms was measured at these contexts, each `weight` times."""
     phi = features(contexts)
     count, arms = len(features), values.shape[1]
@@ -91,7 +99,7 @@ def informed(
     for arm in range(arms):
         precision[arm, :, arm] = weight * phi.T @ phi
     weighted = weight * (phi.T @ noisy).T.ravel()
-    return Information(precision.reshape(arms * count, arms * count), weighted)
+    return GaussianNaturalParameters(precision.reshape(arms * count, arms * count), weighted)
 
 
 def test_length_scales_are_learnt_for_each_axis() -> None:
@@ -99,7 +107,7 @@ def test_length_scales_are_learnt_for_each_axis() -> None:
     contexts = np.random.default_rng(6).random((300, 2))
     features = CosineFeatures.of((None, None), 3)
     sums = informed(2.0 * ExponentialMeans(3)(contexts) - 1.0, contexts, features, 10.0)
-    found = learnt(features, Smooth.first(2), sums)
+    found = learnt(features, Hyperparameters.first(2), sums)
     assert found.best.length_scales[0] <= 0.4
     assert found.best.length_scales[1] == 3.2
 
@@ -109,7 +117,11 @@ def test_both_axes_are_found_at_once(weight: float) -> None:
     """In the symmetric problem no single column seems to matter, only both together."""
     contexts = np.random.default_rng(7).random((300, 2))
     sums = informed(2.0 * symmetric_means(contexts) - 1.0, contexts, FEATURES, weight)
-    for start in (Smooth.first(2), Smooth((3.2, 3.2)), Smooth((0.8, 3.2), 2.0)):
+    for start in (
+        Hyperparameters.first(2),
+        Hyperparameters((3.2, 3.2)),
+        Hyperparameters((0.8, 3.2), 2.0),
+    ):
         found = learnt(FEATURES, start, sums)
         assert max(found.best.length_scales) <= 0.4
 
@@ -123,12 +135,12 @@ def test_functions_drawn_from_a_prior_are_read_with_it(length_scales: tuple[floa
     theta = rng.standard_normal((10, len(features))) * np.sqrt(variance)
     contexts = rng.random((400, 2))
     sums = informed(features(contexts) @ theta.T, contexts, features, 20.0)
-    found = learnt(features, Smooth.first(2), sums)
+    found = learnt(features, Hyperparameters.first(2), sums)
     for axis in range(2):
         place = LENGTH_SCALES.index(found.best.length_scales[axis])
         assert abs(place - LENGTH_SCALES.index(length_scales[axis])) <= 1
     evidence = evidence_of(features, sums)
-    truth = Smooth(length_scales)
+    truth = Hyperparameters(length_scales)
     assert evidence(found.best) + found.best.log_prior >= evidence(truth) + truth.log_prior
 
 
@@ -136,19 +148,21 @@ def test_large_functions_have_a_large_scale() -> None:
     contexts = np.random.default_rng(9).random((300, 2))
     for size, scale in ((0.5, 1.0), (3.0, 2.0)):
         values = size * np.stack([np.cos(np.pi * contexts[:, 0]), contexts[:, 1] - 0.5], axis=1)
-        found = learnt(FEATURES, Smooth.first(2), informed(values, contexts, FEATURES, 50.0))
+        found = learnt(
+            FEATURES, Hyperparameters.first(2), informed(values, contexts, FEATURES, 50.0)
+        )
         assert found.best.scale == scale
 
 
-def random_sums(features: CosineFeatures = FEATURES) -> Information:
+def random_sums(features: CosineFeatures = FEATURES) -> GaussianNaturalParameters:
     """40 measurements of nothing."""
     rng = np.random.default_rng(0)
     rows = 0.5 * rng.standard_normal((40, 2 * len(features)))
-    return Information(rows.T @ rows, rows.T @ rng.standard_normal(40))
+    return GaussianNaturalParameters(rows.T @ rows, rows.T @ rng.standard_normal(40))
 
 
 def test_what_is_likely_is_ranked_and_adds_up() -> None:
-    found = learnt(FEATURES, Smooth.first(2), random_sums())
+    found = learnt(FEATURES, Hyperparameters.first(2), random_sums())
     assert sum(found.weights) == pytest.approx(1.0)
     assert list(found.weights) == sorted(found.weights, reverse=True)
     assert found.weights[-1] > found.weights[0] * math.exp(-6.0)
@@ -176,7 +190,9 @@ def test_few_of_many_columns_are_found_to_matter() -> None:
     one = np.stack([np.sin(5.0 * contexts[:, 1]), np.cos(5.0 * contexts[:, 1])], axis=1)
     both = 2.0 * symmetric_means(contexts[:, [4, 1]]) - 1.0
     for values, matter in ((one, {1}), (both, {1, 4})):
-        found = learnt(features, Smooth((FLAT,) * 6), informed(values, contexts, features, 2.0))
+        found = learnt(
+            features, Hyperparameters((FLAT,) * 6), informed(values, contexts, features, 2.0)
+        )
         assert {a for a, value in enumerate(found.best.length_scales) if value < FLAT} == matter
 
 
@@ -186,27 +202,29 @@ def test_what_arms_have_in_common_is_learnt() -> None:
     waves = np.cos(np.pi * np.arange(1, 6) * contexts[:, :1])
     for common, own in ((1.0, 0.1), (0.0, 1.0)):
         values = common * np.sin(4.0 * contexts[:, :1]) - 0.5 + own * 0.7 * waves
-        found = learnt(features, Smooth.first(2), informed(values, contexts, features, 20.0))
+        found = learnt(
+            features, Hyperparameters.first(2), informed(values, contexts, features, 20.0)
+        )
         assert found.best.level == 0.8
         assert found.best.surface == (0.8 if common else 0.0)
 
 
 def test_neighbours() -> None:
-    near = set(Smooth((0.2, 3.2), 1.0).near())
+    near = set(Hyperparameters((0.2, 3.2), 1.0).near())
     for smooth in (
-        Smooth((0.8, 3.2)),
-        Smooth((0.2, 0.4)),
-        Smooth((0.4, 0.4)),
-        Smooth((0.2, 3.2), 2.0),
-        Smooth((0.2, 3.2), level=0.8),
-        Smooth((0.2, 3.2), surface=0.8),
+        Hyperparameters((0.8, 3.2)),
+        Hyperparameters((0.2, 0.4)),
+        Hyperparameters((0.4, 0.4)),
+        Hyperparameters((0.2, 3.2), 2.0),
+        Hyperparameters((0.2, 3.2), level=0.8),
+        Hyperparameters((0.2, 3.2), surface=0.8),
     ):
         assert smooth in near
     assert all(smooth.scale in SCALES for smooth in near)
-    assert list(Smooth((3.2, 0.2, 3.2)).pairs()) == [Smooth((0.4, 0.2, 0.4))]
+    assert list(Hyperparameters((3.2, 0.2, 3.2)).pairs()) == [Hyperparameters((0.4, 0.2, 0.4))]
 
 
 def test_likely_hyperparameters_round_trip() -> None:
-    found = learnt(FEATURES, Smooth.first(2), random_sums())
-    for each in (found, Likely(Smooth.first(2))):
-        assert from_json(json.loads(json.dumps(to_json(each))), Likely) == each
+    found = learnt(FEATURES, Hyperparameters.first(2), random_sums())
+    for each in (found, HyperparameterPosterior(Hyperparameters.first(2))):
+        assert from_json(json.loads(json.dumps(to_json(each))), HyperparameterPosterior) == each

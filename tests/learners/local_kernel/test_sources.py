@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from discreet.lab.environments.synthetic import exponential
+from discreet.learners.local_kernel.design import Measurements
 from discreet.learners.local_kernel.learner import LocalKernel, source_cell_counts
-from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import KernelSourcePolicy
-from discreet.learners.local_kernel.posterior import KernelPosterior
+from discreet.learners.local_kernel.posterior import PRIOR_LOG_ODDS, CoefficientPosterior
 from discreet.learners.saving import load, save
 from discreet.learners.schema import decode, encode
 from discreet.learners.signs import SignedReports
-from discreet.learners.sources import PRIOR_LOG_ODDS, SourcePolicy
+from discreet.learners.sources import SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -124,7 +124,7 @@ def test_sources_give_a_start() -> None:
     for k in range(2):
         hear(heard, truth, 1500, 8.0, 40 + k)
     assert regret(heard, 1200, 31) < 0.3 * alone
-    assert min(heard.source_trust().values()) > 0.9
+    assert min(heard.source_weights().values()) > 0.9
 
 
 @pytest.mark.slow
@@ -142,15 +142,15 @@ def test_weak_sources_do_no_harm() -> None:
 def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
     alone = regret(made(3), 3000, 74)
     learner = hear(made(3), reversed_truth, 1500, 4.0, 75)
-    assert learner.source_trust()["source 0"] == pytest.approx(
+    assert learner.source_weights()["source 0"] == pytest.approx(
         1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS))
     )
     assert regret(learner, 3000, 74) < 1.5 * alone
-    assert learner.source_trust() == {"source 0": 0.0}
+    assert learner.source_weights() == {"source 0": 0.0}
     save(learner, tmp_path / "learner.json")
     again = load(tmp_path / "learner.json")
     assert isinstance(again, LocalKernel)
-    assert again.source_trust() == {"source 0": 0.0}
+    assert again.source_weights() == {"source 0": 0.0}
     # What it said counts for nothing, and what it says later neither.
     hear(again, truth, 100, 4.0, 73)
     policy = again.source_policy("source 0")
@@ -159,33 +159,34 @@ def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict([[0.2, 0.3]])[0], before)
 
 
-def test_trust_is_a_ratio_of_evidence() -> None:
+def test_source_weights_are_a_ratio_of_evidence() -> None:
     learner = hear(made(3), truth, 400, 4.0, 74)
     regret(learner, 300, 75)
     source, target = learner.source("source 0").sums.information, learner._sums.information
-    prior = learner._likely.best.prior(learner.features)
+    prior = learner._hyperparameters.best.prior(learner.features)
     one, two, both = (
-        KernelPosterior.of(learner.features, prior, information).evidence
+        CoefficientPosterior.of(learner.features, prior, information).evidence
         for information in (source, target, source + target)
     )
     expected = 1.0 / (1.0 + math.exp(-(PRIOR_LOG_ODDS + both - one - two)))
-    assert learner.source_trust()["source 0"] == pytest.approx(expected)
+    assert learner.source_weights()["source 0"] == pytest.approx(expected)
 
 
 @pytest.mark.slow
-def test_doubt_is_part_of_what_is_believed() -> None:
-    """Before anyone of the target came, the doubt is that of the prior: with this probability
-    nothing is known."""
+def test_the_model_average_has_the_source_weight() -> None:
+    """Without reports of the target it is that of the prior; else nothing is known."""
     learner = hear(made(4), truth, 600, 6.0, 76)
     learner.policy()
-    doubt = learner._reviewed.doubt
-    assert doubt == pytest.approx(1.0 - 1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS)))
-    sure, doubting = (learner._mixed(4, np.random.default_rng(0), share) for share in (0.0, doubt))
+    weight = learner._source_weights.together
+    assert weight == pytest.approx(1.0 / (1.0 + math.exp(-PRIOR_LOG_ODDS)))
+    sure, doubting = (
+        learner._model_average(4, np.random.default_rng(0), share) for share in (1.0, weight)
+    )
     assert np.array_equal(sure.used, doubting.used)
-    assert np.allclose(doubting.mean, (1.0 - doubt) * sure.mean)
+    assert np.allclose(doubting.mean, weight * sure.mean)
     phi = learner.features(np.random.default_rng(0).random((50, 2)), sure.used)
     assert (doubting.deviations(phi) > sure.deviations(phi)).all()
-    # What is believed most still decides who gets which arm.
+    # The likelier case still decides who gets which arm.
     points = np.random.default_rng(0).random((500, 2))
     shares = learner.policy().probabilities(points)
     assert shares[np.arange(500), truth(points).argmax(axis=1)].mean() > 0.7

@@ -1,4 +1,4 @@
-"""Masses and beliefs, held against brute force and an independent Gaussian process."""
+"""CellFrequencies and beliefs, held against brute force and an independent Gaussian process."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from discreet.learners.partition.posterior import (
     SHARED_VARIANCE,
     TEMPER,
     VARYING_VARIANCE,
+    AveragedPosterior,
+    LeafPosterior,
     NodeInformation,
-    average,
     box_covariance,
-    box_roughness,
-    condition,
+    box_within_variance,
+    gp_prior,
     interval_covariance,
     low_rank_root,
     mixing,
     mixture_variance,
     node_masses,
     observations,
-    smoothness,
 )
 from discreet.learners.partition.rules import likely_length_scales, thompson_probabilities
 from discreet.learners.partition.tree import Ranked, Tree, overlaps
@@ -55,7 +55,7 @@ def test_box_covariance_is_a_product_over_axes() -> None:
     covariance = box_covariance(Ranked.plain(tree), scales)
     assert np.allclose(covariance, CONSTANT_VARIANCE + VARYING_VARIANCE * product)
     assert np.allclose(
-        box_roughness(low, high, np.array(scales)), PRIOR_VARIANCE - np.diag(covariance)
+        box_within_variance(low, high, np.array(scales)), PRIOR_VARIANCE - np.diag(covariance)
     )
 
 
@@ -66,9 +66,9 @@ def test_narrow_boxes_keep_a_real_root(length_scale: float) -> None:
     for depth in range(10):
         leaves = tree.leaves if depth < 6 else tree.leaves[-2:]
         tree = tree.split(leaves, np.zeros(len(leaves), dtype=np.int64))
-    prior = smoothness(Ranked.plain(tree), (length_scale, length_scale))
+    prior = gp_prior(Ranked.plain(tree), (length_scale, length_scale))
     assert np.isfinite(prior.root).all()
-    assert (prior.roughness >= 0.0).all()
+    assert (prior.within_cell_variance >= 0.0).all()
 
 
 def dense_posterior(
@@ -90,18 +90,16 @@ def test_conditioning_agrees_with_the_textbook() -> None:
     scales = [(0.4, 0.8), (0.2, 3.2)]
     evidences = []
     for pair in scales:
-        prior = smoothness(Ranked.plain(tree), pair)
-        mean, variance, evidence = condition(
-            prior, NodeInformation.of(tree, mass, 1.0 / noise, y / noise)
-        )
+        prior = gp_prior(Ranked.plain(tree), pair)
+        found = LeafPosterior.of(prior, NodeInformation.of(tree, mass, 1.0 / noise, y / noise))
         # Both arms at once: they share a level.
         covariance = np.kron(np.eye(2), prior.root @ prior.root.T) + SHARED_VARIANCE
         exact = dense_posterior(
             covariance, np.kron(np.eye(2), shares), y.T.ravel(), noise.T.ravel()
         )
-        assert np.allclose(mean.T.ravel(), exact[0], atol=1e-6)
-        assert np.allclose(variance.T.ravel(), exact[1], atol=1e-6)
-        evidences.append((evidence, exact[2]))
+        assert np.allclose(found.mean.T.ravel(), exact[0], atol=1e-6)
+        assert np.allclose(found.variances.T.ravel(), exact[1], atol=1e-6)
+        evidences.append((found.log_evidence, exact[2]))
     # The evidence is known up to a constant that all priors share.
     (one, exact_one), (two, exact_two) = evidences
     assert one - two == pytest.approx(exact_one - exact_two, abs=1e-5)
@@ -112,11 +110,12 @@ def test_the_average_over_length_scales_keeps_their_disagreement() -> None:
     precision = np.full((len(tree), 2), 3.0)
     mass = node_masses(tree, NodeSums.zeros(len(tree), 2)).mass
     information = NodeInformation.of(tree, mass, precision, np.ones((len(tree), 2)))
-    priors = [smoothness(Ranked.plain(tree), (0.2,)), smoothness(Ranked.plain(tree), (3.2,))]
-    state, weight = average(priors, information)
-    parts = [condition(prior, information) for prior in priors]
-    mean = weight[0] * parts[0][0] + weight[1] * parts[1][0]
-    second = sum(w * (v + m**2) for w, (m, v, _) in zip(weight, parts, strict=True))
+    priors = [gp_prior(Ranked.plain(tree), (0.2,)), gp_prior(Ranked.plain(tree), (3.2,))]
+    state = AveragedPosterior.of(priors, information)
+    weight, parts = state.weights, state.parts
+    mean = weight[0] * parts[0].mean + weight[1] * parts[1].mean
+    pairs = zip(weight, parts, strict=True)
+    second = sum(w * (part.variances + part.mean**2) for w, part in pairs)
     assert np.allclose(state.mean, mean)
     assert np.allclose(state.variance, second - mean**2)
     assert weight.sum() == pytest.approx(1.0)
@@ -167,12 +166,13 @@ def test_reports_on_nodes_say_of_leaves_what_their_mixtures_say() -> None:
         people = sums.offered[:, arm] / TEMPER
         assert np.allclose(leaves.precision[arm], shares.T @ np.diag(people) @ shares)
         assert np.allclose(leaves.weighted[arm], 0.5 * people @ shares)
-    prior = smoothness(Ranked.plain(tree), (0.4, 0.8))
-    for mine, theirs in zip(condition(prior, information), condition(prior, leaves), strict=True):
-        assert np.allclose(mine, theirs)
-    twice = condition(prior, information + information)
-    assert np.allclose(twice[0], condition(prior, leaves + information.dense())[0])
-    assert np.allclose(twice[0], condition(prior, information.scaled(2.0))[0])
+    prior = gp_prior(Ranked.plain(tree), (0.4, 0.8))
+    mine, theirs = LeafPosterior.of(prior, information), LeafPosterior.of(prior, leaves)
+    for name in ("mean", "variances", "log_evidence"):
+        assert np.allclose(getattr(mine, name), getattr(theirs, name))
+    twice = LeafPosterior.of(prior, information + information).mean
+    assert np.allclose(twice, LeafPosterior.of(prior, leaves + information.dense()).mean)
+    assert np.allclose(twice, LeafPosterior.of(prior, information.scaled(2.0)).mean)
 
 
 def test_reports_on_an_old_tree_have_the_error_of_its_boxes_besides() -> None:
@@ -181,14 +181,18 @@ def test_reports_on_an_old_tree_have_the_error_of_its_boxes_besides() -> None:
     new = Ranked.plain(Tree.root(2).split(np.array([0]), np.array([1])))
     precision = np.zeros((5, 2))
     precision[old.tree.leaves] = [[3.0, 0.5], [5.0, 1.0], [2.0, 4.0]]
-    roughness = np.array([0.2, 0.1])
-    nodes = NodeInformation.elsewhere(precision, 0.7 * precision, old, new, roughness).dense()
+    within_cell_variance = np.array([0.2, 0.1])
+    nodes = NodeInformation.elsewhere(
+        precision, 0.7 * precision, old, new, within_cell_variance
+    ).dense()
     shares, coverage = (part[old.tree.leaves] for part in overlaps(old, new))
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     np.testing.assert_allclose(coverage.sum(axis=0), 1.0)
-    blur = np.maximum((roughness * shares**2 * (1.0 - coverage)).sum(axis=1), 1e-9)
+    aggregation_variance = np.maximum(
+        (within_cell_variance * shares**2 * (1.0 - coverage)).sum(axis=1), 1e-9
+    )
     for arm, reported in enumerate(precision[old.tree.leaves].T):
-        inverse = np.diag(1.0 / (1.0 / reported + blur))
+        inverse = np.diag(1.0 / (1.0 / reported + aggregation_variance))
         np.testing.assert_allclose(nodes.precision[arm], shares.T @ inverse @ shares, rtol=1e-9)
         seen = inverse @ np.full(3, 0.7)
         np.testing.assert_allclose(nodes.weighted[arm], shares.T @ seen, rtol=1e-9)
@@ -294,8 +298,8 @@ def test_wrong_shares_are_allowed_for() -> None:
     """The average of a split node differs from the believed mixture by less than is allowed."""
     tree = Tree.root(1).split(np.array([0]), np.array([0]))
     spread = node_masses(tree, sums_of(tree, np.array([1.0, 0.5, 0.5]), 0.0))
-    roughness = np.array([0.2, 0.1, 0.1])
-    variance = mixture_variance(tree, spread, roughness)
+    within_cell_variance = np.array([0.2, 0.1, 0.1])
+    variance = mixture_variance(tree, spread, within_cell_variance)
     # Share 1/2 +- 1/4 times a difference of halves whose square is 4 x 0.2.
     assert variance[0] == pytest.approx(0.25**2 * 0.8)
     assert variance[1:].tolist() == [0.0, 0.0]

@@ -69,12 +69,12 @@ def test_a_finding_is_what_the_learner_says() -> None:
         min(learner.value(against=arm).mean for arm in range(2)), abs=1e-9
     )
     assert found.shares == pytest.approx(
-        learner._beliefs(None).weights
-        @ learner.policy().probabilities(learner._beliefs(None).contexts)
+        learner._value_posterior(None).weights
+        @ learner.policy().probabilities(learner._value_posterior(None).contexts)
     )
 
 
-def test_of_a_learner_without_beliefs_only_shares_are_said() -> None:
+def test_of_a_learner_without_a_posterior_only_shares_are_said() -> None:
     learner = PrivateLinear(DOMAIN, ["leaflet", "call"], budget=Local(2.0), horizon=100)
     found = finding(learner, learner.policy(), 0)
     assert found.reward is found.played is found.gain is None

@@ -49,12 +49,12 @@ from typing import Annotated, ClassVar, Unpack
 import numpy as np
 
 from discreet.codec import Range, Shape
+from discreet.gaussian import Posterior
 from discreet.learners.calibration import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Design, EpochPolicy, Offers, offers_of
-from discreet.learners.epochs.rows import BOUND, Belief, RowMap, covariance_axes, full_rows
+from discreet.learners.epochs.rows import BOUND, QueryPosterior, RowMap, covariance_axes, full_rows
 from discreet.learners.epochs.sums import lengths, portions, second_moment, spreads
-from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget
 from discreet.validation import BoolArray, FloatArray, InvalidInput
@@ -81,13 +81,13 @@ class Elimination(Calibration):
         return learner.budget.noise_multiplier
 
     @abstractmethod
-    def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
+    def rows(
+        self, learner: Capri, belief: QueryPosterior, offers: FloatArray, people: int
+    ) -> RowMap:
         """What each of `people` people of the next epoch contributes."""
 
     @abstractmethod
-    def survivors(
-        self, learner: Capri, posterior: GaussianPosterior, active: BoolArray
-    ) -> BoolArray:
+    def survivors(self, learner: Capri, posterior: Posterior, active: BoolArray) -> BoolArray:
         """(N, K) the arms that stay, at least one in every context."""
 
 
@@ -104,20 +104,20 @@ class PosteriorElimination(Elimination):
     deviations: Annotated[float, Range(above=0.0)] = 2.0
     design: Design = "optimal"
 
-    def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
+    def rows(
+        self, learner: Capri, belief: QueryPosterior, offers: FloatArray, people: int
+    ) -> RowMap:
         candidates = learner.row_candidates(belief, learner.chances(offers))
         rows, _ = learner.best_rows(candidates, belief, learner.doubt(belief, offers), people)
         return rows
 
-    def survivors(
-        self, learner: Capri, posterior: GaussianPosterior, active: BoolArray
-    ) -> BoolArray:
+    def survivors(self, learner: Capri, posterior: Posterior, active: BoolArray) -> BoolArray:
         return active & within(learner.features.table, posterior, self.deviations, active)
 
 
 def within(
     table: FloatArray,
-    posterior: GaussianPosterior,
+    posterior: Posterior,
     deviations: float,
     active: BoolArray | None = None,
 ) -> BoolArray:
@@ -155,7 +155,9 @@ class BernsteinElimination(Elimination):
     failure: Annotated[float, Range(above=0.0, below=1.0)] = 0.05
     design: Design = "optimal"
 
-    def rows(self, learner: Capri, belief: Belief, offers: FloatArray, people: int) -> RowMap:
+    def rows(
+        self, learner: Capri, belief: QueryPosterior, offers: FloatArray, people: int
+    ) -> RowMap:
         """Contributions Z^(-1/2) phi y with the ridge tau that minimises the largest width."""
         chances, phi = learner.chances(offers), learner.pairs
         values, axes = covariance_axes(phi, chances)
@@ -166,9 +168,7 @@ class BernsteinElimination(Elimination):
             candidates.append((rows, width))
         return min(candidates, key=itemgetter(1))[0]
 
-    def survivors(
-        self, learner: Capri, posterior: GaussianPosterior, active: BoolArray
-    ) -> BoolArray:
+    def survivors(self, learner: Capri, posterior: Posterior, active: BoolArray) -> BoolArray:
         last = learner.last_estimate()
         if last is None:
             return active
@@ -284,7 +284,7 @@ class Capri(EpochLearner):
     def _multiplier(self, policy: EpochPolicy) -> float:
         return self.calibration.noise_multiplier(self, policy)
 
-    def _next(self, version: int, belief: Belief) -> tuple[Decision, RowMap, int]:
+    def _next(self, version: int, belief: QueryPosterior) -> tuple[Decision, RowMap, int]:
         rule, length = self.calibration, self.epoch_length(version)
         if version:
             self._active = rule.survivors(self, belief, self._active)

@@ -58,6 +58,7 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.codec import Coded, Range, Shape, to_json
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
@@ -74,23 +75,23 @@ from discreet.learners.epochs.features import (
 from discreet.learners.epochs.policy import DATA, Decision, EpochPolicy, PrivateRows
 from discreet.learners.epochs.rows import (
     BOUND,
+    CENTRE,
     MOST_PEOPLE,
     RESOLUTION,
-    Belief,
     Expected,
     LengthScales,
-    ReleasedInformation,
+    QueryPosterior,
     RowMap,
-    believe,
     best_rows,
+    model_average,
     row_candidates,
     row_sensitivity,
     whole,
 )
 from discreet.learners.epochs.sums import offered_doubt
-from discreet.learners.epochs.values import EpochBeliefs
 from discreet.learners.forgetting import kept, sharpness
 from discreet.learners.messages import Observations, Reports, Statistics
+from discreet.learners.values import MODEL_ERROR_FINE, ValuePosterior, linear_values
 from discreet.people.domain import ArmPoints, Arms, Box
 from discreet.privacy import Budget, Local, NoiseSource, OnceEach, Release
 from discreet.privacy.accounting import GaussianEvent
@@ -101,6 +102,8 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, positive_num
 
 # Sup error of the features of a kernel that the learner makes itself.
 _ERROR = 1e-3
+# Deviation of averages from the features' error (learners/values.py).
+_MODEL_ERROR_AVERAGE = 0.01
 # Prior correlation of the rewards of two arms without an order.
 _LIKENESS = 0.5
 # The noise of a release exceeds the one asked for by less than this part.
@@ -389,7 +392,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         self.noise_bound = min(given / width, 1.0)
         self._released = Released((), self._empty())
         self._expectations: dict[int, Expected] = {}
-        self._informed: dict[int, tuple[int, int, ReleasedInformation]] = {}
+        self._informed: dict[int, tuple[int, int, GaussianNaturalParameters]] = {}
         self._length = 0
 
     def _check_gaussian(self) -> None:
@@ -401,7 +404,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
 
     @abstractmethod
-    def _next(self, version: int, belief: Belief) -> tuple[Decision, RowMap, int]:
+    def _next(self, version: int, belief: QueryPosterior) -> tuple[Decision, RowMap, int]:
         """The law of arms of policy `version`, what people contribute, and the epoch's length."""
 
     @property
@@ -509,7 +512,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def _publish(self) -> EpochPolicy:
         if not self.budget.protects_reports:
             self._release()
-        belief = believe(self.information(), BOUND, self.length_scales)
+        belief = model_average(self.information(), BOUND, self.length_scales)
         if len(belief.weights) > 1:
             self.log_learnt("weights of length scales", belief.weights.round(3).tolist())
         decision, rows, length = self._next(len(self._policies), belief)
@@ -560,9 +563,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             for v, s in self._sums.epochs.items()
         ]
 
-    def information(self) -> ReleasedInformation:
+    def information(self) -> GaussianNaturalParameters:
         """The information of all public sums about theta; public."""
-        information, came = ReleasedInformation.none(self.features.features), 0
+        information, came = GaussianNaturalParameters.zeros(self.features.features), 0
         for place, known in enumerate(self.public_sums()):
             if self._informed.get(place, ())[:2] != (known.version, known.people):
                 added = self.expected(known.version).information(
@@ -605,23 +608,44 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         joint: FloatArray = (self.features.contexts.weights[:, None] * offers).ravel()
         return joint
 
-    def doubt(self, belief: Belief, offers: FloatArray) -> FloatArray:
+    def doubt(self, belief: QueryPosterior, offers: FloatArray) -> FloatArray:
         """(r, r) V: second moment of differences of offered arms, in coordinates of `asked`."""
         features = self.features
         return offered_doubt(features.table, features.contexts.weights, offers, belief.asked)
 
-    def _beliefs(self, contexts: Any) -> EpochBeliefs:
-        belief = believe(self.information(), BOUND, self.length_scales)
-        return EpochBeliefs(belief, self.features, self.domain, contexts)
+    def _value_posterior(self, contexts: Any) -> ValuePosterior:
+        """f = 1/2 + phi(c, x)' theta; by default averaged over the declared contexts."""
+        known = self.features.contexts
+        unit, weights, phi = known.points, known.weights, self.features.table
+        where = (
+            "the contexts that were declared" if known.exact else "the declared sample of contexts"
+        )
+        if contexts is not None:
+            unit = self.domain.people_to_unit(contexts)
+            known.check(unit)
+            weights, phi = np.full(len(unit), 1.0 / len(unit)), self.features.all(unit)
+            where = f"the {len(unit)} contexts given"
+        return linear_values(
+            phi,
+            model_average(self.information(), BOUND, self.length_scales),
+            CENTRE,
+            contexts=self.domain.from_unit(unit),
+            weights=weights,
+            where=where,
+            model_error_average=_MODEL_ERROR_AVERAGE,
+            model_error_fine=MODEL_ERROR_FINE,
+        )
 
-    def row_candidates(self, belief: Belief, chances: FloatArray) -> list[tuple[RowMap, Expected]]:
+    def row_candidates(
+        self, belief: QueryPosterior, chances: FloatArray
+    ) -> list[tuple[RowMap, Expected]]:
         """`row_candidates` of rows.py for this learner's features."""
         return row_candidates(belief, self.pairs, chances, self.noise_bound)
 
     def best_rows(
         self,
         candidates: list[tuple[RowMap, Expected]],
-        belief: Belief,
+        belief: QueryPosterior,
         doubt: FloatArray,
         people: int,
     ) -> tuple[RowMap, float]:

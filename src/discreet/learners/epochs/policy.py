@@ -35,10 +35,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.codec import Coded, Range, Shape
+from discreet.gaussian import Posterior
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.rows import CENTRE, RowMap
 from discreet.learners.epochs.sums import leverages, offered, portions, second_moment
-from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.learners.messages import TICKETS, ArmPolicy, Reports
 from discreet.learners.public_randomness import public_uniforms
 from discreet.privacy import NoiseSource, Release
@@ -144,7 +144,7 @@ class Thompson(Decision):
 
     @classmethod
     def greedy(
-        cls, features: ArmFeatures, posterior: GaussianPosterior, seed: int, version: int
+        cls, features: ArmFeatures, posterior: Posterior, seed: int, version: int
     ) -> Thompson:
         """The best arm by the mean."""
         return cls(features, posterior.mean, posterior.root, 0.0, 1, seed, version)

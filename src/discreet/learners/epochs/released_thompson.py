@@ -36,7 +36,7 @@ from discreet.codec import Range
 from discreet.learners.epochs.capri import within
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Offers, Thompson, offers_of, usual_draws
-from discreet.learners.epochs.rows import Belief, RowMap
+from discreet.learners.epochs.rows import QueryPosterior, RowMap
 from discreet.learners.forgetting import half_life, longest
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget
@@ -116,7 +116,7 @@ class ReleasedThompson(EpochLearner):
         usual = _DEVIATIONS[self.sampling]
         self.deviations = usual if deviations is None else positive_number(deviations, "deviations")
 
-    def _next(self, version: int, belief: Belief) -> tuple[Decision, RowMap, int]:
+    def _next(self, version: int, belief: QueryPosterior) -> tuple[Decision, RowMap, int]:
         length = self._planned_length()
         decision, doubtful = self._sampled(belief, version, length)
         doubt = self.doubt(belief, doubtful)
@@ -134,7 +134,9 @@ class ReleasedThompson(EpochLearner):
             length = 2**53
         return decision, rows, length
 
-    def _sampled(self, belief: Belief, version: int, people: int) -> tuple[Decision, FloatArray]:
+    def _sampled(
+        self, belief: QueryPosterior, version: int, people: int
+    ) -> tuple[Decision, FloatArray]:
         """The law of arms, and (N, K) probabilities of arms that may be the best."""
         deviations = self.deviations
         # Exploration under `drift` pays as long as it is remembered, late or not.

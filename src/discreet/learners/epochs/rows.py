@@ -78,9 +78,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.codec import Coded, Range, Shape
+from discreet.gaussian import GaussianNaturalParameters, LevelPosteriors, Posterior, average
 from discreet.kernels.grid import covariance_root
 from discreet.learners.epochs.sums import lengths, portions, second_moment
-from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -201,28 +201,6 @@ class RowMap(Coded):
 
 
 @dataclass(frozen=True, eq=False)
-class ReleasedInformation:
-    """What releases say about theta (see the module's table)."""
-
-    precision: FloatArray
-    shift: FloatArray
-
-    @classmethod
-    def none(cls, features: int) -> ReleasedInformation:
-        """Before any release."""
-        return cls(np.zeros((features, features)), np.zeros(features))
-
-    def __add__(self, other: ReleasedInformation) -> ReleasedInformation:
-        return ReleasedInformation(self.precision + other.precision, self.shift + other.shift)
-
-    def scaled(self, factor: float) -> ReleasedInformation:
-        """What so many times as many people with the same sums would say."""
-        if factor == 1.0:
-            return self
-        return ReleasedInformation(factor * self.precision, factor * self.shift)
-
-
-@dataclass(frozen=True, eq=False)
 class LengthScales:
     """Length scales that f may have, in features that can show them all.
 
@@ -248,7 +226,7 @@ class LengthScales:
 
 
 @dataclass(frozen=True, eq=False)
-class Belief(GaussianPosterior):
+class QueryPosterior(Posterior):
     """The posterior of theta, and what it lets people be asked.
 
     Attributes:
@@ -260,73 +238,42 @@ class Belief(GaussianPosterior):
     weights: FloatArray
 
 
-def believe(
-    information: ReleasedInformation, bound: float, scales: LengthScales | None = None
-) -> Belief:
-    """The posterior, from information and the declared bound of |f|.
+def model_average(
+    known: GaussianNaturalParameters, bound: float, scales: LengthScales | None = None
+) -> QueryPosterior:
+    """The posterior averaged over length scales by their evidence.
 
     Args:
-        information: what releases say.
+        known: what releases say of theta.
         bound: of |f|.
         scales: the length scales that f may have; by default theta ~ N(0, level^2 I).
     """
+    roots = [np.eye(len(known.weighted))] if scales is None else scales.roots
+    scaled = [LevelPosteriors.of(root, known) for root in roots]
+    levels = SCALES * bound
+    evidence = [each.log_evidence(levels) - 0.5 * np.log2(2.0 * SCALES) ** 2 for each in scaled]
+    best = [float(levels[int(each.argmax())]) for each in evidence]
+    parts = [each.at(level) for each, level in zip(scaled, best, strict=True)]
     if scales is None:
-        own = _own_scale(information, np.eye(len(information.shift)), bound)
-        return Belief(own.mean, own.root, own.root, np.ones(1))
-    parts = [_own_scale(information, root, bound) for root in scales.roots]
-    logs = scales.log_prior + [part.evidence for part in parts]
+        return QueryPosterior(parts[0].mean, parts[0].root, parts[0].root, np.ones(1))
+    logs = scales.log_prior + [float(np.logaddexp.reduce(each)) for each in evidence]
     # Far beyond the bounds of rewards f cannot be. It seems to be where many more people come to
     # one place than expected, which a short length scale takes for a spike.
     beyond = [np.abs(scales.pairs @ part.mean).max() > _BEYOND * bound for part in parts[:-1]]
     logs[:-1][beyond] -= _RULED_OUT
     weights = np.exp(logs - np.logaddexp.reduce(logs))
-    mean = np.sum([w * part.mean for w, part in zip(weights, parts, strict=True)], axis=0)
-    likely = [(w, part) for w, part in zip(weights, parts, strict=True) if w > _LEAST_WEIGHT]
-    away = [math.sqrt(w) * (part.mean - mean)[:, None] for w, part in likely]
-    root = _thinned([math.sqrt(w) * part.root for w, part in likely] + away)
-    level = math.sqrt(sum(w * part.level**2 for w, part in likely))
+    mixed = average(parts, weights, _LEAST_WEIGHT)
+    root = _thinned([mixed.root])
+    likely = zip(weights, best, strict=True)
+    level = math.sqrt(sum(w * each**2 for w, each in likely if w > _LEAST_WEIGHT))
     share = _MOST_ASKED * max(0.0, 1.0 - 2.0 * level / (_WIDE * bound))
     if share == 0.0:
-        return Belief(mean, root, root, weights)
+        return QueryPosterior(mixed.mean, root, root, weights)
     # Both parts at the variance of the wide one.
-    joined = np.hstack([part.wide for part in parts]) / math.sqrt(len(parts))
+    joined = np.hstack([each.at(_WIDE * bound).root for each in scaled]) / math.sqrt(len(parts))
     stretch = scales.variance(joined) / scales.variance(root)
     asked = _thinned([math.sqrt((1.0 - share) * stretch) * root, math.sqrt(share) * joined])
-    return Belief(mean, root, asked, weights)
-
-
-@dataclass(frozen=True, eq=False)
-class _OwnScale:
-    """The posterior under one length scale at its likeliest level, the log evidence of the length
-    scale over all levels, and (m, r) a root of the posterior covariance at the wide level."""
-
-    mean: FloatArray
-    root: FloatArray
-    level: float
-    evidence: float
-    wide: FloatArray
-
-
-def _own_scale(information: ReleasedInformation, root: FloatArray, bound: float) -> _OwnScale:
-    values, axes = np.linalg.eigh(root.T @ information.precision @ root)
-    values = np.maximum(values, 0.0)
-    turned = axes.T @ (root.T @ information.shift)
-    variances = (SCALES * bound)[:, None] ** 2
-    evidence = (
-        -0.5 * np.log1p(variances * values).sum(axis=1)
-        + 0.5 * (turned**2 / (values + 1.0 / variances)).sum(axis=1)
-        - 0.5 * np.log2(2.0 * SCALES) ** 2
-    )
-    level, wide = float(SCALES[int(evidence.argmax())] * bound), _WIDE * bound
-    axes = root @ axes
-    own = axes / np.sqrt(values + level**-2)
-    return _OwnScale(
-        own @ (own.T @ information.shift),
-        own,
-        level,
-        float(np.logaddexp.reduce(evidence)),
-        axes / np.sqrt(values + wide**-2),
-    )
+    return QueryPosterior(mixed.mean, root, asked, weights)
 
 
 def _thinned(roots: list[FloatArray]) -> FloatArray:
@@ -356,8 +303,8 @@ class Expected:
 
     def information(
         self, total: FloatArray | IntArray, people: int, noise: float
-    ) -> ReleasedInformation:
-        """What a noisy sum of rows tells.
+    ) -> GaussianNaturalParameters:
+        """What a noisy sum of rows says of theta.
 
         Args:
             total: (d,) the sum of rows with noise.
@@ -366,7 +313,9 @@ class Expected:
         """
         weighing = self._weighing(people, noise)
         seen = self.bound * total + people * self.offset
-        return ReleasedInformation(people**2 * weighing @ self.slope, people * weighing @ seen)
+        return GaussianNaturalParameters(
+            people**2 * weighing @ self.slope, people * weighing @ seen
+        )
 
     def precision(self, people: int, noise: float) -> FloatArray:
         """(m, m) `information` without the statistic."""
@@ -420,7 +369,7 @@ def _density(x: FloatArray) -> FloatArray:
 
 
 def row_candidates(
-    belief: Belief, phi: FloatArray, chances: FloatArray, reward_noise: float
+    belief: QueryPosterior, phi: FloatArray, chances: FloatArray, reward_noise: float
 ) -> list[tuple[RowMap, Expected]]:
     """A row map for each threshold, and what one person adds on average by each, where features
     phi (w, m) come with probabilities (w,)."""
@@ -445,7 +394,7 @@ def row_candidates(
 
 def best_rows(
     candidates: list[tuple[RowMap, Expected]],
-    belief: Belief,
+    belief: QueryPosterior,
     doubt: FloatArray,
     people: int,
     noise: Callable[[int], float],

@@ -49,7 +49,7 @@ from discreet.learners.epochs.policy import DATA, Decision, Design, Offers, Thom
 from discreet.learners.epochs.rows import (
     BOUND,
     RESOLUTION,
-    Belief,
+    QueryPosterior,
     RowMap,
     covariance_axes,
     full_rows,
@@ -214,7 +214,7 @@ class Usca(EpochLearner):
         # Without a release the policy never changes.
         return 2**53 if self.predictions is not None and self._policies else self._length
 
-    def _next(self, version: int, belief: Belief) -> tuple[Decision, RowMap, int]:
+    def _next(self, version: int, belief: QueryPosterior) -> tuple[Decision, RowMap, int]:
         if version:
             best = Thompson.greedy(self.features, belief, self.public_seed, version)
             return best, self._policies[0].rows, 2**53

@@ -84,9 +84,9 @@ from discreet.learners.glm.policy import (
     lengths,
     slope,
 )
-from discreet.learners.glm.values import score_beliefs
+from discreet.learners.glm.values import score_values
 from discreet.learners.gp_ucb.posterior import UNIFORM_VARIANCE, smooth_root
-from discreet.learners.values import Beliefs
+from discreet.learners.values import ValuePosterior
 from discreet.people.domain import Box, DecisionSets, PublicSet
 from discreet.privacy import Adjacency, Local
 from discreet.privacy.vectors import PrivUnit
@@ -193,8 +193,8 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
             checks=0,
         )
 
-    def _beliefs(self, contexts: Any) -> Beliefs:
-        return score_beliefs(self._latest_policy, contexts)
+    def _value_posterior(self, contexts: Any) -> ValuePosterior:
+        return score_values(self._latest_policy, contexts)
 
     def _statistics(self, policy: ScorePolicy, reports: ScoreReports) -> ScoreStatistics:
         return policy.sums(reports)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from discreet.codec import CheckedBy, Range
+from discreet.gaussian import Posterior
 from discreet.learners.calibration import Calibration
 from discreet.learners.gp_ucb.decision_sets import RowWeights
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
     UNIFORM_VARIANCE,
-    GaussianPosterior,
     GramAxes,
     NoisySums,
     gram_posterior,
@@ -87,7 +87,7 @@ class KernelCalibration(Calibration):
     @abstractmethod
     def posterior(
         self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
-    ) -> tuple[GaussianPosterior, float]:
+    ) -> tuple[Posterior, float]:
         """The posterior of theta, and the number of deviations to add to the mean."""
 
     @abstractmethod
@@ -164,6 +164,6 @@ class PosteriorBonus(KernelCalibration):
 
     def posterior(
         self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
-    ) -> tuple[GaussianPosterior, float]:
+    ) -> tuple[Posterior, float]:
         believed = gram_posterior(gram, rewards, sums, axes, self.prior_variance)
         return believed, self.confidence_multiplier

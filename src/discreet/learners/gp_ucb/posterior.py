@@ -1,6 +1,6 @@
 """From released sums to a posterior of theta, and the public object that predicts with it.
 
-Everything here is post-processing: it changes what is believed, never what was promised.
+Everything here is post-processing.
 
 **Decision sets.** The sums are G ~ sum w phi phi' and u ~ sum w y phi with noise. Gram matrices of
 points of a known domain do not fill the space of symmetric matrices: around n times their public
@@ -46,6 +46,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from discreet.codec import Coded, Range, Shape
+from discreet.gaussian import GaussianNaturalParameters, LevelPosteriors, Posterior, average
 from discreet.kernels import FeatureMap, public_points
 from discreet.validation import FloatArray, InvalidInput
 
@@ -71,19 +72,6 @@ _LEAST_WEIGHT = 1e-4
 _MOST_NUMBERS = 2_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class GaussianPosterior:
-    """A Gaussian posterior of the coefficients of features.
-
-    Attributes:
-        mean: (p,) of the coefficients.
-        root: (p, r) a square root of their covariance.
-    """
-
-    mean: FloatArray
-    root: FloatArray
-
-
 class GramAxes(ABC):
     """Public knowledge about Gram matrices of one feature map."""
 
@@ -95,7 +83,7 @@ class GramAxes(ABC):
     def denoise(
         self, gram: FloatArray, people: float, variance: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The Gram matrix with less noise, and what is left of it.
+        """The Gram matrix with less noise, and the remaining error.
 
         Args:
             gram: (m, m) with noise.
@@ -229,8 +217,8 @@ class NoisySums:
 
 
 def with_reward_variance(
-    sums: NoisySums, fit: Callable[[float], tuple[GaussianPosterior, float]]
-) -> GaussianPosterior:
+    sums: NoisySums, fit: Callable[[float], tuple[Posterior, float]]
+) -> Posterior:
     """The posterior with the reward variance that the squares tell.
 
     Args:
@@ -257,7 +245,7 @@ def left_over(squares: float, variance: float, people: float) -> float:
 
 def gram_posterior(
     gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes, prior: float
-) -> GaussianPosterior:
+) -> Posterior:
     """The posterior from a noisy Gram matrix (m, m) and noisy sums of y phi (m,)."""
     left = np.zeros_like(gram)
     if sums.gram_variance:
@@ -267,14 +255,14 @@ def gram_posterior(
     wide = math.sqrt(prior) * axes.prior_root
     seen = gram @ wide
 
-    def fit(variance: float) -> tuple[GaussianPosterior, float]:
+    def fit(variance: float) -> tuple[Posterior, float]:
         # theta = wide eta with eta ~ N(0, I), so flat directions of the prior do no harm.
         solved = cho_solve(cho_factor(variance * gram + noise), np.column_stack([seen, rewards]))
         precision = np.eye(wide.shape[1]) + seen.T @ solved[:, :-1]
         factor = cho_factor(0.5 * (precision + precision.T), lower=True)
         mean = wide @ cho_solve(factor, seen.T @ solved[:, -1])
         root = wide @ solve_triangular(factor[0], np.eye(wide.shape[1]), lower=True).T
-        return GaussianPosterior(mean, root), float(2.0 * mean @ rewards - mean @ gram @ mean)
+        return Posterior(mean, root), float(2.0 * mean @ rewards - mean @ gram @ mean)
 
     return with_reward_variance(sums, fit)
 
@@ -356,7 +344,7 @@ class Evidence(Coded):
         doubt = self.squares_variance + sums.squares_variance
         noise = sums.reward_variance
 
-        def told(variance: float) -> tuple[FloatArray, FloatArray]:
+        def updated(variance: float) -> tuple[FloatArray, FloatArray]:
             if noise == 0.0:
                 # Then s = psi, and u is sufficient.
                 return self.information + sent / variance, self.projected + rewards / variance
@@ -375,8 +363,8 @@ class Evidence(Coded):
         variance = self.reward_variance
         if self.people == 0.0:
             variance = left_over(squares, doubt, people) + extra
-            variance = remaining(*told(variance))
-        information, projected = told(variance)
+            variance = remaining(*updated(variance))
+        information, projected = updated(variance)
         if self.people > 0.0:
             # Earlier releases keep the variance that was believed when they came.
             variance = remaining(information, projected)
@@ -403,9 +391,9 @@ class ScaledPosterior:
             of freedom of the data, tr(I - posterior / prior covariance), at `WIDE_LEVEL`.
     """
 
-    average: GaussianPosterior
+    average: Posterior
     weights: FloatArray
-    wide: tuple[GaussianPosterior, ...]
+    wide: tuple[Posterior, ...]
     seen: FloatArray
 
 
@@ -421,45 +409,37 @@ def scaled_posterior(
         roots: for each length scale (p, r_l) the root R_l at level 1, its first row 0.
         levels: (h,) the factors t; one of them is `WIDE_LEVEL`.
     """
-    wide_level = int(np.flatnonzero(levels == WIDE_LEVEL)[0])
-    logs, means, turns, spreads, seen = [], [], [], [], []
+    deviations = np.sqrt(levels)
     # The constant given the rest is N((h_0 - L_0' beta) / a, 1 / a).
     shared = evidence.information[0].copy()
     strength = float(shared[0]) + 1.0 / UNIFORM_VARIANCE
     shared[0] = 0.0
-    known = evidence.information - np.outer(shared, shared) / strength
     start = float(evidence.projected[0])
-    told = evidence.projected - shared * start / strength
-    alone = np.eye(len(shared), 1)
-    for root in roots:
-        information = root.T @ known @ root
-        values, vectors = np.linalg.eigh(0.5 * (information + information.T))
-        values = np.maximum(values, 0.0)
-        along = vectors.T @ (root.T @ told)
-        # For each factor t: N(u; 0, t D R R' D' + noise) by the lemmas of determinant and inverse.
-        spread = 1.0 / (1.0 / levels[:, None] + values)
-        logs.append(0.5 * (spread @ along**2 - np.log1p(levels[:, None] * values).sum(axis=1)))
-        seen.append(float((1.0 - spread[wide_level] / WIDE_LEVEL).sum()))
-        turned = root @ vectors
-        turned[0] = -(shared @ turned) / strength
-        centres = (spread * along) @ turned.T
-        centres[:, 0] += start / strength
-        means.append(centres)
-        turns.append(np.hstack([turned, alone / math.sqrt(strength)]))
-        spreads.append(np.hstack([spread, np.ones((len(levels), 1))]))
-    log_weights = np.array(logs) + np.log(SCALE_PRIOR[: len(logs)])[:, None]
-    weights = np.exp(log_weights - log_weights.max())
-    weights /= weights.sum()
-    mean = np.einsum("lh,lhp->p", weights, np.array(means))
-    away = (np.concatenate(means) - mean).T * np.sqrt(weights.ravel())
-    inside = [
-        turned * np.sqrt(own @ spread)
-        for turned, own, spread in zip(turns, weights, spreads, strict=True)
-        if own.sum() > _LEAST_WEIGHT
-    ]
-    average = GaussianPosterior(mean, np.hstack([*inside, away]))
-    wide = tuple(
-        GaussianPosterior(centres[wide_level], turned * np.sqrt(spread[wide_level]))
-        for centres, turned, spread in zip(means, turns, spreads, strict=True)
+    rest = GaussianNaturalParameters(
+        evidence.information - np.outer(shared, shared) / strength,
+        evidence.projected - shared * start / strength,
     )
-    return ScaledPosterior(average, weights.sum(axis=1), wide, np.array(seen))
+
+    def with_constant(posterior: Posterior) -> Posterior:
+        mean, root = posterior.mean.copy(), posterior.root.copy()
+        mean[0] = (start - shared @ mean) / strength
+        root[0] = -(shared @ root) / strength
+        return Posterior(mean, np.hstack([root, np.eye(len(mean), 1) / math.sqrt(strength)]))
+
+    scaled = [LevelPosteriors.of(root, rest) for root in roots]
+    logs = np.array([each.log_evidence(deviations) for each in scaled])
+    logs += np.log(SCALE_PRIOR[: len(logs)])[:, None]
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    of_scales = weights.sum(axis=1)
+    parts = [
+        each.average(deviations, own / max(float(own.sum()), 1e-300))
+        for each, own in zip(scaled, weights, strict=True)
+    ]
+    seen = [float((each.values / (each.values + 1.0 / WIDE_LEVEL)).sum()) for each in scaled]
+    return ScaledPosterior(
+        average=with_constant(average(parts, of_scales, _LEAST_WEIGHT)),
+        weights=of_scales,
+        wide=tuple(with_constant(each.at(math.sqrt(WIDE_LEVEL))) for each in scaled),
+        seen=np.array(seen),
+    )

@@ -1,9 +1,8 @@
-"""What a released model says of the value of a policy (learners/values.py).
+"""Values of policies under a released model (learners/values.py).
 
-f(x) = 1/2 + (1, phi(x))' theta with the released posterior of theta. Where everybody brings a
-decision set of their own nothing is released of whose sets these are, so a public sample of them
-must be given. On public points nobody brings anything: a policy is a point, or several that are
-given equally often.
+f(x) = 1/2 + (1, phi(x))' theta with the released posterior of theta. Nothing is
+released of people's own decision sets, so a public sample of them must be given. On public points
+a policy is a point, or several that are given equally often.
 
 | array     | shape        | meaning                                                            |
 |-----------|--------------|--------------------------------------------------------------------|
@@ -13,16 +12,24 @@ given equally often.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from discreet.gaussian import Posterior
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.policy import GPPolicy, KernelModel
 from discreet.learners.gp_ucb.posterior import CENTRE, UNIFORM_VARIANCE
 from discreet.learners.gp_ucb.public_points import PublicPolicy
-from discreet.learners.values import RECOMMENDATION, Beliefs, Choice, LinearBeliefs
+from discreet.learners.values import (
+    BIAS_FRACTION,
+    RECOMMENDATION,
+    Choice,
+    ValuePosterior,
+    linear_values,
+)
 from discreet.people.domain import Box, Candidates, DecisionSets
 from discreet.validation import FloatArray, InvalidInput
 
@@ -46,77 +53,74 @@ def set_features(
     return people, phi.reshape(count, width, -1)
 
 
-# See `Beliefs`; at the peaks of test functions means were too low by up to twice as much.
-MISFIT = 0.02
-# Axes along which few people were given anything are shrunk away (posterior.py), and what they
-# carry with them: of points that are not recommended next to nothing is known, as before anybody
-# came.
-UNSEEN = math.sqrt(UNIFORM_VARIANCE)
+# Deviations for model errors (learners/values.py): at the peaks of test functions means were too
+# low by up to twice the first. Axes along which few people were given anything are shrunk away
+# (posterior.py), so of points that are not recommended only the prior is known.
+MODEL_ERROR_AVERAGE = 0.02
+MODEL_ERROR_UNCHOSEN = math.sqrt(UNIFORM_VARIANCE)
 
 
-class PointBeliefs(Beliefs):
-    """Beliefs about points that everybody can be given.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PointValues(ValuePosterior):
+    """The posterior of points that everybody can be given.
 
-    Args:
-        model: that was released.
-        point: (d,) the one with the largest mean.
+    Attributes:
+        model: of f; the one place has a weight for each of its coefficients.
     """
 
-    misfit = MISFIT
-
-    def __init__(self, model: KernelModel, point: FloatArray) -> None:
-        self._model, self.recommended = model, point
-        self.contexts, self.weights, self.where = (
-            None,
-            np.ones(1),
-            "everybody, who can be given the same points",
-        )
-        self.expected = model.mean[None] + CENTRE * np.eye(1, len(model.mean))
+    model: KernelModel
 
     def choice(self, policy: Any, given: bool, name: str) -> Choice:
         if given:
             raise InvalidInput(
-                "contexts was given, but nobody brings any here; leave it out, and give points as "
-                f"the {name}."
+                "contexts was given, but there are none here; leave it out, and give points as the "
+                f"{name}."
             )
         chosen = self.recommended if policy is None else policy
         whose = RECOMMENDATION if policy is None else "the points given"
-        phi = self._model.features.transform(np.atleast_2d(chosen)) / self._model.norm
+        features = self.model.features.transform(np.atleast_2d(chosen))
+        phi = features / self.model.norm
         return Choice(np.append(1.0, phi.mean(axis=0))[None], whose, away=0.0, rule=False)
 
-    def variance(self, weights: FloatArray) -> float:
-        along = weights[0] @ self._model.root
-        return float(along @ along)
-
-    def pull(self, weights: FloatArray) -> float:
-        return math.sqrt(self.variance(weights))
-
-    @property
-    def deviations(self) -> FloatArray:
-        deviations: FloatArray = np.sqrt((self._model.root**2).sum(axis=1))
-        return deviations[None]
+    def bias(self, weights: FloatArray) -> float:
+        return BIAS_FRACTION * math.sqrt(self.variance(weights))
 
 
-def model_beliefs(policy: GPPolicy, sets: Any) -> Beliefs:
-    """What the model of a policy says, of decision sets or of public points."""
+def model_values(policy: GPPolicy, sets: Any) -> ValuePosterior:
+    """The values under the model of a policy, of decision sets or of public points."""
     model = policy.model
+    posterior = Posterior(model.mean, model.root)
     if isinstance(policy.offered, DecisionSets):
         most = policy.offered.most
         people, phi = set_features(sets, policy.domain, most, model.features, model.norm)
-        return LinearBeliefs(
-            sets,
-            np.full(len(people), 1.0 / len(people)),
-            f"the {len(people)} decision sets given",
+        return linear_values(
             np.concatenate([np.ones((*phi.shape[:2], 1)), phi], axis=2),
-            model.mean,
-            model.root,
+            posterior,
             CENTRE,
-            MISFIT,
-            unseen=UNSEEN,
-            present=people.present,
+            people.present,
+            contexts=sets,
+            weights=np.full(len(people), 1.0 / len(people)),
+            where=f"the {len(people)} decision sets given",
+            model_error_average=MODEL_ERROR_AVERAGE,
+            model_error_unchosen=MODEL_ERROR_UNCHOSEN,
         )
     assert isinstance(policy, PublicPolicy)
-    return PointBeliefs(model, best_point(policy))
+
+    def variance(weights: FloatArray) -> float:
+        along = weights[0] @ posterior.root
+        return float(along @ along)
+
+    return PointValues(
+        model=model,
+        contexts=None,
+        weights=np.ones(1),
+        where="everybody, who can be given the same points",
+        expected=model.mean[None] + CENTRE * np.eye(1, len(model.mean)),
+        recommended=best_point(policy),
+        variance=variance,
+        deviations=lambda places: np.sqrt((posterior.root**2).sum(axis=1))[None],
+        model_error_average=MODEL_ERROR_AVERAGE,
+    )
 
 
 @lru_cache(maxsize=8)  # policies are equal to themselves alone

@@ -1,4 +1,4 @@
-"""Cells: random k-d splits of the domain into boxes that weigh about the same.
+"""Cells: random k-d splits of the domain into boxes of about equal weight.
 
 Several partitions are built at once, level by level, over the same weighted points. A node that is
 to hold g cells is cut so that its parts hold the weight of floor(g/2) and ceil(g/2) cells, along
@@ -10,11 +10,11 @@ the axis with the largest extent in length scales, times a random factor.
 | cut   | (C, N) | contexts below it go to the first child                            |
 | child | (C, N) | the first child; the second follows it. For cells their number     |
 
-*Ranks.* All this, and the features of functions, live in ranks: where people fill little of a
-column, it is measured by the share of people below. The first people are asked in which of B equal
-parts of a column they are. With so many reports of part j among n, m_j = (n_j / n - 2 b) / (p - b)
-of them are there, and a column where half of its length holds (almost) all of them is measured
-anew, so that parts hold the same, and asked about again.
+*Ranks.* Cells and features are functions of ranks: where people fill little of a column, it is
+measured by the share of people below. The first people report in which of B equal parts of a column
+they are. With n_j of n reports of part j, its estimated share is m_j = (n_j / n - 2 b) / (p - b). A
+column with (almost) all people in half of its length is rescaled so that parts hold equal shares,
+and is queried again.
 
 Notes
 -----
@@ -180,9 +180,9 @@ class Cells(Coded):
 _KNOTS = 65
 # The largest number of parts; they are a power of two.
 MOST_PARTS = 8
-# People fill little of a column where half of its length holds this share of them, or more. That is
-# decided when it is known up to such a deviation; who seems to be between is asked about until the
-# deviation is two thirds of it, and gets the benefit of it.
+# A column is rescaled if half of its length holds this share of people. That is decided when the
+# share is known up to the deviation; a column in between is queried until the deviation is two
+# thirds of that, and is rescaled if the share may be large enough.
 _ALMOST_ALL, _DEVIATION, _LONGEST = 0.97, 0.08, 2.0 / 3.0
 # Half of the length of a column holds at most this share after the estimates are cut.
 _LEAST_HALF = 0.1
@@ -245,7 +245,7 @@ class Ranks(Coded):
         return replace(self, asked=np.zeros(0, dtype=np.int64))
 
     def judged(self, along: FloatArray, mechanism: SignedSubsetSelection) -> Ranks:
-        """After so many reports of each part of each column (d, MOST_PARTS)."""
+        """The ranks after the reports of each part of each column, counted in (d, MOST_PARTS)."""
         narrow, still = [], []
         for column in self.asked.tolist():
             masses, deviation = part_masses(along[column], mechanism)

@@ -345,12 +345,12 @@ class DensityBins:
 
 @dataclass(frozen=True, eq=False)
 class Density(Coded):
-    """Where people are, and the sums (statistics) that it was learnt from.
+    """The density of contexts, and the sums (statistics) that it was learnt from.
 
     Attributes:
         shares: (Z,) relative to uniform; their mean is 1.
         located: (Z,) sum over reports of the probability that their person is in a bin.
-        placed: how many reports said where their person is.
+        placed: the number of reports that locate their person.
     """
 
     shares: Annotated[FloatArray, Shape("Z"), Range(above=0.0)]

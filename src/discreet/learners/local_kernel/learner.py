@@ -1,19 +1,23 @@
-"""Our locally private kernel bandit.
+"""The locally private kernel bandit.
 
-Every report is a noisy linear measurement of the arms' functions (measurement.py), so a Gaussian
-posterior over all arms' coefficients (posterior.py) holds everything that was told, and what the
-next people are asked follows from it. All of it reads reports that are private already, so none of
-it costs privacy; a wrong density or prior costs regret, never privacy.
+    policy     functions, partitions and a density, from the posterior       `_publish`, design.py
+    choice     the best arm under the arm function that a ticket picks       policy.py
+    report     (cell, sign) by 2G-ary randomised response                    policy.py
+    statistics J += a a', b += t a, and where people are                     design.py, features.py
+    posterior  N((D^-1 + J)^-1 b, (D^-1 + J)^-1), averaged over priors D     posterior.py
+
+Every report is a noisy linear measurement of the arms' functions, so the sums J and b hold all that
+was reported, and the next queries follow from the posterior. Reports are private when they leave a
+person, so everything here is post-processing; a wrong density or prior costs regret, never privacy.
 
 Reports of a source measure the same coefficients. Their sums are kept apart from the target's and
-from each other, and added for as long as the source is believed. With the probability that those
-which are believed contradict the target, what is believed is what it says alone.
+added with the source's weight (posterior.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -23,9 +27,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.codec import Range
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.base import Common
 from discreet.learners.forgetting import half_life, longest, sharpness
 from discreet.learners.local_kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
+from discreet.learners.local_kernel.design import (
+    CELL_COUNTS,
+    PARTITIONS,
+    DecisionContrasts,
+    Measurements,
+    QueryDesign,
+    ResponseModel,
+    many_more,
+    most_cells,
+    next_cells,
+    open_statistics,
+)
 from discreet.learners.local_kernel.features import (
     MOST_COLUMNS,
     CosineFeatures,
@@ -33,8 +50,8 @@ from discreet.learners.local_kernel.features import (
     DensityBins,
     counted,
     grid_of,
+    on_levels,
 )
-from discreet.learners.local_kernel.measurement import Measurements, open_statistics
 from discreet.learners.local_kernel.policy import (
     KernelOffer,
     KernelPolicy,
@@ -42,48 +59,46 @@ from discreet.learners.local_kernel.policy import (
     KernelStatistics,
     OpenKernelPolicy,
 )
-from discreet.learners.local_kernel.posterior import KernelPosterior, MixedPosterior
-from discreet.learners.local_kernel.prior import Likely, Smooth, likely
-from discreet.learners.local_kernel.questions import (
-    CELL_COUNTS,
-    PARTITIONS,
-    Hearing,
-    Questions,
-    Stakes,
-    many_more,
-    most_cells,
-    next_cells,
+from discreet.learners.local_kernel.posterior import (
+    CoefficientPosterior,
+    HyperparameterPosterior,
+    Hyperparameters,
+    PosteriorMixture,
+    SourceWeights,
+    hyperparameter_posterior,
+    source_weights,
 )
-from discreet.learners.local_kernel.values import KernelBeliefs, Places
 from discreet.learners.messages import Observations, Reports
 from discreet.learners.signs import SignedReports
-from discreet.learners.sources import Belief, Information, TrustingLearner, believe
+from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import Stream
+from discreet.learners.values import AS_REPORTED, MODEL_ERROR_FINE, ValuePosterior
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Local, NonPrivate
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
+# Sources that share the target's functions but with less than this probability are certain.
 _LEAST_DOUBT = 0.01
 _PRIOR_REPORTS, _LEAST_NOISE = 10.0, 1e-3
-# People are asked where they are if it takes at most this share of those expected.
+# Ranks are estimated if that takes at most this share of the people expected.
 _MOST_ASKED = 0.03
-# Evidence is compared anew for every so many policies of the target.
+# Source weights are estimated anew once in this many policies of the target.
 _REVIEW_EVERY = 4
 # The least number of reports for each arm between two policies, and in all for those of a source.
 _LEAST_OF_ARM, _LEAST_OF_SOURCE = 3, 50
-# Arms are told apart about as readily as halves of an axis.
+# Cells separate arms about as readily as halves of an axis.
 _ARM_LENGTH_SCALE = 0.5
-# Under so many hyperparameters functions are believed, and are predicted.
+# The number of hyperparameters that are averaged for a policy, and for predictions.
 _MIXED, _MIXED_TO_PREDICT = 4, 8
-# Hyperparameters are learnt from so many people on: before, all of the prior is better.
+# Hyperparameters are learnt from this many people on: before, the whole prior is better.
 _LEARNING_FROM = 50
 # A density is moved at most this many times as far as reports say.
 _MOST_STRETCH = 3.0
 
 
 class LocalKernel(
-    TrustingLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics, KernelSourcePolicy]
+    SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics, KernelSourcePolicy]
 ):
     """Learns which arm is best where from one private value of each person.
 
@@ -105,22 +120,24 @@ class LocalKernel(
     source_policy_type = KernelSourcePolicy
     source_reports_type = SignedReports
     saved: ClassVar[tuple[str, ...]] = (
-        *TrustingLearner.saved,
-        "_likely",
+        "_hyperparameters",
         "_noise",
         "_ranks",
         "_densities",
-        "_reviewed",
+        "_source_weights",
+        "_excluded",
     )
-    _likely: Likely
+    _hyperparameters: HyperparameterPosterior
     # The variance of a report of the target given the functions; less than 1 only of open ones.
     _noise: Annotated[float, Range(high=1.0, above=0.0)]
     # How contexts are measured.
     _ranks: Ranks
     # Where the people of each stream are; of a source that reported with their arms, in Z K bins.
     _densities: dict[str, Density]
-    # What was believed of sources when evidence was last compared.
-    _reviewed: Belief
+    # The source weights of the last policy.
+    _source_weights: SourceWeights
+    # Sources that contradicted the target; their reports are never used again.
+    _excluded: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -148,11 +165,11 @@ class LocalKernel(
         self.growth = positive_number(growth, "growth")
         self.drift = half_life(drift)
         self.features = CosineFeatures.of(domain.levels, self.arms)
-        self._likely = Likely(Smooth.first(domain.dimension))
+        self._hyperparameters = HyperparameterPosterior(Hyperparameters.first(domain.dimension))
         self._noise = 1.0
         self._ranks = Ranks.plain(domain.dimension, self._to_ask_about())
         self._densities = {}
-        self._reviewed = Belief({}, (), 0.0)
+        self._source_weights = SourceWeights({}, (), 1.0)
 
     @property
     def batch_size(self) -> int:
@@ -191,61 +208,74 @@ class LocalKernel(
     def _check_sums(self, statistics: KernelStatistics) -> None:
         statistics.check(*self._size, self.domain.dimension, self._ranks.stage)
 
-    # What is known.
+    # The posterior.
 
-    def _posterior(self, smooth: Smooth, *, alone: bool = False) -> KernelPosterior:
-        """From the reports of the target, and of all sources that are believed unless `alone`."""
-        information = self._own if alone else self._joint
-        return KernelPosterior.of(self.features, smooth.prior(self.features), information)
+    def _posterior(
+        self, hyperparameters: Hyperparameters, *, alone: bool = False
+    ) -> CoefficientPosterior:
+        """From the target's reports, and those of all sources that are used unless `alone`."""
+        known = self._own if alone else self._joint
+        return CoefficientPosterior.of(self.features, hyperparameters.prior(self.features), known)
 
-    def _mixed(
-        self, count: int, rng: np.random.Generator, doubt: float = 0.0, *, alone: bool = False
-    ) -> MixedPosterior:
-        """Posteriors under at most so many likely hyperparameters; with the probability `doubt`
-        that the sources do not share the target's functions, from the target's reports alone."""
-        smooths, shares = self._likely.draw(count, rng)
-        parts = [self._posterior(smooth, alone=alone) for smooth in smooths]
+    def _model_average(
+        self,
+        count: int,
+        rng: np.random.Generator,
+        source_weight: float = 1.0,
+        *,
+        alone: bool = False,
+    ) -> PosteriorMixture:
+        """Posteriors under at most `count` likely hyperparameters.
+
+        With probability 1 - source_weight the sources do not share the target's functions; then
+        the target's reports alone count.
+        """
+        drawn, shares = self._hyperparameters.draw(count, rng)
+        parts = [self._posterior(each, alone=alone) for each in drawn]
+        doubt = 1.0 - source_weight
         if doubt > _LEAST_DOUBT:
-            parts += [self._posterior(smooth, alone=True) for smooth in smooths]
+            parts += [self._posterior(each, alone=True) for each in drawn]
             shares = np.concatenate([(1.0 - doubt) * shares, doubt * shares])
-        return MixedPosterior.of(parts, shares)
+        return PosteriorMixture.of(parts, shares)
 
     @property
     def _left(self) -> int:
-        """How many people are still to come that what is learnt now is good for. Without a horizon
-        as many are expected as came, and a thousand."""
+        """How many people are still to come who profit from what is learnt now. Without a horizon
+        as many are expected as have reported, and a thousand."""
         expected = 1000 + self.people if self.horizon is None else self.horizon - self.people
         return longest(self.drift, max(expected, 1), share=1.0 / math.log(2.0))
 
     @property
-    def _own(self) -> Information:
-        """What the target says."""
+    def _own(self) -> GaussianNaturalParameters:
+        """What the target's reports say."""
         weight = sharpness(self.drift, self.people) / self._noise
         return self._sums.information.scaled(weight)
 
     @property
-    def _joint(self) -> Information:
-        """What the target and all sources that are heard say together."""
-        sources = [source.sums.information for source in self._heard.values()]
+    def _joint(self) -> GaussianNaturalParameters:
+        """What the reports of the target and of all sources that are used say together."""
+        sources = [source.sums.information for source in self._used_sources.values()]
         return reduce(add, sources, self._own)
 
     def _learn(self) -> None:
         """Look for likelier hyperparameters."""
-        information = self._joint
+        known = self._joint
 
-        def evidence(smooth: Smooth) -> float:
-            prior = smooth.prior(self.features)
-            return KernelPosterior.of(self.features, prior, information).evidence
+        def log_evidence(candidate: Hyperparameters) -> float:
+            prior = candidate.prior(self.features)
+            return CoefficientPosterior.of(self.features, prior, known).evidence
 
-        self._likely = likely(self._likely.best, evidence, self.features.length_scales)
+        self._hyperparameters = hyperparameter_posterior(
+            self._hyperparameters.best, log_evidence, self.features.length_scales
+        )
         self.log_learnt("length scales", self.length_scales)
         if isinstance(self.budget, NonPrivate) and self.people:
-            self._noise = self._likely_noise()
+            self._noise = self._residual_variance()
 
-    def _likely_noise(self) -> float:
+    def _residual_variance(self) -> float:
         """The mean square of open reports around the likeliest functions, with as many degrees of
         freedom less as these take (MacKay 1992), and ten reports of variance 1 besides."""
-        sums, posterior = self._sums, self._posterior(self._likely.best)
+        sums, posterior = self._sums, self._posterior(self._hyperparameters.best)
         at = posterior.prior.places(self.arms, len(self.features))
         mean = posterior.mean.ravel()
         apart = sums.squares + mean @ (
@@ -255,24 +285,41 @@ class LocalKernel(
         noise = (_PRIOR_REPORTS + max(float(apart), 0.0)) / (_PRIOR_REPORTS + max(free, 0.0))
         return min(max(noise, _LEAST_NOISE), 1.0)
 
-    def _belief(self) -> Belief:
-        sources = {name: source.sums.information for name, source in self._heard.items()}
+    @property
+    def _used_sources(self) -> dict[str, Stream[KernelSourcePolicy, KernelStatistics]]:
+        """The sources that reported and were not excluded."""
+        return {
+            name: source
+            for name, source in self._sources.items()
+            if source.people and name not in self._excluded
+        }
 
-        prior = self._likely.best.prior(self.features)
+    def _estimated_source_weights(self) -> SourceWeights:
+        """Source weights under the likeliest hyperparameters."""
+        sources = {name: source.sums.information for name, source in self._used_sources.items()}
+        prior = self._hyperparameters.best.prior(self.features)
 
-        def evidence(information: Information) -> float:
-            return KernelPosterior.of(self.features, prior, information).evidence
+        def log_evidence(known: GaussianNaturalParameters) -> float:
+            return CoefficientPosterior.of(self.features, prior, known).evidence
 
-        return believe(self._own, sources, evidence)
+        return source_weights(self._own, sources, log_evidence)
+
+    def source_weights(self) -> Mapping[str, float]:
+        """For each source that reported, the probability that it shares the reward functions.
+
+        0 for sources that are excluded.
+        """
+        with self.lock:
+            excluded = dict.fromkeys(sorted(self._excluded), 0.0)
+            return {**excluded, **self._estimated_source_weights().weights}
 
     def _review(self, version: int) -> bool:
-        """Before a policy of the target: compare evidence when it is time. Whether a source was
-        given up."""
-        if set(self._reviewed.used) == set(self._heard) and version % _REVIEW_EVERY:
+        """Estimate source weights when it is time; whether a source was excluded."""
+        if set(self._source_weights.used) == set(self._used_sources) and version % _REVIEW_EVERY:
             return False
-        self._reviewed = belief = self._belief()
-        lost = tuple(name for name in belief.trust if name not in belief.used)
-        self._given_up += lost
+        self._source_weights = found = self._estimated_source_weights()
+        lost = tuple(name for name in found.weights if name not in found.used)
+        self._excluded += lost
         return bool(lost)
 
     def _density_of(
@@ -291,33 +338,60 @@ class LocalKernel(
     def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).
 
-        In the units of rewards; for plots, and for whoever decides without exploring.
+        In the units of rewards; for plots, and for decisions without exploration.
         """
         rng = np.random.default_rng(self.public_seed)
-        posterior = self._mixed(_MIXED_TO_PREDICT, rng)
+        posterior = self._model_average(_MIXED_TO_PREDICT, rng)
         phi = self.features(self._ranks(self.domain.to_unit(contexts)), posterior.used)
         width = self.reward_bounds.upper - self.reward_bounds.lower
         mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
         return mean, 0.5 * width * posterior.deviations(phi)
 
-    def _beliefs(self, contexts: Any) -> KernelBeliefs:
-        rng, known = np.random.default_rng, self._densities.get(self._target.name)
-        density = np.ones(self._size[1]) if known is None else known.shares
-        if isinstance(self.budget, NonPrivate):
-            density = counted(self._sums.located)
-        sure = (
-            bool(self.density == "uniform" or (known and known.placed)) or not self.budget.private
+    # Policy values.
+
+    def _value_posterior(self, contexts: Any) -> ValuePosterior:
+        """f_k(x) = (1 + phi(x)' theta_k) / 2, by the target's reports alone.
+
+        Without contexts people are at the points of integrals, by the density as learnt from their
+        reports. Where reports do not locate people (one cell, no ranks), the learnt function is f
+        times their density relative to even: averages over these people are right, others are not.
+        """
+        seed, domain, found = self.public_seed, self.domain, self._densities.get(self._target.name)
+        own = self._model_average(_MIXED_TO_PREDICT, np.random.default_rng(seed), alone=True)
+        joint = self._model_average(_MIXED_TO_PREDICT, np.random.default_rng(seed))
+        if contexts is None:
+            grid = grid_of(seed, 0, self.features)
+            density = np.ones(self._size[1]) if found is None else found.shares
+            if isinstance(self.budget, NonPrivate):
+                density = counted(self._sums.located)
+            unit = on_levels(self._ranks.inverse(grid.points), domain.levels)
+            weights, phi = grid.weights(density), grid.phi
+        else:
+            unit = domain.people_to_unit(contexts)
+            weights, phi = np.full(len(unit), 1.0 / len(unit)), self.features(self._ranks(unit))
+        own_phi = phi[:, own.used]
+
+        def variance(weights: FloatArray) -> float:
+            along = (weights.T @ own_phi).reshape(-1, 1)
+            return 0.25 * float(along[:, 0] @ own.covariance_times(along)[:, 0])
+
+        located = self.density == "uniform" or (found is not None and found.placed > 0)
+        return ValuePosterior(
+            contexts=domain.from_unit(unit),
+            weights=weights,
+            where=AS_REPORTED if contexts is None else f"the {len(unit)} contexts given",
+            expected=0.5 * (1.0 + own_phi @ own.mean.T),
+            recommended=(phi[:, joint.used] @ joint.mean.T).argmax(axis=1),
+            variance=variance,
+            deviations=lambda places: 0.5 * own.deviations(own_phi[places]),
+            judges_others=located or not self.budget.private,
+            model_error_fine=MODEL_ERROR_FINE,
         )
-        places = Places(self.domain, self.features, self._ranks, density, sure, self.public_seed)
-        own, joint = (
-            self._mixed(_MIXED_TO_PREDICT, rng(self.public_seed), alone=a) for a in (True, False)
-        )
-        return KernelBeliefs(places, contexts, own, joint)
 
     @property
     def length_scales(self) -> tuple[float, ...]:
         """How far functions vary along each column, as a share of its bounds, as learnt so far."""
-        return self._likely.best.length_scales
+        return self._hyperparameters.best.length_scales
 
     # What is published.
 
@@ -341,7 +415,7 @@ class LocalKernel(
         return columns if few else []
 
     def _rank(self) -> None:
-        """Judge what people said of where they are."""
+        """Update ranks from the reports of parts of columns."""
         ranks = self._ranks.judged(self._sums.along, self._along)
         if self._sources:
             ranks = ranks.settled()  # their reports measure the same functions
@@ -349,7 +423,9 @@ class LocalKernel(
         if ranks.stage > before.stage:
             sums = self._target.sums
             self._target.sums = replace(self._empty(), **sums.tally(self._empty()))
-            self._likely = Likely(Smooth.first(self.domain.dimension))
+            self._hyperparameters = HyperparameterPosterior(
+                Hyperparameters.first(self.domain.dimension)
+            )
 
     def _publish(self) -> KernelPolicy | OpenKernelPolicy:
         version = len(self._policies)
@@ -363,12 +439,12 @@ class LocalKernel(
         if due or lost:
             self._learn()
         rng = np.random.default_rng([self.public_seed, version, 2])
-        posterior = self._mixed(_MIXED, rng, self._reviewed.doubt)
+        posterior = self._model_average(_MIXED, rng, self._source_weights.together)
         grid = grid_of(self.public_seed, version, self.features)
         mass, phi = grid.weights(density), grid.phi[:, posterior.used]
-        stakes = Stakes.of(posterior, phi, mass, rng)
+        contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
         if isinstance(self.budget, NonPrivate):
-            values = stakes.open_functions(self._noise, self._left, rng)
+            values = contrasts.open_functions(self._noise, self._left, rng)
             return OpenKernelPolicy(
                 **self.policy_header(),
                 used=posterior.used,
@@ -382,25 +458,25 @@ class LocalKernel(
             if isinstance(policy, KernelOffer) and not policy.ranks.asked.size
         ]
 
-        def ask(cells: Cells) -> Questions:
+        def design(cells: Cells) -> QueryDesign:
             mechanism = k_ary_response(cells.count, self.budget.visit_epsilon)
-            hearing = Hearing.of(cells, mechanism, grid.points, mass)
-            return stakes.questions(hearing, self._left, rng)
+            response = ResponseModel.of(cells, mechanism, grid.points, mass)
+            return contrasts.design(response, self._left, rng)
 
-        scales = np.array(self._likely.best.length_scales)
-        cut = _cutting(grid.points, stakes.weights, scales, self.domain.levels, rng)
+        scales = np.array(self._hyperparameters.best.length_scales)
+        cut = _cutting(grid.points, contrasts.weights, scales, self.domain.levels, rng)
         counts = [count for count in CELL_COUNTS if count <= most_cells(self.budget.visit_epsilon)]
         if self._ranks.asked.size:
             cells = Cells.along(self._ranks.asked, self._along.bins)
         else:
-            cells = next_cells(before, (self._published_at, self.people), counts, cut, ask)
-        questions = ask(cells)
+            cells = next_cells(before, (self._published_at, self.people), counts, cut, design)
+        queries = design(cells)
         return KernelPolicy(
             **self.policy_header(),
             used=posterior.used,
             ranks=self._ranks,
-            values=questions.values.astype(np.float32),
-            directions=questions.directions.astype(np.float32),
+            values=queries.values.astype(np.float32),
+            directions=queries.directions.astype(np.float32),
             cells=cells,
             density=density,
             epsilon=self.budget.visit_epsilon,
@@ -420,30 +496,31 @@ class LocalKernel(
             self._learn()
         place = list(self._sources).index(source.name)
         rng = np.random.default_rng([self.public_seed, version, 3, place])
-        posterior = self._mixed(_MIXED, rng)
+        posterior = self._model_average(_MIXED, rng)
         grid = grid_of(self.public_seed, version, self.features).with_arms(self.arms)
         share = density[grid.bins].reshape(-1, self.arms)
         share = share / share.sum()
-        stakes = Stakes.of(posterior, grid.phi[:, posterior.used], share.sum(axis=1), rng)
+        phi, mass = grid.phi[:, posterior.used], share.sum(axis=1)
+        contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
 
-        def ask(cells: Cells) -> Questions:
+        def design(cells: Cells) -> QueryDesign:
             mechanism = k_ary_response(cells.count, source.budget.epsilon)
-            hearing = Hearing.of(cells, mechanism, grid.points, share.ravel())
-            return stakes.source_questions(hearing, share, rng)
+            response = ResponseModel.of(cells, mechanism, grid.points, share.ravel())
+            return contrasts.source_design(response, share, rng)
 
         # Cells are to weigh the same to whom they matter: contexts by their weight, and arms by how
         # often the people of the source there were given them.
-        weights = (stakes.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
-        scales = np.array([*self._likely.best.length_scales, _ARM_LENGTH_SCALE])
+        weights = (contrasts.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
+        scales = np.array([*self._hyperparameters.best.length_scales, _ARM_LENGTH_SCALE])
         cut = _cutting(grid.points, weights, scales, (*self.domain.levels, self.arms), rng)
         counts = source_cell_counts(self.arms, source.budget.epsilon)
         people = source.published_at, source.people
-        cells = next_cells(source.policies, people, counts, cut, ask)
+        cells = next_cells(source.policies, people, counts, cut, design)
         return KernelSourcePolicy(
             **self.source_header(source),
             used=posterior.used,
             ranks=self._ranks.settled(),
-            directions=ask(cells).directions.astype(np.float32),
+            directions=design(cells).directions.astype(np.float32),
             cells=cells,
             density=density,
         )
@@ -463,7 +540,7 @@ def _cutting(
     levels: tuple[int | None, ...],
     rng: np.random.Generator,
 ) -> Callable[[int], Cells]:
-    """Cuts points with these weights into so many cells."""
+    """A function that cuts points with these weights into a number of cells."""
     return lambda count: Cells.split(points, weights, count, PARTITIONS, length_scales, levels, rng)
 
 

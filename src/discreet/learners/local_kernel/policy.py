@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.codec import Range, Shape
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.local_kernel.cells import MOST_PARTS, Cells, Ranks
 from discreet.learners.local_kernel.features import (
     LARGEST_COEFFICIENT,
@@ -56,7 +57,7 @@ from discreet.learners.local_kernel.features import (
 from discreet.learners.messages import ArmPolicy, LocalArmPolicy, Statistics
 from discreet.learners.public_randomness import public_uniforms
 from discreet.learners.signs import SignedOffer, SignedReports
-from discreet.learners.sources import Information, SourcePolicy
+from discreet.learners.sources import SourcePolicy
 from discreet.learners.terms import Offer
 from discreet.privacy import NoiseSource
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response, round_to_signs
@@ -381,9 +382,9 @@ class KernelStatistics(Statistics):
         return replace(later, **self.tally(other))
 
     @property
-    def information(self) -> Information:
+    def information(self) -> GaussianNaturalParameters:
         """J and b."""
-        return Information(self.precision, self.weighted)
+        return GaussianNaturalParameters(self.precision, self.weighted)
 
     def faded(self, share: float) -> Self:
         """J and b fade; densities follow the latest reports by themselves (features.py)."""

@@ -1,53 +1,271 @@
-"""The Gaussian posterior of all arms' coefficients, and the evidence for length scales.
+"""The prior of the arms' functions, their posterior, and how far sources share them.
 
-A report is one noisy linear measurement t = a' theta + e with E[e^2] = 1, so the sums
-J = sum a a' and b = sum t a say all: precision D^-1 + J and mean (D^-1 + J)^-1 b, where D is the
-prior covariance (prior.py) and L its root. With R R' = I + L J L the log evidence is
-|R^-1 L b|^2 / 2 - log det R.
+2 f_k - 1 = phi(x)' theta_k with theta_k = common + own_k, both with independent coordinates, so the
+prior covariance of theta is own I + common 1 1' over arms, for each feature.
 
-| array    | shape  | meaning                                                        |
-|----------|--------|----------------------------------------------------------------|
-| used     | (m,)   | the features that are used, of M                               |
-| mean     | (K, m) | posterior mean of theta                                        |
+| array    | shape  | meaning                                                        | symbol |
+|----------|--------|----------------------------------------------------------------|--------|
+| used     | (m,)   | the features that are used, of M                               |        |
+| own      | (m,)   | variance of an arm's own part                                  |        |
+| common   | (m,)   | variance of the part that all arms share                       |        |
+| mean     | (K, m) | posterior mean of theta                                        |        |
 
-Length scales are uncertain for long, and under one that is too long the learner is sure of what is
-wrong. So what is asked and who gets which arm follow from several posteriors mixed by the
-probabilities of their hyperparameters (`MixedPosterior`), of which mean and covariance are taken.
+*Hyperparameters* say what these variances are:
+
+* a length scale for each column (features.py), the longest of which says that it does not matter.
+  Of d columns about two are expected to matter, so functions of one column or of two are likely,
+  and interactions of many columns hardly are;
+* the share of the variance that arms have in common, of their levels and of how they vary;
+* a scale of all variances.
+
+*Posterior.* A report is one noisy linear measurement t = a' theta + e with E[e^2] = 1, so the
+natural parameters are J = sum a a' and b = sum t a (gaussian.py). With D the prior covariance, L
+its root and R R' = I + L J L, the posterior has precision D^-1 + J, mean (D^-1 + J)^-1 b and log
+evidence |R^-1 L b|^2 / 2 - log det R.
+
+*Model average.* Length scales stay uncertain for long, and under one that is too long the learner
+is certain of what is wrong. Queries and policies therefore follow from the average of posteriors
+under several hyperparameters by their probabilities; before there are reports, under some drawn
+from their prior. The mean covariance would not do: where each of many columns may matter, it says
+that none matters much.
+
+*Source weights.* A source shares the target's reward functions with probability w. The reports of
+both are explained either by one set of functions or each by its own, and with the log evidence E
+
+    log w / (1 - w) = PRIOR_LOG_ODDS + E(target and source) - E(target) - E(source).
+
+Without reports of the target the prior decides; a source that contradicts is detected within a few
+hundred people. A source with w below 0.1 is excluded for good, and the reports of all others are
+added to the target's. With the probability that these together do not share the target's functions
+the learner acts on the target's reports alone.
+
+Notes
+-----
+*Columns.* The prior probability that a column matters is min(0.9, 2 / d). Features are ranked by
+the mean prior variance: at one short length scale 250 features of six columns were mostly products
+of three and more.
+
+*Short length scales* are rare a priori (fourth power of their size), and none is drawn before there
+are reports: with a flatter prior smooth functions lost half as much again at epsilon 1. With more
+than ten arms a length scale of 0.1 and eighteen cosines a column are allowed as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations
+from operator import add
+from typing import Annotated
 
 import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
 
-from discreet.learners.local_kernel.features import CosineFeatures
-from discreet.learners.local_kernel.prior import Prior
-from discreet.learners.sources import Information
+from discreet.codec import Range
+from discreet.gaussian import GaussianNaturalParameters, climb
+from discreet.learners.local_kernel.features import (
+    FLAT,
+    LEFT_OUT,
+    LENGTH_SCALES,
+    CosineFeatures,
+    column_matters,
+    commonness,
+)
 from discreet.validation import FloatArray, IntArray
+
+SCALES = (1.0, 2.0)
+SHARES = (0.0, 0.8)
+FIRST_LENGTH_SCALE = 0.8
+# Hyperparameters less likely than the best by a factor e^6 are left out.
+_LOG_RATIO = 6.0
+# Log prior of the scale: - 1/4 log2(scale)^2.
+_SCALE_PENALTY = 0.25
+# Short length scales have this power of their share among features as prior probability: where
+# reports say little, evidence is flat over length scales, and the shortest would hold out long.
+_RARER = 4
+# The length scale that two columns get which are tried together.
+_TOGETHER = 0.4
 
 
 @dataclass(frozen=True, eq=False)
-class KernelPosterior:
+class FeaturePrior:
+    """Variances of the features that are used (see the module's table)."""
+
+    used: IntArray
+    own: FloatArray
+    common: FloatArray
+
+    def places(self, arms: int, features: int) -> IntArray:
+        """(K m,) where coefficients that are used are among all K M."""
+        places: IntArray = (np.arange(arms)[:, None] * features + self.used[None]).ravel()
+        return places
+
+    def root_times(self, vectors: FloatArray, arms: int) -> FloatArray:
+        """L V for the symmetric root L of the covariance, and V (K m, F) or (K m,).
+
+        Over arms, root(own I + common 1 1') = root(own) (I + c 1 1' / K) with
+        c = root(1 + K common / own) - 1.
+        """
+        parts = vectors.reshape(arms, len(self.used), -1)
+        scaled: FloatArray = np.sqrt(self.own)[:, None] * parts
+        if self.common.any():
+            excess = np.sqrt(1.0 + arms * self.common / self.own) - 1.0
+            scaled += excess[:, None] * scaled.mean(axis=0)
+        return scaled.reshape(vectors.shape)
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Hyperparameters of the prior (see the module).
+
+    Attributes:
+        length_scales: of each column.
+        scale: of all prior variances.
+        level: the share of the variance of levels that arms have in common.
+        surface: the share of how functions vary that arms have in common.
+    """
+
+    length_scales: tuple[Annotated[float, Range(above=0.0)], ...]
+    scale: Annotated[float, Range(above=0.0)] = 1.0
+    level: Annotated[float, Range(0.0, 1.0)] = 0.0
+    surface: Annotated[float, Range(0.0, 1.0)] = 0.0
+
+    @classmethod
+    def first(cls, dimension: int) -> Hyperparameters:
+        return cls((FIRST_LENGTH_SCALE,) * dimension)
+
+    @classmethod
+    def drawn(cls, dimension: int, rng: np.random.Generator) -> Hyperparameters:
+        """From their prior, with scale 1."""
+        matters = rng.random(dimension) < column_matters(dimension)
+        varying = rng.choice(LENGTH_SCALES[:-1], dimension)
+        level, surface = rng.choice(SHARES, 2).tolist()
+        return cls(tuple(np.where(matters, varying, FLAT).tolist()), 1.0, level, surface)
+
+    def near(self, length_scales: Sequence[float] = LENGTH_SCALES) -> Iterator[Hyperparameters]:
+        """Neighbours that differ in one number, and those with one length scale for all columns:
+        where rewards depend on columns together, no single one seems to matter."""
+        for scale in SCALES:
+            yield replace(self, scale=scale)
+        for share in SHARES:
+            yield replace(self, level=share)
+            yield replace(self, surface=share)
+        for value in length_scales:
+            for column in range(len(self.length_scales)):
+                yield self.with_columns((column,), value)
+            yield replace(self, length_scales=(value,) * len(self.length_scales))
+
+    def pairs(self) -> Iterator[Hyperparameters]:
+        """Neighbours in which two columns matter that did not."""
+        flat = [column for column, value in enumerate(self.length_scales) if value >= FLAT]
+        for pair in combinations(flat, 2):
+            yield self.with_columns(pair, _TOGETHER)
+
+    def with_columns(self, columns: tuple[int, ...], value: float) -> Hyperparameters:
+        """The same with another length scale of these columns."""
+        changed = [value if a in columns else old for a, old in enumerate(self.length_scales)]
+        return replace(self, length_scales=tuple(changed))
+
+    @property
+    def log_prior(self) -> float:
+        matters = column_matters(len(self.length_scales))
+        each = matters / (len(LENGTH_SCALES) - 1)
+        columns = sum(
+            math.log(1.0 - matters if value >= FLAT else each * commonness(value) ** _RARER)
+            for value in self.length_scales
+        )
+        return columns - _SCALE_PENALTY * math.log2(self.scale) ** 2
+
+    def prior(self, features: CosineFeatures) -> FeaturePrior:
+        """The variances of features; those with less than 1e-4 of the whole are left out."""
+        whole = features.variances(self.length_scales, self.scale)
+        used = np.flatnonzero(whole >= LEFT_OUT * whole.sum())
+        share = np.full(len(whole), self.surface)
+        share[0] = self.level
+        return FeaturePrior(used, ((1.0 - share) * whole)[used], (share * whole)[used])
+
+
+@dataclass(frozen=True)
+class HyperparameterPosterior:
+    """Hyperparameters that the reports make likely.
+
+    Attributes:
+        best: the likeliest; before there are reports, where the search begins.
+        candidates: the best and those that are not much less likely; empty before there are
+            reports.
+        weights: their probabilities.
+    """
+
+    best: Hyperparameters
+    candidates: tuple[Hyperparameters, ...] = ()
+    weights: tuple[Annotated[float, Range(above=0.0)], ...] = ()
+
+    def draw(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[list[Hyperparameters], FloatArray]:
+        """At most `count` candidates, drawn evenly by their probabilities, and their shares.
+
+        Before there are reports, draws from the prior.
+        """
+        if not self.candidates:
+            columns = len(self.best.length_scales)
+            return [Hyperparameters.drawn(columns, rng) for _ in range(count)], np.full(
+                count, 1.0 / count
+            )
+        ends = np.cumsum(self.weights)
+        at = np.searchsorted(ends, (np.arange(count) + rng.random()) * (ends[-1] / count))
+        places, times = np.unique(np.minimum(at, len(ends) - 1), return_counts=True)
+        return [self.candidates[place] for place in places], times / count
+
+
+def hyperparameter_posterior(
+    start: Hyperparameters,
+    log_evidence: Callable[[Hyperparameters], float],
+    length_scales: Sequence[float] = LENGTH_SCALES,
+) -> HyperparameterPosterior:
+    """The likeliest hyperparameters found from `start`, and all that are not much less likely.
+
+    Args:
+        start: where the search begins.
+        log_evidence: up to a constant.
+        length_scales: those that a column may have.
+    """
+    known: dict[Hyperparameters, float] = {}
+
+    def log_posterior(candidate: Hyperparameters) -> float:
+        if candidate not in known:
+            known[candidate] = log_evidence(candidate) + candidate.log_prior
+        return known[candidate]
+
+    steps = (lambda best: best.near(length_scales), Hyperparameters.pairs)
+    best = climb(start, steps, log_posterior)
+    ranked = sorted(known, key=log_posterior, reverse=True)
+    kept = [each for each in ranked if known[each] > known[best] - _LOG_RATIO]
+    chances = np.exp([known[each] - known[best] for each in kept])
+    return HyperparameterPosterior(best, tuple(kept), tuple((chances / chances.sum()).tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientPosterior:
     """The posterior under one prior (see the module's table).
 
     Attributes:
-        prior: what was believed before.
+        prior: of the coefficients.
         root: (K m, K m) the upper triangular R'.
         evidence: log, up to what the prior does not change.
     """
 
-    prior: Prior
+    prior: FeaturePrior
     mean: FloatArray
     root: FloatArray
     evidence: float
 
     @classmethod
     def of(
-        cls, features: CosineFeatures, prior: Prior, information: Information
-    ) -> KernelPosterior:
+        cls, features: CosineFeatures, prior: FeaturePrior, information: GaussianNaturalParameters
+    ) -> CoefficientPosterior:
         """From J (K M, K M) and b (K M,), ordered by arm and then by feature."""
         precision, weighted, count = information.precision, information.weighted, len(features)
         arms = len(weighted) // count
@@ -73,7 +291,7 @@ class KernelPosterior:
 
     @property
     def degrees_of_freedom(self) -> float:
-        """How many numbers reports determined: K m less the trace of (R R')^-1."""
+        """Effective number of coefficients that reports determine: K m - trace (R R')^-1."""
         inverse = _solved(self.root, np.eye(self.mean.size))
         return self.mean.size - float((inverse**2).sum())
 
@@ -101,7 +319,7 @@ class KernelPosterior:
 
 
 @dataclass(frozen=True, eq=False)
-class MixedPosterior:
+class PosteriorMixture:
     """The mean and the covariance of a mixture of posteriors.
 
     With weights w_h, means m_h and covariances S_h the mean is m = sum w_h m_h and the covariance
@@ -115,14 +333,14 @@ class MixedPosterior:
     | apart   | (H, K m) | m_h - m                                             |
     """
 
-    parts: tuple[KernelPosterior, ...]
+    parts: tuple[CoefficientPosterior, ...]
     weights: FloatArray
     used: IntArray
     mean: FloatArray
     apart: FloatArray
 
     @classmethod
-    def of(cls, parts: Sequence[KernelPosterior], weights: FloatArray) -> MixedPosterior:
+    def of(cls, parts: Sequence[CoefficientPosterior], weights: FloatArray) -> PosteriorMixture:
         used = np.unique(np.concatenate([part.used for part in parts]))
         arms = parts[0].arms
         means = np.zeros((len(parts), arms * len(used)))
@@ -135,15 +353,15 @@ class MixedPosterior:
     def arms(self) -> int:
         return len(self.mean)
 
-    def _places(self, part: KernelPosterior) -> IntArray:
+    def _places(self, part: CoefficientPosterior) -> IntArray:
         """Where the coefficients of a part are among all K m."""
         at = np.searchsorted(self.used, part.used)
         places: IntArray = (np.arange(self.arms)[:, None] * len(self.used) + at).ravel()
         return places
 
     def draws(self, count: int, rng: np.random.Generator) -> FloatArray:
-        """Deviations from the mean (K m, F): each part gives its share of the draws, in an order
-        without pattern."""
+        """Deviations from the mean (K m, F); each part gives its share of the draws, in random
+        order."""
         drawn = np.zeros((self.mean.size, count))
         share = (rng.permutation(count) + rng.random()) / count
         origin = np.searchsorted(np.cumsum(self.weights)[:-1], share, side="right")
@@ -178,3 +396,49 @@ def _solved(root: FloatArray, right: FloatArray, transposed: bool = False) -> Fl
     trans = 1 if transposed else 0
     solved: FloatArray = solve_triangular(root, right, trans=trans, check_finite=False)
     return solved
+
+
+PRIOR_LOG_ODDS = 3.0
+# A source with a smaller weight is excluded. One that does share the reward functions falls so low
+# by chance with probability e^-5 at most.
+_LEAST_SOURCE_WEIGHT = 0.1
+
+
+@dataclass(frozen=True)
+class SourceWeights:
+    """Probabilities that sources share the target's reward functions.
+
+    Attributes:
+        weights: of each source by itself.
+        used: the sources whose reports are used.
+        together: of all sources that are used together; 1 where there are none.
+    """
+
+    weights: Mapping[str, float]
+    used: tuple[str, ...]
+    together: float
+
+
+def source_weights(
+    target: GaussianNaturalParameters,
+    sources: Mapping[str, GaussianNaturalParameters],
+    log_evidence: Callable[[GaussianNaturalParameters], float],
+) -> SourceWeights:
+    """Source weights by a comparison of evidence (see the module).
+
+    Args:
+        target: what the target's reports say.
+        sources: the same of each source.
+        log_evidence: under one prior, up to a constant.
+    """
+    alone = log_evidence(target) if sources else 0.0
+
+    def shared(source: GaussianNaturalParameters) -> float:
+        odds = PRIOR_LOG_ODDS + log_evidence(target + source) - alone - log_evidence(source)
+        return 1.0 / (1.0 + math.exp(-min(max(odds, -500.0), 500.0)))
+
+    weights = {name: shared(source) for name, source in sources.items()}
+    used = tuple(name for name, weight in weights.items() if weight >= _LEAST_SOURCE_WEIGHT)
+    # Together: a weak source of which little is known does little harm.
+    together = shared(reduce(add, [sources[name] for name in used])) if used else 1.0
+    return SourceWeights(weights, used, together)

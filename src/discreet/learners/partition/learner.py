@@ -1,8 +1,13 @@
-"""Our locally private bandit on an adaptive partition.
+"""The locally private bandit on an adaptive partition.
 
-Reports and sums are those of policy.py, beliefs those of posterior.py. What is left here is when to
-publish and, from the beliefs, what: `Rules` says it in numbers. All of it reads reports that are
-private already, so none of it costs privacy.
+    policy     a tree, the arms left in each leaf, and offers of arms         `_publish`
+    choice     the arm that a ticket draws from the offers of the leaf        policy.py
+    report     (leaf, sign) by signed subset selection                        policy.py
+    statistics counts and signed sums of each node and arm                    policy.py
+    posterior  masses, and leaf averages under likely length scales           `_view`, posterior.py
+    update     learn length scales, start anew, eliminate arms, split leaves  `_refine`, `_cut`
+
+Reports are private when they leave a person, so everything here is post-processing.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
 from discreet.learners.forgetting import half_life, longest, sharpness
@@ -27,8 +33,8 @@ from discreet.learners.partition.policy import (
     selection,
 )
 from discreet.learners.partition.posterior import (
+    AveragedPosterior,
     NodeInformation,
-    TreePosterior,
     node_masses,
     observations,
 )
@@ -47,15 +53,15 @@ from discreet.learners.partition.rules import (
 from discreet.learners.partition.tree import (
     NEARLY_ALL,
     Bins,
-    Masses,
+    CellFrequencies,
     Tree,
     same_boxes,
     splittable,
     trimmed,
 )
-from discreet.learners.partition.values import LeafBeliefs
+from discreet.learners.partition.values import leaf_values
 from discreet.learners.signs import SignedReports
-from discreet.learners.sources import Information
+from discreet.learners.values import ValuePosterior
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import BoolArray, FloatArray, InvalidInput, check_options
@@ -78,8 +84,8 @@ class View:
         information: what reports say of the leaves.
     """
 
-    masses: Masses
-    information: Information
+    masses: CellFrequencies
+    information: GaussianNaturalParameters
 
     @property
     def mass(self) -> FloatArray:
@@ -170,17 +176,17 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         """All trees that people reported on, the present one last."""
         return [*self._decided.left_behind, self._decided.now.tree]
 
-    def beliefs(self) -> tuple[Bins, TreePosterior]:
-        """The present bins and what is believed of each arm in each: for plots and for auditors."""
+    def beliefs(self) -> tuple[Bins, AveragedPosterior]:
+        """The present bins and the posterior of each arm in each, for plots and audits."""
         with self.lock:
             now = self._decided.now
-            return now.bins, now.posterior(self._view().information)[0]
+            return now.bins, now.posterior(self._view().information)
 
     def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n, K) of each arm's reward in the bins of contexts
         (n, d).
 
-        In the units of rewards; for plots, and for whoever decides without exploring.
+        In the units of rewards; for plots, and for decisions without exploration.
         """
         bins, state = self.beliefs()
         tree, width = bins.tree, self.reward_bounds.upper - self.reward_bounds.lower
@@ -189,29 +195,29 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         deviation: FloatArray = 0.5 * width * np.sqrt(state.variance[leaf])
         return mean, deviation
 
-    def _beliefs(self, contexts: Any) -> LeafBeliefs:
+    def _value_posterior(self, contexts: Any) -> ValuePosterior:
         unit = None if contexts is None else self.domain.people_to_unit(contexts)
         now, view = self._decided.now, self._view()
-        mean = now.posterior(view.information)[0].mean
-        best = np.where(now.bins.active, mean, -np.inf).argmax(axis=1)
-        known = now.priors, view.information
-        return LeafBeliefs(self.domain, now.ranked, view.masses, best, *known, unit)
+        state, active = now.posterior(view.information), now.bins.active
+        return leaf_values(self.domain, now.ranked, view.masses, active, state, unit)
 
     def _view(self) -> View:
         now = self._decided.now
         tree = now.tree
-        parts: list[Information] = []
-        roughness = now.roughness(now.ranked)[tree.leaves]
+        parts: list[GaussianNaturalParameters] = []
+        within_cell_variance = now.within_cell_variance(now.ranked)[tree.leaves]
         known = [(old, self._sums.on(place, len(old))) for place, old in enumerate(self._trees)]
         for old, sums in known:
             masses = node_masses(old, sums, known[:-1] if old is tree else ())
             ranked = now.ranked if old is tree else now.rank(old)
             exact = not self.budget.private
-            seen = observations(old, sums, masses, now.roughness(ranked), exact)
+            seen = observations(old, sums, masses, now.within_cell_variance(ranked), exact)
             if old is tree:
                 parts.append(NodeInformation.of(tree, masses.mass, *seen))
             else:
-                parts.append(NodeInformation.elsewhere(*seen, ranked, now.ranked, roughness))
+                parts.append(
+                    NodeInformation.elsewhere(*seen, ranked, now.ranked, within_cell_variance)
+                )
         return View(masses, reduce(add, parts).scaled(sharpness(self.drift, self.people)))
 
     # What is published.
@@ -239,8 +245,8 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
             started=(*decided.started, len(self._policies)),
         )
 
-    def _grown(self) -> tuple[View, TreePosterior]:
-        """Split for as long as there is reason to."""
+    def _grown(self) -> tuple[View, AveragedPosterior]:
+        """Split until no leaf is worth splitting."""
         known = self._refine(growing=True)
         for _ in range(self.rules.max_depth):
             before = self._decided.now.tree
@@ -249,7 +255,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
                 break
         return known
 
-    def _thompson(self, state: TreePosterior) -> FloatArray:
+    def _thompson(self, state: AveragedPosterior) -> FloatArray:
         """(L, K) how often each arm is offered."""
         deviation = np.sqrt(state.variance)
         offers = [
@@ -259,7 +265,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         mean: FloatArray = np.mean(offers, axis=0)
         return mean
 
-    def _refine(self, growing: bool = False) -> tuple[View, TreePosterior]:
+    def _refine(self, growing: bool = False) -> tuple[View, AveragedPosterior]:
         """Learn length scales when it is time, then give up arms and split bins; returns what is
         known of the bins that are left."""
         view = self._view()
@@ -286,21 +292,19 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
                 self._start_anew(view, now.length_scales)
                 return self._grown()
         before = self._decided.now
-        state, scales = before.posterior(view.information)
+        state = before.posterior(view.information)
         if self.people or growing:
             # While length scales are uncertain, a split may take an axis that does not matter,
             # and joining bins means to start anew: wait until they are learnt again.
             may_split = learning or growing or len(before.length_scales) == 1
-            self._decide(now=self._cut(view, state, scales, may_split))
+            self._decide(now=self._cut(view, state, may_split))
             if self._decided.now.tree is not before.tree:
                 self.log_learnt("number of bins", self._decided.now.tree.leaf_count)
                 view = self._view()
-                state, _ = self._decided.now.posterior(view.information)
+                state = self._decided.now.posterior(view.information)
         return view, state
 
-    def _cut(
-        self, view: View, state: TreePosterior, scales: FloatArray, may_split: bool
-    ) -> ScaledBins:
+    def _cut(self, view: View, state: AveragedPosterior, may_split: bool) -> ScaledBins:
         """Give up arms that are clearly behind, and split bins where that will tell more."""
         rules, now = self.rules, self._decided.now
         tree, active = now.tree, now.bins.active
@@ -308,13 +312,13 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         gaps = rivals(state, active)
         behind = far_behind(gaps, rules)
         if not self.budget.private or self.drift is not None:
-            # Nothing is gained where bins cost no noise; and where rewards change, nobody would
-            # find out that it is the best by now.
+            # Where bins cost no noise elimination gains nothing; where rewards change, a bad
+            # arm may become the best.
             behind[:] = False
         left = active & ~behind
         bins = now.bins if np.array_equal(left, active) else Bins(tree, left)
         noise = self._noise_in_halves(bins.active, mass)
-        ranked, levels = now.ranked, self.domain.levels
+        ranked, levels, scales = now.ranked, self.domain.levels, now.mean_length_scales(state)
         chosen, axes = worth_splitting(bins, ranked, gaps, noise, scales, levels, rules)
         if not may_split:
             # A bin with nearly all the people of its parent is no finer than that.

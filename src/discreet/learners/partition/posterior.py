@@ -1,7 +1,7 @@
-"""What the sums say: masses of bins, and a Gaussian posterior of every arm's reward on every leaf.
+"""Masses of bins, and the Gaussian posterior of every arm's reward on every leaf.
 
 Model, for each arm k: 2 f_k - 1 averaged over leaves is a Gaussian vector with covariance
-`box_covariance`, in ranks (tree.py), around a mean that all arms share and nobody knows.
+`box_covariance`, in ranks (tree.py), around an unknown mean that all arms share.
 A node of the tree (a leaf, or one that was split since) was observed as
 y = S / (T mass), which has mean sum_l w_l (2 f_k - 1)_l over the leaves l in it, w_l their share
 of its mass, and variance R / (T mass)^2 + min(y^2, 1) var(mass) / mass^2 + what the shares w may
@@ -11,11 +11,9 @@ be off by (`mixture_variance`).
 |-------------|------------------|-------------------------------------------------------------|
 | mass        | (N,)             | share of people in each node                                |
 | deviation   | the same         | its standard deviation                                      |
-| information | (K, L, L), (K, L)| what observations say about the leaves (learners/sources.py)|
+| known       | (K, L, L), (K, L)| natural parameters of the leaves (gaussian.py)              |
 |             | (K, M), (K, M)   | the same of M nodes, each by itself (`NodeInformation`)     |
-| mean        | (L, K)           | posterior mean of 2 f_k - 1 on each leaf                    |
-| variance    | (L, K)           | its posterior variance                                      |
-| roughness   | (L,)             | prior variance of 2 f_k - 1 within a leaf around its average|
+| within_cell_variance | (L,)    | prior variance of 2 f_k - 1 within a leaf around its average|
 
 *Prior.* Matern-3/2 covariances averaged over pairs of boxes. A product kernel averages one axis at
 a time, and one axis has closed form: with c = sqrt(3) / l and k(r) = (1 + c r) e^(-c r), the
@@ -32,18 +30,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.partition.policy import NodeSums
 from discreet.learners.partition.tree import (
-    Masses,
+    CellFrequencies,
     Ranked,
     Tree,
-    blur,
+    aggregation_variance,
     downwards,
     mixing,
     mixture_variance,
@@ -51,7 +50,6 @@ from discreet.learners.partition.tree import (
     same_boxes,
     upwards,
 )
-from discreet.learners.sources import Information
 from discreet.validation import FloatArray, IntArray
 
 # Prior variance of 2 f - 1: of the mean that all arms share, and for one arm of a constant, and of
@@ -95,14 +93,16 @@ def interval_covariance(lower: FloatArray, upper: FloatArray, length_scale: floa
     return average
 
 
-def box_roughness(lower: FloatArray, upper: FloatArray, length_scales: FloatArray) -> FloatArray:
+def box_within_variance(
+    lower: FloatArray, upper: FloatArray, length_scales: FloatArray
+) -> FloatArray:
     """(N,) prior variance of 2 f - 1 within each box around its average over the box."""
     rate = np.sqrt(3.0) / length_scales
     reach = rate * np.maximum(upper - lower, _LEAST_WIDTH)
     # The average of k over one interval with itself: 2 G(width) / width^2.
     alike = 2.0 * (2.0 * reach - 3.0 + (3.0 + reach) * np.exp(-reach)) / reach**2
-    roughness: FloatArray = VARYING_VARIANCE * np.maximum(1.0 - alike.prod(axis=1), 0.0)
-    return roughness
+    within_cell_variance: FloatArray = VARYING_VARIANCE * np.maximum(1.0 - alike.prod(axis=1), 0.0)
+    return within_cell_variance
 
 
 @lru_cache(maxsize=512)
@@ -134,17 +134,17 @@ def box_covariance(ranked: Ranked, length_scales: tuple[float, ...]) -> FloatArr
 
 
 @dataclass(frozen=True, eq=False)
-class Smoothness:
+class GPPrior:
     """The prior of the leaves of one tree under given length scales.
 
     Attributes:
         root: (L, r), with root root' the prior covariance of leaf averages.
-        roughness: (L,) prior variance within each leaf around its average.
+        within_cell_variance: (L,) prior variance within each leaf around its average.
         log_prior: of the length scales, up to a constant.
     """
 
     root: FloatArray
-    roughness: FloatArray
+    within_cell_variance: FloatArray
     log_prior: float
 
 
@@ -161,14 +161,14 @@ def low_rank_root(covariance: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=128)  # ranked trees are equal to themselves alone
-def smoothness(ranked: Ranked, length_scales: tuple[float, ...]) -> Smoothness:
+def gp_prior(ranked: Ranked, length_scales: tuple[float, ...]) -> GPPrior:
     """The prior of the leaves of a tree."""
     prior = box_covariance(ranked, length_scales)
     root = low_rank_root(prior)
-    roughness = np.maximum(PRIOR_VARIANCE - np.diag(prior), 0.0)
+    within_cell_variance = np.maximum(PRIOR_VARIANCE - np.diag(prior), 0.0)
     halvings = np.maximum(np.log2(_USUAL_SCALE / np.array(length_scales)), 0.0).sum()
     log_prior = -_NATS_PER_HALVING * float(halvings)
-    return Smoothness(np.asarray(root, dtype=np.float64), roughness, log_prior)
+    return GPPrior(np.asarray(root, dtype=np.float64), within_cell_variance, log_prior)
 
 
 # Offers follow earlier reports, so what looked bad by chance is looked at less, and formulas for
@@ -180,9 +180,11 @@ _FEW_LEAVES = 24
 
 def node_masses(
     tree: Tree, sums: NodeSums, earlier: Sequence[tuple[Tree, NodeSums]] = ()
-) -> Masses:
-    """Masses (N,) that add up over the tree, from the root's, which is 1. What was reported on the
-    same boxes of `earlier` trees counts too."""
+) -> CellFrequencies:
+    """Masses that add up over the tree to 1 at the root.
+
+    Reports on the same boxes of `earlier` trees count too.
+    """
     seen = np.stack([sums.mass_weight[:, 0], sums.mass_sum[:, 0]])
     for old, there in earlier:
         theirs, ours = same_boxes(old, tree)
@@ -191,10 +193,21 @@ def node_masses(
 
 
 def observations(
-    tree: Tree, sums: NodeSums, masses: Masses, roughness: FloatArray, exact: bool = False
+    tree: Tree,
+    sums: NodeSums,
+    masses: CellFrequencies,
+    within_cell_variance: FloatArray,
+    exact: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
-    """Precision (N, K) of what reports say of each node and arm, and precision x y; `roughness`
-    (N,) is that of all nodes. Where each report names its bin, people need not be estimated."""
+    """Precision (N, K) of the observation of each node and arm, and precision x observation.
+
+    Args:
+        tree: that people reported on.
+        sums: of their reports.
+        masses: of its nodes.
+        within_cell_variance: (N,) of its nodes.
+        exact: whether each report names its bin, so that people need not be estimated.
+    """
     if exact:
         return sums.offered / TEMPER, sums.signed / TEMPER
     mass, deviation = masses.mass[:, None], masses.deviation[:, None]
@@ -202,18 +215,18 @@ def observations(
     y = sums.signed / seen
     noise = (1.0 - mass) * sums.noise_other + mass * sums.noise_own
     variance = TEMPER * noise / seen**2 + np.minimum(y**2, 1.0) * (deviation / mass) ** 2
-    variance += mixture_variance(tree, masses, roughness)[:, None]
+    variance += mixture_variance(tree, masses, within_cell_variance)[:, None]
     worth = np.where(sums.offered > 0.0, 1.0 / np.maximum(variance, 1e-12), 0.0)
     return worth, worth * y
 
 
 @dataclass(frozen=True, eq=False)
-class NodeInformation(Information):
-    """What independent reports on M single nodes say: precisions (K, M), weighted (K, M).
+class NodeInformation(GaussianNaturalParameters):
+    """Natural parameters of M independent nodes: precisions (K, M), weighted (K, M).
 
     Attributes:
-        shares: (M, L) of each leaf in each node, W. About the leaves they say W' diag(p) W and
-            W' t, (K, L, L) arrays that need never be made: with hundreds of bins they cost most.
+        shares: (M, L) of each leaf in each node, W. Those of the leaves are W' diag(p) W and W' t,
+            (K, L, L) arrays that are not formed: with hundreds of bins they cost most.
     """
 
     shares: FloatArray
@@ -222,10 +235,10 @@ class NodeInformation(Information):
     def of(
         cls, tree: Tree, mass: FloatArray, precision: FloatArray, weighted: FloatArray
     ) -> NodeInformation:
-        """From `observations` (N, K) of all nodes, present and split, those that were made.
+        """From `observations` (N, K) of all nodes, present and split.
 
-        What was seen before a bin was split counts for good: nearly all who were ever offered an
-        arm that is bad there may be among it.
+        Reports on a bin before its split keep counting: nearly all people who were ever offered a
+        bad arm may be among them.
         """
         nodes = np.flatnonzero(precision.any(axis=1))
         return cls(precision[nodes].T, weighted[nodes].T, mixing(tree, mass, nodes))
@@ -237,20 +250,23 @@ class NodeInformation(Information):
         weighted: FloatArray,
         old: Ranked,
         new: Ranked,
-        roughness: FloatArray,
+        within_cell_variance: FloatArray,
     ) -> NodeInformation:
-        """From the same of a tree that was left behind: what they say about the leaves of `new`,
-        whose roughness is (L,).
+        """From the same of an earlier tree, for the leaves of `new` with within-cell variance (L,).
 
-        Averages over boxes that cover parts of leaves are off by independent errors, with the
-        variance `blur`, which the noise has on top: 1 / (1 / p + blur) is left of a precision p.
+        Averages over boxes that cover parts of leaves have independent errors with the variance v
+        of `aggregation_variance`, so a precision p becomes 1 / (1 / p + v).
         """
         nodes = np.flatnonzero(precision.any(axis=1))
         shares, coverage = (part[nodes] for part in overlaps(old, new))
-        kept = 1.0 / (1.0 + blur(shares, coverage, roughness)[:, None] * precision[nodes])
+        kept = 1.0 / (
+            1.0
+            + aggregation_variance(shares, coverage, within_cell_variance)[:, None]
+            * precision[nodes]
+        )
         return cls((kept * precision[nodes]).T, (kept * weighted[nodes]).T, shares)
 
-    def __add__(self, other: Information) -> Information:
+    def __add__(self, other: GaussianNaturalParameters) -> GaussianNaturalParameters:
         if not isinstance(other, NodeInformation):
             return self.dense() + other
         return NodeInformation(
@@ -262,62 +278,10 @@ class NodeInformation(Information):
     def scaled(self, factor: float) -> NodeInformation:
         return replace(self, precision=factor * self.precision, weighted=factor * self.weighted)
 
-    def dense(self) -> Information:
-        """The same about the leaves, which can be added to what sources say."""
+    def dense(self) -> GaussianNaturalParameters:
+        """The natural parameters of the leaves as arrays (K, L, L) and (K, L)."""
         precision = (self.shares.T * self.precision[:, None, :]) @ self.shares
-        return Information(precision, self.weighted @ self.shares)
-
-
-@dataclass(frozen=True, eq=False)
-class TreePosterior:
-    """See the module's table."""
-
-    mean: FloatArray
-    variance: FloatArray
-    roughness: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What follows from information (A, t) for prior covariance C C' of each arm.
-
-    Attributes:
-        factor: (K, r, r) the Cholesky factors R of I + C' A C.
-        seen: (K, r, 2) R^-1 C' t and R^-1 C' A 1, what a mean of 1 would have shown.
-        level: the posterior mean of the mean m that all arms share,
-        level_variance: and its variance.
-        evidence: the log evidence for the prior, up to what it does not change.
-
-    Given m, the evidence is |R^-1 C' t|^2 / 2 - log det R + m u - m^2 w / 2 with
-
-        u = sum 1't - (C' A 1)' (R R')^-1 C' t,   w = sum 1'A 1 - |R^-1 C' A 1|^2  (over arms),
-
-    so m ~ N(0, s^2) has posterior precision w + 1 / s^2.
-    """
-
-    factor: FloatArray
-    seen: FloatArray
-    level: float
-    level_variance: float
-    evidence: float
-
-    @classmethod
-    def of(cls, prior: Smoothness, information: Information) -> Solution:
-        root, precision = prior.root, information.precision
-        if isinstance(information, NodeInformation):
-            root = information.shares @ root
-            inner, ones = (root.T * precision[:, None, :]) @ root, precision
-        else:
-            inner, ones = root.T @ precision @ root, precision.sum(axis=2)
-        factor = np.linalg.cholesky(inner + np.eye(root.shape[1])).astype(np.float64, copy=False)
-        seen = solved(factor, np.stack([information.weighted @ root, ones @ root], axis=2))
-        explained = np.einsum("kri,krj->ij", seen, seen)
-        slope = float(information.weighted.sum() - explained[0, 1])
-        variance = 1.0 / (float(ones.sum() - explained[1, 1]) + 1.0 / SHARED_VARIANCE)
-        log_det = float(np.log(np.diagonal(factor, axis1=1, axis2=2)).sum())
-        log_det -= 0.5 * math.log(variance / SHARED_VARIANCE)
-        evidence = 0.5 * (float(explained[0, 0]) + slope**2 * variance) - log_det
-        return cls(factor, seen, slope * variance, variance, evidence)
+        return GaussianNaturalParameters(precision, self.weighted @ self.shares)
 
 
 def solved(factor: FloatArray, right: FloatArray) -> FloatArray:
@@ -329,41 +293,120 @@ def solved(factor: FloatArray, right: FloatArray) -> FloatArray:
     return np.stack([solve_triangular(r, b, lower=True, check_finite=False) for r, b in pairs])
 
 
-def log_evidence(prior: Smoothness, information: Information) -> float:
-    """How likely the observations are under the prior, up to a constant that all priors share."""
-    return Solution.of(prior, information).evidence
+@dataclass(frozen=True, eq=False)
+class LeafPosterior:
+    """The posterior of leaf averages of 2 f - 1 under one prior.
 
+    With prior covariance C C' of each arm around a mean m that all arms share, natural parameters
+    (A, t) and R R' = I + C' A C, the evidence given m is
+    |R^-1 C' t|^2 / 2 - log det R + m u - m^2 w / 2 with
 
-def condition(prior: Smoothness, information: Information) -> tuple[FloatArray, FloatArray, float]:
-    """Posterior mean (L, K) and variance (L, K), and the log evidence of the prior.
+        u = sum 1't - (C' A 1)' (R R')^-1 C' t,   w = sum 1'A 1 - |R^-1 C' A 1|^2  (over arms),
 
-    Given the mean m that arms share, with H = R^-1 C' the posterior covariance is H' H, and the
-    mean is H' R^-1 C' t + m g, g = 1 - H' R^-1 C' A 1 (see `Solution`).
+    so m ~ N(0, s^2) has posterior precision w + 1 / s^2. With H = R^-1 C' the posterior covariance
+    given m is H' H, and the mean is H' R^-1 C' t + m g, g = 1 - H' R^-1 C' A 1.
+
+    Attributes:
+        prior: of the leaves.
+        factor: (K, r, r) Cholesky factors R.
+        seen: (K, r, 2) R^-1 C' t and R^-1 C' A 1.
+        level: the posterior mean of m,
+        level_variance: and its variance.
+        log_evidence: of the prior, up to a constant that all priors share.
     """
-    known = Solution.of(prior, information)
-    shape = (len(known.factor), *prior.root.T.shape)
-    halves = solved(known.factor, np.broadcast_to(prior.root.T, shape))
-    own, ones = np.moveaxis(known.seen.transpose(0, 2, 1) @ halves, 1, 0)  # (K, L) each
-    mean = own + known.level * (1.0 - ones)
-    variance = (halves**2).sum(axis=1) + known.level_variance * (1.0 - ones) ** 2
-    return mean.T, variance.T, known.evidence
+
+    prior: GPPrior
+    factor: FloatArray
+    seen: FloatArray
+    level: float
+    level_variance: float
+    log_evidence: float
+
+    @classmethod
+    def of(cls, prior: GPPrior, known: GaussianNaturalParameters) -> LeafPosterior:
+        root, precision = prior.root, known.precision
+        if isinstance(known, NodeInformation):
+            root = known.shares @ root
+            inner, ones = (root.T * precision[:, None, :]) @ root, precision
+        else:
+            inner, ones = root.T @ precision @ root, precision.sum(axis=2)
+        factor = np.linalg.cholesky(inner + np.eye(root.shape[1])).astype(np.float64, copy=False)
+        seen = solved(factor, np.stack([known.weighted @ root, ones @ root], axis=2))
+        explained = np.einsum("kri,krj->ij", seen, seen)
+        slope = float(known.weighted.sum() - explained[0, 1])
+        variance = 1.0 / (float(ones.sum() - explained[1, 1]) + 1.0 / SHARED_VARIANCE)
+        log_det = float(np.log(np.diagonal(factor, axis1=1, axis2=2)).sum())
+        log_det -= 0.5 * math.log(variance / SHARED_VARIANCE)
+        evidence = 0.5 * (float(explained[0, 0]) + slope**2 * variance) - log_det
+        return cls(prior, factor, seen, slope * variance, variance, evidence)
+
+    @cached_property
+    def halves(self) -> FloatArray:
+        """(K, r, L) H."""
+        shape = (len(self.factor), *self.prior.root.T.shape)
+        return solved(self.factor, np.broadcast_to(self.prior.root.T, shape))
+
+    @cached_property
+    def _own_and_ones(self) -> tuple[FloatArray, FloatArray]:
+        """(L, K) the mean for m = 0, and g."""
+        own, ones = np.moveaxis(self.seen.transpose(0, 2, 1) @ self.halves, 1, 0)
+        return own.T, (1.0 - ones).T
+
+    @property
+    def mean(self) -> FloatArray:
+        """(L, K)."""
+        own, moved = self._own_and_ones
+        mean: FloatArray = own + self.level * moved
+        return mean
+
+    @property
+    def variances(self) -> FloatArray:
+        """(L, K) of each leaf average."""
+        own: FloatArray = (self.halves**2).sum(axis=1).T
+        return own + self.level_variance * self._own_and_ones[1] ** 2
+
+    def variance(self, weights: FloatArray) -> float:
+        """Of the sum of weights (L, K) times leaf averages."""
+        own = np.einsum("krl,lk->kr", self.halves, weights)
+        shared = float(np.sum(weights * self._own_and_ones[1]))
+        return float(np.sum(own**2)) + self.level_variance * shared**2
 
 
-def average(
-    priors: Sequence[Smoothness], information: Information
-) -> tuple[TreePosterior, FloatArray]:
-    """The posterior averaged over priors by their evidence, and the weight of each.
+def log_evidence(prior: GPPrior, known: GaussianNaturalParameters) -> float:
+    """The log evidence of a prior, up to a constant that all priors share."""
+    return LeafPosterior.of(prior, known).log_evidence
 
-    While reports say little about smoothness, the average stays as uncertain as the priors differ.
+
+@dataclass(frozen=True, eq=False)
+class AveragedPosterior:
+    """The posterior averaged over priors by their evidence.
+
+    While reports say little about length scales, the average is as uncertain as the priors differ.
+
+    | array     | shape  | meaning                                                    |
+    |-----------|--------|------------------------------------------------------------|
+    | weights   | (H,)   | posterior probabilities of the priors                      |
+    | mean      | (L, K) | posterior mean of 2 f_k - 1 on each leaf                   |
+    | variance  | (L, K) | its posterior variance                                     |
+    | within_cell_variance | (L,)   | prior variance of 2 f_k - 1 within a leaf                  |
     """
-    parts = [condition(prior, information) for prior in priors]
-    evidence = np.array(
-        [part[2] + prior.log_prior for part, prior in zip(parts, priors, strict=True)]
-    )
-    weight = np.exp(evidence - evidence.max())
-    weight /= weight.sum()
-    means, variances = np.stack([part[0] for part in parts]), np.stack([part[1] for part in parts])
-    mean = np.tensordot(weight, means, axes=1)
-    variance = np.tensordot(weight, variances + (means - mean) ** 2, axes=1)
-    roughness = weight @ np.stack([prior.roughness for prior in priors])
-    return TreePosterior(mean, variance, roughness), weight
+
+    parts: tuple[LeafPosterior, ...]
+    weights: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    within_cell_variance: FloatArray
+
+    @classmethod
+    def of(cls, priors: Sequence[GPPrior], known: GaussianNaturalParameters) -> AveragedPosterior:
+        """The average over these priors."""
+        parts = tuple(LeafPosterior.of(prior, known) for prior in priors)
+        logs = np.array([part.log_evidence + part.prior.log_prior for part in parts])
+        weights = np.exp(logs - logs.max())
+        weights /= weights.sum()
+        means = np.stack([part.mean for part in parts])
+        variances = np.stack([part.variances for part in parts])
+        mean = np.tensordot(weights, means, axes=1)
+        variance = np.tensordot(weights, variances + (means - mean) ** 2, axes=1)
+        within_cell_variance = weights @ np.stack([prior.within_cell_variance for prior in priors])
+        return cls(parts, weights, mean, variance, within_cell_variance)

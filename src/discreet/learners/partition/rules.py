@@ -1,5 +1,4 @@
-"""What to do with a posterior: which arms to offer, to give up, and which bins to split; and what
-was decided so far.
+"""Decisions from a posterior: which arms to offer and to eliminate, and which bins to split.
 
 Everything here reads released statistics only, so it is post-processing and costs no privacy.
 Means and variances are of 2 f - 1, shape (L, K); `active` (L, K) says which arms are left.
@@ -35,6 +34,7 @@ neighbouring bins say nothing; one more factor of the prior variance; no conditi
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -44,16 +44,15 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.codec import Coded, Range, Shape
+from discreet.gaussian import GaussianNaturalParameters, climb
 from discreet.learners.partition.posterior import (
-    Smoothness,
-    TreePosterior,
-    average,
-    box_roughness,
+    AveragedPosterior,
+    GPPrior,
+    box_within_variance,
+    gp_prior,
     log_evidence,
-    smoothness,
 )
 from discreet.learners.partition.tree import Bins, Ranked, Tree, splittable
-from discreet.learners.sources import Information
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 # Less than the deepest tree that policies allow (tree.py).
@@ -107,9 +106,9 @@ class Rules(Coded):
 # times e^epsilon (signed subset selection of one bin: the truth is reported with probability
 # e^epsilon / (e^epsilon + 2J - 1)). Sums for people who report beside the truth take time.
 _FREE_BINS, _MOST_FREE_BINS = 0.12, 64
-# Halves that look alike may hide what is beneath them, so where cutting is free bins are halved
-# whatever people say; without privacy, and beyond 64 bins, those that hold so many people an arm,
-# and more the more bins there are, as are needed to tell ever smaller differences.
+# Halves that look alike may hide structure beneath them, so where cutting is free bins are halved
+# whatever reports say; without privacy, and beyond 64 bins, bins with this many people an arm. More
+# bins need more people each, to resolve ever smaller differences.
 _CROWD = 4.0
 
 # Length scales are sought among these, relative to edges of length 1, starting from the first.
@@ -120,13 +119,13 @@ _SHORT_SCALES, _DECISIVE = (0.05, 0.1, 0.2), 4.0
 # Those less likely than the best by a factor e^4 are left out of the average, as are all but six.
 _LOG_RATIO = 4.0
 _MOST_SCALES = 6
-# Ranks are worked out anew when one of them moved by more.
+# Ranks are updated when one of them moved by more.
 _RANK_SHIFT = 0.03
 # Bins are badly cut where an edge is so much shorter, in length scales, than another one that it
 # would not be halved again, and more than this share of all people are in such bins.
 _WASTED, _BADLY_CUT = 0.75, 0.25
 
-# Draws are looked at on so many values, and so many deviations around their means.
+# Draws are evaluated on a grid of values, up to this many deviations from their means.
 _GRID, _REACH = np.linspace(0.0, 1.0, 64), 5.0
 
 
@@ -160,7 +159,7 @@ class ScaledBins:
     def moved(self, mass: FloatArray, deviation: FloatArray) -> Self:
         """With ranks by other masses (L,) of the leaves, if these differ enough to matter.
 
-        Ranks that follow noise blur all that is known in them, so masses are shrunk towards even
+        Ranks that follow noise blur everything measured in them, so masses are shrunk towards even
         ones by the share of their variation that `deviation` (L,) explains (James and Stein 1961).
         """
         extents = self.tree.upper[self.tree.leaves] - self.tree.lower[self.tree.leaves]
@@ -172,20 +171,24 @@ class ScaledBins:
         return changed if shift > _RANK_SHIFT else self
 
     @property
-    def priors(self) -> list[Smoothness]:
-        """Those of the likely length scales."""
-        return [smoothness(self.ranked, scales) for scales in self.length_scales]
+    def priors(self) -> list[GPPrior]:
+        """The priors under the likely length scales."""
+        return [gp_prior(self.ranked, scales) for scales in self.length_scales]
 
-    def roughness(self, ranked: Ranked) -> FloatArray:
+    def within_cell_variance(self, ranked: Ranked) -> FloatArray:
         """(N,) that of all nodes of a tree, under the likeliest length scales."""
-        return box_roughness(ranked.lower, ranked.upper, np.array(self.length_scales[0]))
+        return box_within_variance(ranked.lower, ranked.upper, np.array(self.length_scales[0]))
 
-    def posterior(self, information: Information) -> tuple[TreePosterior, FloatArray]:
-        """The posterior averaged over likely length scales, and their (d,) geometric mean."""
-        state, weights = average(self.priors, information)
-        return state, np.exp(weights @ np.log(np.array(self.length_scales)))
+    def posterior(self, known: GaussianNaturalParameters) -> AveragedPosterior:
+        """The posterior averaged over the likely length scales."""
+        return AveragedPosterior.of(self.priors, known)
 
-    def learnt(self, information: Information) -> Self:
+    def mean_length_scales(self, state: AveragedPosterior) -> FloatArray:
+        """(d,) geometric mean of the likely length scales, by their probabilities."""
+        mean: FloatArray = np.exp(state.weights @ np.log(np.array(self.length_scales)))
+        return mean
+
+    def learnt(self, information: GaussianNaturalParameters) -> Self:
         """The same bins with the length scales that the observations make likely."""
         best = self.length_scales[0]
         return replace(self, length_scales=likely_length_scales(best, self.ranked, information))
@@ -216,7 +219,7 @@ class Decisions:
 
 
 def likely_length_scales(
-    start: tuple[float, ...], ranked: Ranked, information: Information
+    start: tuple[float, ...], ranked: Ranked, information: GaussianNaturalParameters
 ) -> tuple[tuple[float, ...], ...]:
     """Length scales that the observations make likely, the most likely first.
 
@@ -231,33 +234,28 @@ def likely_length_scales(
     groups = [{axis} for axis in cut] + [set(range(len(start))).difference(cut)]
     evidence: dict[tuple[float, ...], float] = {}
 
+    def log_posterior(scales: tuple[float, ...]) -> float:
+        prior = gp_prior(ranked, scales)
+        return log_evidence(prior, information) + prior.log_prior
+
     def evidence_of(scales: tuple[float, ...]) -> float:
         if scales not in evidence:
-            prior = smoothness(ranked, scales)
-            evidence[scales] = log_evidence(prior, information) + prior.log_prior
+            evidence[scales] = log_posterior(scales)
         return evidence[scales]
 
-    def climbed(best: tuple[float, ...]) -> tuple[float, ...]:
-        while True:
-            near = [
-                tuple(scale if axis in group else other for axis, other in enumerate(best))
-                for group in groups
-                for scale in _LENGTH_SCALES
-            ]
-            top = max(near, key=evidence_of)
-            if evidence_of(top) <= evidence_of(best):
-                return best
-            best = top
+    def near(best: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
+        for group in groups:
+            for scale in _LENGTH_SCALES:
+                yield tuple(scale if axis in group else other for axis, other in enumerate(best))
 
-    best = climbed(start)
-    # Where columns matter only together, one by itself shows nothing. Of so many pairs some look
+    best = climb(start, (near,), evidence_of)
+    # Where columns matter only together, one by itself shows nothing. Among many pairs some look
     # better by chance.
     for pair in combinations(cut, 2):
         for scale in _SHORT_SCALES:
             both = tuple(scale if axis in pair else other for axis, other in enumerate(best))
-            prior = smoothness(ranked, both)
-            if log_evidence(prior, information) + prior.log_prior > evidence_of(best) + _DECISIVE:
-                best = climbed(both)
+            if log_posterior(both) > evidence_of(best) + _DECISIVE:
+                best = climb(both, (near,), evidence_of)
     order = sorted(evidence, key=evidence_of, reverse=True)
     kept = [scales for scales in order if evidence[scales] > evidence[best] - _LOG_RATIO]
     return tuple(kept[:_MOST_SCALES])
@@ -288,19 +286,20 @@ def thompson_probabilities(
     return probabilities
 
 
-def rivals(state: TreePosterior, active: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def rivals(
+    state: AveragedPosterior, active: BoolArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Gap to the leading arm and its standard deviation (L, K), and how much a difference varies
-    within each leaf (L, 1): H = sqrt(2 roughness)."""
+    within each leaf (L, 1): H = sqrt(2 within_cell_variance)."""
     mean = np.where(active, state.mean, -np.inf)
     leader = mean.argmax(axis=1)[:, None]
     gap = np.take_along_axis(mean, leader, axis=1) - mean
     spread = np.sqrt(state.variance + np.take_along_axis(state.variance, leader, axis=1))
-    return gap, spread, np.sqrt(2.0 * state.roughness)[:, None]
+    return gap, spread, np.sqrt(2.0 * state.within_cell_variance)[:, None]
 
 
 def far_behind(gaps: tuple[FloatArray, FloatArray, FloatArray], rules: Rules) -> BoolArray:
-    """(L, K) arms that lead nowhere in their leaf, as far as can be told; `gaps` is what `rivals`
-    says."""
+    """(L, K) arms that lead nowhere in their leaf with high probability, from `rivals`."""
     gap, spread, variation = gaps
     return np.asarray(gap > rules.caution * spread + rules.margin * variation)
 

@@ -33,7 +33,7 @@ from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 # Deeper, and with more splits, than any learner's rules allow.
 MOST_DEPTH = 32
 MOST_SPLITS = 50_000
-# This share of people is taken to be anywhere in the domain when ranks are worked out.
+# Ranks assume this share of people spread evenly over the domain.
 _SPREAD_EVENLY = 0.05
 # A half with this share of its parent's people has nearly all of them.
 NEARLY_ALL = 0.95
@@ -154,7 +154,7 @@ class Tree(Coded):
     @cached_property
     def generations(self) -> tuple[IntArray, ...]:
         """The split nodes of each depth, from the root down: their children are all different, so
-        a whole generation can be worked out at once."""
+        a whole generation can be computed at once."""
         depth = self.depth[self.nodes]
         return tuple(self.nodes[depth == level] for level in range(int(self.depth.max())))
 
@@ -272,7 +272,7 @@ class Ranked:
 
 
 @dataclass(frozen=True, eq=False)
-class Masses:
+class CellFrequencies:
     """How people are spread over the nodes of a tree.
 
     Attributes:
@@ -287,11 +287,13 @@ class Masses:
     split_variance: FloatArray
 
 
-def downwards(tree: Tree, weight: FloatArray, total: FloatArray, root: FloatArray) -> Masses:
-    """Masses (N, ...) from what is known of each node (`upwards`), given that of the root (...).
+def downwards(
+    tree: Tree, weight: FloatArray, total: FloatArray, root: FloatArray
+) -> CellFrequencies:
+    """Masses of all nodes from the estimates of each node (`upwards`), given that of the root.
 
-    The share of a parent's mass that goes left is estimated from what is known of either child and
-    a prior of 1/2 +- 1/4, by precision.
+    The share of a parent's mass that goes left is a precision-weighted mean of the estimates of
+    both children and a prior of 1/2 +- 1/4.
     """
     mass = np.broadcast_to(root, weight.shape).copy()
     variance, split = np.zeros(weight.shape), np.zeros(weight.shape)
@@ -308,7 +310,7 @@ def downwards(tree: Tree, weight: FloatArray, total: FloatArray, root: FloatArra
         split[parent] = 1.0 / (precision * whole**2)
         variance[left] = 1.0 / precision + share**2 * variance[parent]
         variance[left + 1] = 1.0 / precision + (1.0 - share) ** 2 * variance[parent]
-    return Masses(mass, np.sqrt(variance), split)
+    return CellFrequencies(mass, np.sqrt(variance), split)
 
 
 def upwards(tree: Tree, weight: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -353,14 +355,16 @@ def same_boxes(old: Tree, new: Tree) -> tuple[IntArray, IntArray]:
     return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
 
 
-def mixture_variance(tree: Tree, masses: Masses, roughness: FloatArray) -> FloatArray:
+def mixture_variance(
+    tree: Tree, masses: CellFrequencies, within_cell_variance: FloatArray
+) -> FloatArray:
     """(N, ...) how far a node's average may lie from the mixture of its leaves, as a variance.
 
     The mixture takes shares that are only estimated. A share that is off by e moves the average of
     a split node by e times the difference of its halves, whose square is at most 4 times the
-    variation (N, ...) `roughness` within the node.
+    variation (N, ...) `within_cell_variance` within the node.
     """
-    total = masses.split_variance * 4.0 * roughness * masses.mass**2
+    total = masses.split_variance * 4.0 * within_cell_variance * masses.mass**2
     for parent in reversed(tree.generations):
         total[parent] += total[tree.left[parent]] + total[tree.left[parent] + 1]
     spread: FloatArray = total / masses.mass**2
@@ -390,10 +394,12 @@ def overlaps(old: Ranked, new: Ranked) -> tuple[FloatArray, FloatArray]:
     return shares, both / np.prod(upper - lower, axis=1)[None]
 
 
-def blur(shares: FloatArray, coverage: FloatArray, roughness: FloatArray) -> FloatArray:
+def aggregation_variance(
+    shares: FloatArray, coverage: FloatArray, within_cell_variance: FloatArray
+) -> FloatArray:
     """(B,) variance of what averages over boxes and the mixtures (B, L) of leaves by their `shares`
-    differ by: of each leaf its roughness (L,) x the part that the box does not cover."""
-    variance = (shares**2 * (1.0 - coverage) * roughness).sum(axis=1)
+    differ by: of each leaf its within_cell_variance (L,) x the part that the box does not cover."""
+    variance = (shares**2 * (1.0 - coverage) * within_cell_variance).sum(axis=1)
     spread: FloatArray = np.maximum(variance, _LEAST_BLUR)
     return spread
 

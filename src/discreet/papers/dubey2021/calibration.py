@@ -26,11 +26,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from discreet.codec import Range
+from discreet.gaussian import Posterior
 from discreet.learners.gp_ucb.calibration import DecisionRule, KernelCalibration
 from discreet.learners.gp_ucb.decision_sets import SYMMETRIC, RowWeights, row_sensitivity
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
-    GaussianPosterior,
     GramAxes,
     NoisySums,
 )
@@ -83,7 +83,7 @@ class _Published(KernelCalibration):
 
     def posterior(
         self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
-    ) -> tuple[GaussianPosterior, float]:
+    ) -> tuple[Posterior, float]:
         """theta = V^-1 u with covariance rho^2 V^-1 and the width of Theorem 1.
 
         V = noisy Gram + (2 lambda_min + lambda) I: the shift after Lemma 3, which makes all noise
@@ -102,7 +102,7 @@ class _Published(KernelCalibration):
             + math.sqrt(max(volume, 0.0) + 2.0 * math.log(2.0 / self.failure_probability))
         )
         mean = vectors @ ((vectors.T @ rewards) / values)
-        return GaussianPosterior(mean, _RHO * vectors / np.sqrt(values)), width
+        return Posterior(mean, _RHO * vectors / np.sqrt(values)), width
 
     @property
     def _tail(self) -> float:

@@ -46,11 +46,11 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from discreet.codec import Range
+from discreet.gaussian import Posterior
 from discreet.learners.epochs.capri import Capri, Elimination, PosteriorElimination
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.rows import BOUND, RowMap, full_rows, row_sensitivity
 from discreet.learners.epochs.usca import Usca, UscaCalibration
-from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.privacy import Budget, Joint
 from discreet.validation import (
     BoolArray,
@@ -139,9 +139,7 @@ class PublishedElimination(Elimination):
     failure: Annotated[float, Range(above=0.0, below=1.0)] = 0.05
     design: Literal["uniform"] = "uniform"
 
-    def rows(
-        self, learner: Capri, posterior: GaussianPosterior, offers: FloatArray, people: int
-    ) -> RowMap:
+    def rows(self, learner: Capri, posterior: Posterior, offers: FloatArray, people: int) -> RowMap:
         _joint(learner.budget)
         return self.drawn(learner, learner.chances(offers), people)[0]
 
@@ -168,9 +166,7 @@ class PublishedElimination(Elimination):
         noise = noise_deviation(_joint(learner.budget), learner.horizon, deviation)
         return noise / (policy.rows.bound * row_sensitivity(policy.rows.size))
 
-    def survivors(
-        self, learner: Capri, posterior: GaussianPosterior, active: BoolArray
-    ) -> BoolArray:
+    def survivors(self, learner: Capri, posterior: Posterior, active: BoolArray) -> BoolArray:
         if self.deviations is not None:
             rule = PosteriorElimination(self.deviations, self.design)
             return rule.survivors(learner, posterior, active)

@@ -92,14 +92,14 @@ def finding(learner: AnyLearner, policy: Any, people: int) -> ReleaseSummary:
     """
     known: dict[str, Any] = {}
     try:
-        beliefs = learner._beliefs(None)
-        known["reward"] = learner._value_under(beliefs)
+        posterior = learner._value_posterior(None)
+        known["reward"] = learner._value_under(posterior)
         if isinstance(policy, ArmPolicy):
-            best = int((beliefs.weights @ beliefs.expected).argmax())
-            shares = beliefs.weights @ policy.probabilities(beliefs.contexts)
+            best = int((posterior.weights @ posterior.expected).argmax())
+            shares = posterior.weights @ policy.probabilities(posterior.contexts)
             known |= {
-                "played": learner._value_under(beliefs, policy),
-                "gain": learner._value_under(beliefs, against=best),
+                "played": learner._value_under(posterior, policy),
+                "gain": learner._value_under(posterior, against=best),
                 "choice": arm_names(policy)[best],
                 "shares": tuple(map(float, shares)),
             }
@@ -109,7 +109,9 @@ def finding(learner: AnyLearner, policy: Any, people: int) -> ReleaseSummary:
                 (name, domain.text(column, float(f"{place[column]:.4g}")))
                 for column, name in enumerate(domain.names)
             )
-    except InvalidInput:  # it keeps no beliefs with a known error, or people bring their own points
+    except (
+        InvalidInput
+    ):  # it keeps no posterior with a known error, or people bring their own points
         return finding_of_policy(policy, people)
     return ReleaseSummary(policy.version, people, **known)
 

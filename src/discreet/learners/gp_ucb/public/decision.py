@@ -37,9 +37,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from discreet.gaussian import Posterior
 from discreet.learners.gp_ucb.calibration import DecisionRule
 from discreet.learners.gp_ucb.policy import normal_excess
-from discreet.learners.gp_ucb.posterior import GaussianPosterior
 from discreet.validation import FloatArray, IntArray
 
 # Draws of theta that a released Thompson policy averages over.
@@ -86,8 +86,8 @@ class GroupPosterior:
     """
 
     psi: FloatArray
-    average: GaussianPosterior
-    wide: tuple[GaussianPosterior, ...]
+    average: Posterior
+    wide: tuple[Posterior, ...]
     weights: FloatArray
     seen: FloatArray
     alike: FloatArray

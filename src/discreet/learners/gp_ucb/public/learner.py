@@ -59,6 +59,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.gaussian import Posterior
 from discreet.kernels import FeatureMap, kernel_from_text, kernel_to_text
 from discreet.kernels.grid import DomainGrid, GridGroup, domain_grid, stretched
 from discreet.learners.gp_ucb.learner import GPUCBLearner, KernelOptions, kernel_features
@@ -78,7 +79,6 @@ from discreet.learners.gp_ucb.posterior import (
     UNIFORM_VARIANCE,
     WIDE_LEVEL,
     Evidence,
-    GaussianPosterior,
     NoisySums,
     ScaledPosterior,
     scaled_posterior,
@@ -413,9 +413,9 @@ def _peaked(group: GridGroup, offers: FloatArray, coefficients: FloatArray) -> F
     return grid
 
 
-def _marginal(posterior: GaussianPosterior, place: slice) -> GaussianPosterior:
+def _marginal(posterior: Posterior, place: slice) -> Posterior:
     """The posterior of some of the coefficients."""
-    return GaussianPosterior(posterior.mean[place], posterior.root[place])
+    return Posterior(posterior.mean[place], posterior.root[place])
 
 
 # Kernels whose maps take too many features are found by making them, so failures are cached too.

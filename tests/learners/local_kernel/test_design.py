@@ -1,4 +1,4 @@
-"""What is asked next: stakes, gains and costs against the formulas that they stand for."""
+"""The query design: contrasts, gains and costs against the formulas that they stand for."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.local_kernel.cells import Cells, Ranks
+from discreet.learners.local_kernel.design import (
+    DecisionContrasts,
+    Measurements,
+    ResponseModel,
+    _Responses,
+)
 from discreet.learners.local_kernel.features import CosineFeatures, grid_of
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.measurement import Measurements
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.local_kernel.posterior import KernelPosterior, MixedPosterior
-from discreet.learners.local_kernel.prior import Smooth
-from discreet.learners.local_kernel.questions import Hearing, Stakes, _Answers
-from discreet.learners.sources import Information
+from discreet.learners.local_kernel.posterior import (
+    CoefficientPosterior,
+    Hyperparameters,
+    PosteriorMixture,
+)
 from discreet.privacy import Local
 from discreet.privacy.frequency import k_ary_response
 from discreet.validation import FloatArray, IntArray
@@ -31,26 +38,26 @@ RNG = np.random.default_rng(0)
 MASS = GRID.weights(RNG.random(24) + 0.5)
 
 
-def belief(reports: int) -> MixedPosterior:
+def belief(reports: int) -> PosteriorMixture:
     rows = np.random.default_rng(1).standard_normal((reports, ARMS * len(FEATURES))) * 0.3
     seen = np.random.default_rng(2).standard_normal(reports)
-    information = Information(rows.T @ rows, rows.T @ seen)
-    smooths = [Smooth((0.4,)), Smooth((0.2,), 2.0)]
+    information = GaussianNaturalParameters(rows.T @ rows, rows.T @ seen)
+    smooths = [Hyperparameters((0.4,)), Hyperparameters((0.2,), 2.0)]
     parts = [
-        KernelPosterior.of(FEATURES, smooth.prior(FEATURES), information) for smooth in smooths
+        CoefficientPosterior.of(FEATURES, smooth.prior(FEATURES), information) for smooth in smooths
     ]
-    return MixedPosterior.of(parts, np.array([0.7, 0.3]))
+    return PosteriorMixture.of(parts, np.array([0.7, 0.3]))
 
 
-def stakes_of(mixed: MixedPosterior, seed: int = 3) -> Stakes:
-    return Stakes.of(mixed, GRID.phi[:, mixed.used], MASS, np.random.default_rng(seed))
+def contrasts_of(mixed: PosteriorMixture, seed: int = 3) -> DecisionContrasts:
+    return DecisionContrasts.of(mixed, GRID.phi[:, mixed.used], MASS, np.random.default_rng(seed))
 
 
-def covariance(mixed: MixedPosterior) -> FloatArray:
+def covariance(mixed: PosteriorMixture) -> FloatArray:
     return mixed.covariance_times(np.eye(mixed.mean.size))
 
 
-def test_what_is_at_stake_is_how_fast_the_expected_loss_falls() -> None:
+def test_the_total_is_how_fast_the_expected_loss_falls() -> None:
     """T = sum over points and rivals of mass * variance * d(expected loss)/d(variance), where the
     loss of f is half that of 2 f - 1; deviations come from 96 draws, so about 7% off each."""
     mixed = belief(40)
@@ -69,7 +76,7 @@ def test_what_is_at_stake_is_how_fast_the_expected_loss_falls() -> None:
 
             slope = (loss(1.001 * variance) - loss(0.999 * variance)) / (0.002 * variance)
             total += 0.5 * MASS[x] * variance * slope
-    assert np.mean([stakes_of(mixed, seed).total for seed in range(5)]) == pytest.approx(
+    assert np.mean([contrasts_of(mixed, seed).total for seed in range(5)]) == pytest.approx(
         total, rel=0.05
     )
     # The formula of the loss itself, by integration.
@@ -77,13 +84,13 @@ def test_what_is_at_stake_is_how_fast_the_expected_loss_falls() -> None:
     assert 0.5 * (norm.pdf(0.8) - 0.8 * norm.sf(0.8)) == pytest.approx(integral, rel=1e-4)
 
 
-def test_known_is_what_contrasts_have_to_do_with_all_coefficients() -> None:
-    """known known' is the mean over stakes of S u u' S / s^2: a report that tells a stake exactly
+def test_covariances_are_those_of_coefficients_with_scaled_contrasts() -> None:
+    """Their square is the mean over contrasts of S u u' S / s^2: a report that measures one exactly
     lowers its variance by all of it."""
     mixed = belief(40)
-    stakes = stakes_of(mixed)
+    contrasts = contrasts_of(mixed)
     inverse = np.linalg.pinv(covariance(mixed), rcond=1e-9)
-    shares = np.einsum("ir,ij,jr->r", stakes.known, inverse, stakes.known) * 96
+    shares = np.einsum("ir,ij,jr->r", contrasts.covariances, inverse, contrasts.covariances) * 96
     assert np.median(np.abs(shares - 1.0)) < 0.15  # the s^2 of 96 draws
     assert shares.mean() == pytest.approx(1.0, abs=0.1)
 
@@ -93,14 +100,14 @@ def test_known_is_what_contrasts_have_to_do_with_all_coefficients() -> None:
 def test_gains_are_those_of_the_measurements(count: int, epsilon: float) -> None:
     """Against the vectors a of a policy with these functions and cells."""
     mixed = belief(40)
-    stakes = stakes_of(mixed)
+    contrasts = contrasts_of(mixed)
     if count == 1:
         cells = Cells.whole(8)
     else:
         rng = np.random.default_rng(4)
         cells = Cells.split(GRID.points, MASS, count, 8, np.array([0.4]), (None,), rng)
-    hearing = Hearing.of(cells, k_ary_response(count, epsilon), GRID.points, MASS)
-    questions = stakes.questions(hearing, 1000.0, np.random.default_rng(5))
+    response = ResponseModel.of(cells, k_ary_response(count, epsilon), GRID.points, MASS)
+    design = contrasts.design(response, 1000.0, np.random.default_rng(5))
     density = (MASS / np.bincount(GRID.bins, minlength=24)[GRID.bins]) * len(MASS)
     of_bins = np.array([density[GRID.bins == z].mean() for z in range(24)])
     learner = LocalKernel(unit_cube(1), ARMS, Local(epsilon), public_seed=5)
@@ -108,65 +115,65 @@ def test_gains_are_those_of_the_measurements(count: int, epsilon: float) -> None
         **learner.policy_header(),
         used=mixed.used,
         ranks=Ranks.plain(1),
-        values=questions.values.astype(np.float32),
-        directions=questions.directions.astype(np.float32),
+        values=design.values.astype(np.float32),
+        directions=design.directions.astype(np.float32),
         cells=cells,
         density=of_bins / of_bins.mean(),
         epsilon=epsilon,
     )
     measured = Measurements(policy)
-    functions = len(questions.values)
+    functions = len(design.values)
     columns = np.concatenate([arm * len(FEATURES) + mixed.used for arm in range(ARMS)])
     phi = GRID.phi[:, mixed.used]
     arms = policy.arms_of_all(phi)
     given = (arms[None] == np.arange(ARMS)[:, None, None]) * measured._weights[:, None]
-    tells = (phi @ stakes.known.reshape(ARMS, len(mixed.used), -1)).reshape(-1, 96)
-    answers = _Answers(
-        tells.astype(np.float32),
+    local = (phi @ contrasts.covariances.reshape(ARMS, len(mixed.used), -1)).reshape(-1, 96)
+    responses = _Responses(
+        local.astype(np.float32),
         given.reshape(-1, functions).astype(np.float32),
-        hearing,
+        response,
         np.tile(np.arange(len(phi)), ARMS),
     )
     directions, *_ = np.linalg.lstsq(
-        stakes.known.astype(float), questions.directions.reshape(functions, -1).T, rcond=None
+        contrasts.covariances.astype(float), design.directions.reshape(functions, -1).T, rcond=None
     )
-    _, squares = answers.of(directions.astype(np.float32))
+    _, squares = responses.of(directions.astype(np.float32))
     for function in range(0, functions, 5):
         partition = function % 8
         vectors = measured.vectors(
             np.full(count, function), np.full(count, partition), np.arange(count)
         )
-        aims = vectors[:, columns] @ stakes.known
-        exact = (measured.shown[partition][:, None] * aims**2).sum(axis=0)
+        alignments = vectors[:, columns] @ contrasts.covariances
+        exact = (measured.shown[partition][:, None] * alignments**2).sum(axis=0)
         assert np.allclose(squares[:, function], exact, rtol=0.05, atol=2e-3 * exact.max())
 
 
-def untried() -> MixedPosterior:
+def untried() -> PosteriorMixture:
     """Arm 2 is about as far behind arm 1 as it is uncertain, arm 0 is known to be bad."""
     size = len(FEATURES)
     precision = np.diag(np.repeat([3000.0, 3000.0, 3.0], size))
     mean = np.zeros((ARMS, size))
     mean[:, 0] = [-0.8, 0.4, 0.0]
-    information = Information(precision, precision @ mean.ravel())
-    part = KernelPosterior.of(FEATURES, Smooth((0.4,)).prior(FEATURES), information)
-    return MixedPosterior.of([part], np.ones(1))
+    information = GaussianNaturalParameters(precision, precision @ mean.ravel())
+    part = CoefficientPosterior.of(FEATURES, Hyperparameters((0.4,)).prior(FEATURES), information)
+    return PosteriorMixture.of([part], np.ones(1))
 
 
-def arms_asked(stakes: Stakes, left: float) -> IntArray:
-    """(Q, F) the arms of the questions when so many people still come."""
-    hearing = Hearing.of(Cells.whole(8), k_ary_response(1, 1.0), GRID.points, MASS)
-    questions = stakes.questions(hearing, left, np.random.default_rng(6))
-    phi = GRID.phi[:, stakes.posterior.used]
-    values = phi @ questions.values.reshape(-1, phi.shape[1]).T
+def arms_given(contrasts: DecisionContrasts, left: float) -> IntArray:
+    """(Q, F) the arms of the design when `left` people are still to come."""
+    response = ResponseModel.of(Cells.whole(8), k_ary_response(1, 1.0), GRID.points, MASS)
+    design = contrasts.design(response, left, np.random.default_rng(6))
+    phi = GRID.phi[:, contrasts.posterior.used]
+    values = phi @ design.values.reshape(-1, phi.shape[1]).T
     arms: IntArray = values.reshape(len(phi), -1, ARMS).argmax(axis=2)
     return arms
 
 
 def test_an_arm_that_may_be_best_is_tried_if_enough_people_still_come() -> None:
     """One that is known to be bad is not."""
-    stakes = stakes_of(untried())
+    contrasts = contrasts_of(untried())
     shares = [
-        np.bincount(arms_asked(stakes, left).ravel(), minlength=ARMS) / (len(MASS) * 32)
+        np.bincount(arms_given(contrasts, left).ravel(), minlength=ARMS) / (len(MASS) * 32)
         for left in (0.0, 300.0, 1e5)
     ]
     assert shares[0][1] == 1.0
