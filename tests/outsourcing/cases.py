@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.exchange import Format
 from discreet.outsourcing.key import Key, read_key
-from discreet.outsourcing.release import RowProjection
+from discreet.outsourcing.mechanisms import AnswerRules, Question, RowProjection
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
 from discreet.validation import InvalidInput
 

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from discreet.outsourcing import answers as answering
-from discreet.outsourcing.answers import AnswerRules, Question, Unmeasured
+from discreet.outsourcing import mechanisms as answering
 from discreet.outsourcing.curator import Curator
+from discreet.outsourcing.mechanisms import AnswerRules, Question, Unmeasured
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 from tests.chance import RARE, check_law

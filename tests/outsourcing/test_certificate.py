@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from discreet.outsourcing.answers import AnswerNoise, AnswerRules
 from discreet.outsourcing.certificate import Certificate
-from discreet.outsourcing.release import Mechanism, mechanism_for
+from discreet.outsourcing.mechanisms import AnswerNoise, AnswerRules, Mechanism, mechanism_for
 from discreet.privacy import Guarantee, NoiseSource, Outsourced, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.curator import Allowed, Curator, Proposal
 from discreet.outsourcing.exchange import Format, ReleasedTable
 from discreet.outsourcing.key import state_of
+from discreet.outsourcing.mechanisms import AnswerRules, Question
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import InvalidInput

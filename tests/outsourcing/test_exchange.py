@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import Question
 from discreet.outsourcing.exchange import (
     ReleasedTable,
     format_of,
@@ -18,6 +17,7 @@ from discreet.outsourcing.exchange import (
     write_questions,
     write_table,
 )
+from discreet.outsourcing.mechanisms import Question
 from discreet.people.tables import read_table
 from discreet.validation import InvalidInput
 from tests.outsourcing.cases import publish, release, table

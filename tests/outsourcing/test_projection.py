@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.outsourcing.bounds import GRID
-from discreet.outsourcing.release import RowProjection
+from discreet.outsourcing.mechanisms import RowProjection
 from discreet.validation import InvalidInput
 from tests.outsourcing.cases import KINDS, projection
 

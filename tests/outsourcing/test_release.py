@@ -12,7 +12,7 @@ from scipy import stats
 
 from discreet.audit.trials import attack
 from discreet.outsourcing.bounds import GRID, PublicBounds
-from discreet.outsourcing.release import (
+from discreet.outsourcing.mechanisms import (
     AT_ONCE,
     Mechanism,
     RowProjection,

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.exchange import (
     ReleasedTable,
@@ -22,8 +21,9 @@ from discreet.outsourcing.exchange import (
     write_questions,
 )
 from discreet.outsourcing.key import read_key
+from discreet.outsourcing.mechanisms import AnswerRules, Question
+from discreet.outsourcing.modeler import RowSearch, SearchSettings, Turn
 from discreet.outsourcing.posterior import RowPrior
-from discreet.outsourcing.search import Search, SearchSettings, Turn
 from discreet.privacy import Outsourced
 from discreet.validation import InvalidInput
 from tests.chance import RARE
@@ -72,8 +72,8 @@ class Parties:
     def table(self) -> ReleasedTable:
         return ReleasedTable.read(self.out)
 
-    def search(self, settings: SearchSettings | None = None) -> Search:
-        return Search(self.table, self.state, settings)
+    def search(self, settings: SearchSettings | None = None) -> RowSearch:
+        return RowSearch(self.table, self.state, settings)
 
     def model(self, settings: SearchSettings | None = None, **change: object) -> Turn:
         """One turn of the modeler, who remembers nothing but the files."""

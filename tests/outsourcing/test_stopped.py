@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from discreet.atomic_files import write_bytes
-from discreet.outsourcing import answers as answering
-from discreet.outsourcing.answers import AnswerRules, Question
+from discreet.outsourcing import mechanisms as answering
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.exchange import ReleasedTable, read_answers, write_answers
 from discreet.outsourcing.key import keep_answers, read_key, state_of
+from discreet.outsourcing.mechanisms import AnswerRules, Question
 from discreet.privacy import SimulatedNoise
 from discreet.validation import InvalidInput
 from tests.chance import RARE

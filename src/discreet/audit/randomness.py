@@ -75,11 +75,11 @@ ALLOWED: dict[str, frozenset[str]] = {
         ),
         _SIMULATED: (
             "estimator _Fitted.__init__",
-            "outsourcing.answers AnswerNoise.draw",
+            "outsourcing.mechanisms AnswerNoise.draw",
             "service.server.openapi examples",
         ),
         _SECURE: (
-            "outsourcing.answers AnswerNoise.draw",
+            "outsourcing.mechanisms AnswerNoise.draw",
             "privacy.noise gaussian_multiplier",
             "privacy.noise laplace_epsilon",
         ),
@@ -93,7 +93,7 @@ SOURCES = frozenset(
     {
         "discreet.service.client.pending _drawn",
         "discreet.estimator _Fitted.__init__",
-        "discreet.outsourcing.answers AnswerNoise.draw",
+        "discreet.outsourcing.mechanisms AnswerNoise.draw",
         "discreet.service.server.deployment noise_for",
     }
 )

@@ -19,7 +19,6 @@ from discreet.cli.console import (
 )
 from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
-from discreet.outsourcing.answers import AnswerRules, Unmeasured
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Allowed, Curator
@@ -31,6 +30,7 @@ from discreet.outsourcing.exchange import (
     write_table,
 )
 from discreet.outsourcing.key import key_of, simulated_key
+from discreet.outsourcing.mechanisms import AnswerRules, Unmeasured
 from discreet.people.tables import read_table
 from discreet.privacy import Outsourced, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput, one_of

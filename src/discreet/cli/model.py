@@ -14,7 +14,7 @@ from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
 from discreet.validation import InvalidInput, finite_number, one_of
 
 if TYPE_CHECKING:
-    from discreet.outsourcing.search import Turn
+    from discreet.outsourcing.modeler import Turn
 
 # A search refuses what it did not write by itself, and says what is wrong with it.
 _STATE = Kind("a search", (), lambda path: True)
@@ -65,7 +65,7 @@ def model(
     an answer and when the search is over.
     """
     from discreet.outsourcing.exchange import ASK_COLUMNS, ReleasedTable
-    from discreet.outsourcing.search import Search, SearchSettings
+    from discreet.outsourcing.modeler import RowSearch, SearchSettings
 
     with refusing():
         if optimum is not None:
@@ -75,7 +75,7 @@ def model(
         check_outputs(outputs, (tell, *release.glob("*")))
         family = one_of(kernel, "the kernel", FAMILIES)
         table = ReleasedTable.read(release)
-        search = Search(
+        search = RowSearch(
             table,
             remembered,
             SearchSettings(

@@ -18,9 +18,8 @@ from typing import Annotated, Any, Literal
 
 from discreet import codec
 from discreet.codec import Coded, Range
-from discreet.outsourcing.answers import AnswerNoise
 from discreet.outsourcing.bounds import PublicBounds
-from discreet.outsourcing.release import Mechanism, RowProjection, stretch
+from discreet.outsourcing.mechanisms import AnswerNoise, Mechanism, RowProjection, stretch
 from discreet.privacy import (
     Adjacency,
     Guarantee,

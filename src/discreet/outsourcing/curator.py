@@ -31,13 +31,6 @@ from sqlite3 import Connection
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.answers import (
-    AnswerRules,
-    Question,
-    Unmeasured,
-    drawn_answers,
-    new_questions,
-)
 from discreet.outsourcing.bounds import ROW, PublicBounds
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.exchange import Format, check_out, sha256_of, table_bytes, write_release
@@ -55,7 +48,16 @@ from discreet.outsourcing.key import (
     read_key,
     released_rows,
 )
-from discreet.outsourcing.release import RowProjection, draw_rows, mechanism_for
+from discreet.outsourcing.mechanisms import (
+    AnswerRules,
+    Question,
+    RowProjection,
+    Unmeasured,
+    draw_rows,
+    drawn_answers,
+    mechanism_for,
+    new_questions,
+)
 from discreet.privacy import NoiseSource, Outsourced, check_protects
 from discreet.privacy.guarantee import rounded_up
 from discreet.privacy.noise import NO_NOISE

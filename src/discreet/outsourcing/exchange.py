@@ -34,9 +34,9 @@ import numpy as np
 import pandas as pd
 
 from discreet.atomic_files import draft_name, sweep_drafts, sync_folder, write_bytes
-from discreet.outsourcing.answers import Question
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.mechanisms import Question
 from discreet.people.tables import column_of, numbers_of, read_table
 from discreet.records import check_path
 from discreet.validation import FloatArray, InvalidInput

@@ -39,9 +39,9 @@ import numpy as np
 import pandas as pd
 
 from discreet.atomic_files import PRIVATE_FILE, StateFile, sweep_drafts, sync_folder, write_bytes
-from discreet.outsourcing.answers import GivenAnswer
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import DAMAGE, Certificate
+from discreet.outsourcing.mechanisms import GivenAnswer
 from discreet.validation import FloatArray, IntArray, InvalidInput, Refusals
 
 NOTICE = (

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from discreet.outsourcing.answers import AnswerRules
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.exchange import ReleasedTable, read_questions, write_answers
-from discreet.outsourcing.search import Search, SearchSettings, Turn
+from discreet.outsourcing.mechanisms import AnswerRules
+from discreet.outsourcing.modeler import RowSearch, SearchSettings, Turn
 from discreet.privacy import NoiseSource, Outsourced, SimulatedNoise
 from discreet.validation import FloatArray
 
@@ -52,7 +52,7 @@ values = ["<b>north</b>", "south & co", "west"]
 class Played:
     """A search, how far it came and the curator of its release."""
 
-    search: Search
+    search: RowSearch
     turn: Turn
     curator: Curator
     rounds: int
@@ -117,7 +117,7 @@ def play(
         )
     )
     curator.publish(certificate.release, folder / "release")
-    search = Search(ReleasedTable.read(folder / "release"), folder / "state.sqlite", settings)
+    search = RowSearch(ReleasedTable.read(folder / "release"), folder / "state.sqlite", settings)
     ask, tell = folder / "ask.csv", folder / "answers.csv"
     turn = search.step(ask, tell, rounds=rounds, batch=batch)
     for _ in range(turns - 1):

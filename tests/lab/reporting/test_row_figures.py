@@ -20,9 +20,9 @@ from discreet.lab.reporting.row_figures import (
     rows_figure,
 )
 from discreet.lab.reporting.search_view import SearchView
-from discreet.outsourcing.answers import AnswerRules
+from discreet.outsourcing.mechanisms import AnswerRules
+from discreet.outsourcing.modeler import SearchSettings
 from discreet.outsourcing.posterior import RowPrior, column_spread
-from discreet.outsourcing.search import SearchSettings
 
 from .search_cases import FOUR, ONE, PLAIN, Played, play
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from discreet.lab.reporting.search_report import render_search_report, write_search_report
-from discreet.outsourcing.answers import AnswerRules
+from discreet.outsourcing.mechanisms import AnswerRules
+from discreet.outsourcing.modeler import SearchSettings
 from discreet.outsourcing.posterior import RowPrior
-from discreet.outsourcing.search import SearchSettings
 from discreet.privacy import SecureNoise
 from discreet.validation import InvalidInput
 

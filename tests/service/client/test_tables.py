@@ -11,8 +11,8 @@ import httpx2
 import pandas as pd
 import pytest
 
-from discreet.outsourcing.answers import QUESTION_BYTES, AnswerRules, Unmeasured
 from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.mechanisms import QUESTION_BYTES, AnswerRules, Unmeasured
 from discreet.privacy import SecureNoise
 from discreet.service.client import (
     AsyncCuratorClient,

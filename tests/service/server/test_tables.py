@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from discreet.outsourcing.answers import Question
 from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.mechanisms import Question
 from discreet.privacy import SecureNoise
 from discreet.service.server.database import Database
 from discreet.service.server.errors import Conflict, NotFound

@@ -38,7 +38,7 @@ from discreet.lab.reporting.layout import (
 )
 from discreet.lab.reporting.numbers import number_text
 from discreet.lab.reporting.search_view import SearchView, values_at
-from discreet.outsourcing.answers import Status
+from discreet.outsourcing.mechanisms import Status
 from discreet.validation import FloatArray
 
 # Up to this many rows are dots, or marks along a curve; more are gathered in cells.

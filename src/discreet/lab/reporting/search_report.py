@@ -21,8 +21,8 @@ from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.provenance import Provenance, provenance_of_release
 from discreet.lab.reporting.row_figures import MOST_DOTS, MOST_TICKS, answers_figure, rows_figure
 from discreet.lab.reporting.search_view import SearchView, bound_texts, length_text, value_text
-from discreet.outsourcing.answers import times_text
-from discreet.outsourcing.search import Search, Turn
+from discreet.outsourcing.mechanisms import times_text
+from discreet.outsourcing.modeler import RowSearch, Turn
 from discreet.privacy.guarantee import rounded_up
 from discreet.validation import finite_number, whole_number
 
@@ -32,7 +32,7 @@ _ROWS, _PLACES, _NAMED = 10, 6, 6
 
 
 def write_search_report(
-    search: Search, turn: Turn, rounds: int, path: Path, optimum: float | None = None
+    search: RowSearch, turn: Turn, rounds: int, path: Path, optimum: float | None = None
 ) -> None:
     """Write the report of a search as it stands after a turn.
 
@@ -52,7 +52,7 @@ def write_search_report(
 
 
 def render_search_report(
-    search: Search,
+    search: RowSearch,
     turn: Turn,
     rounds: int,
     optimum: float | None = None,

@@ -23,11 +23,11 @@ import numpy as np
 import pandas as pd
 
 from discreet.lab.reporting.numbers import decimals, number_text, unsigned_zero
-from discreet.outsourcing.answers import Status
 from discreet.outsourcing.bounds import PublicColumn
 from discreet.outsourcing.certificate import Certificate
+from discreet.outsourcing.mechanisms import Status
+from discreet.outsourcing.modeler import RowSearch, Turn
 from discreet.outsourcing.posterior import column_spread
-from discreet.outsourcing.search import Search, Turn
 from discreet.validation import BoolArray, FloatArray, IntArray
 
 # Regret below this share of the outcomes is an error of rounding.
@@ -47,7 +47,7 @@ class SearchView:
         optimum: the best outcome of any row, where it is known.
     """
 
-    search: Search
+    search: RowSearch
     turn: Turn
     rounds: int
     optimum: float | None = None

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from discreet.codec import padded
-from discreet.outsourcing.answers import QUESTION_BYTES, Question
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Curator
 from discreet.outsourcing.exchange import (
@@ -37,7 +36,8 @@ from discreet.outsourcing.exchange import (
     write_answers,
     write_release,
 )
-from discreet.outsourcing.search import Search, SearchSettings, Turn
+from discreet.outsourcing.mechanisms import QUESTION_BYTES, Question
+from discreet.outsourcing.modeler import RowSearch, SearchSettings, Turn
 from discreet.service.client.transport import (
     AsyncClient,
     Client,
@@ -138,7 +138,7 @@ class CuratorClient(Client):
 
 
 class ModelerClient(Client):
-    """The side that searches (discreet.outsourcing.search).
+    """The side that searches (discreet.outsourcing.modeler).
 
     Args:
         url: of the service.
@@ -194,7 +194,7 @@ class ModelerClient(Client):
             InvalidInput: for answers to what was not asked, or that changed.
         """
         if self._search is None:
-            self._search = Search(self.release(), self.folder / _STATE, self.settings)
+            self._search = RowSearch(self.release(), self.folder / _STATE, self.settings)
         answers = _list(self._ask("GET", table_path(self.table, "answers")))
         given = [_answered(each) for each in answers]
         with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from discreet.outsourcing.answers import Status as QuestionStatus
+from discreet.outsourcing.mechanisms import Status as QuestionStatus
 from discreet.privacy.accounting import TrustModel
 from discreet.service.server.ingest import MOST_REPORTS
 from discreet.service.server.keys import Role

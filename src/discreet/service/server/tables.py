@@ -18,9 +18,9 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 from sqlalchemy import Connection, Row, insert, select, update
 
-from discreet.outsourcing.answers import QUESTION_BYTES, Question, new_questions
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.exchange import format_of, sha256_of
+from discreet.outsourcing.mechanisms import QUESTION_BYTES, Question, new_questions
 from discreet.privacy import SecureNoise
 from discreet.service.server.access import only, router
 from discreet.service.server.answers import PaddedResponse
