@@ -55,7 +55,7 @@ def test_run_prints_a_table_and_a_promise_and_writes_files(study: Path, tmp_path
     assert code == 0
     assert "A [small] study" in out
     words = " ".join(out.split())
-    for expected in ("uniform", "epsilon = 2", "best", "non-private", "protects nobody"):
+    for expected in ("uniform", "epsilon = 2", "best", "non-private", "protects no one"):
         assert expected in words
     # The verdict stands before the table.
     assert words.index("the best single choice") < words.index("seconds")

@@ -104,7 +104,7 @@ class TestRelease:
             "% of the width of its bounds",
             "epsilon = 4, delta = 1e-05",
             "within distance 0.5",
-            "this run protects nobody",
+            "this run protects no one",
             "Answers are not protected",
             "Keep release and key-simulated to yourself",
         ):
@@ -217,7 +217,7 @@ class TestRelease:
         assert answer()[0] == 0
         wish = ("--epsilon", 4, "--delta", 1e-5, "--out", "release")
         out = done(invoke("curate", "patients.csv", "--bounds", "bounds.toml", *wish))
-        for words in ("released 2 times", "this run protects nobody"):
+        for words in ("released 2 times", "this run protects no one"):
             assert words not in out
         assert "Send release to the modeler. Keep key to yourself" in out
         fields = json.loads(Path("release/certificate.json").read_text())
@@ -237,7 +237,7 @@ class TestRelease:
         out = done(curate("--out", "[red]/[bold]release", *words))
         assert "[red]/[bold]release" in out
         assert "within distance" not in out
-        assert "This protects nobody (epsilon = 1" in out
+        assert "This protects no one (epsilon = 1" in out
         assert "above 1 / 25" in out
 
     @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_device_and_server(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "device_and_server.py"), run_name="__main__")
     out = capsys.readouterr().out
     assert "epsilon = 2;" in out
-    assert "protects nobody" not in out
+    assert "protects no one" not in out
 
 
 def test_service_device(

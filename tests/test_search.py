@@ -40,8 +40,8 @@ def search(budget: Any = JOINT, **options: Any) -> Search:
 def run(searched: Search, values: int, sign: float = 1.0) -> Search:
     """Several open at a time, told in another order."""
     rng = np.random.default_rng(5)
-    while searched.told < values:
-        trials = [searched.ask() for _ in range(min(7, values - searched.told))]
+    while searched.observed < values:
+        trials = [searched.ask() for _ in range(min(7, values - searched.observed))]
         for trial in reversed(trials):
             value = float(np.clip(worth(trial.params) + rng.normal(0.0, 0.1), 0.0, 1.0))
             searched.tell(trial, sign * value)
@@ -114,9 +114,9 @@ class TestRefused:
         searched = search()
         trial = searched.ask()
         searched.tell(trial, 0.5)
-        with pytest.raises(InvalidInput, match="trial 0 was told already"):
+        with pytest.raises(InvalidInput, match="trial 0 has its value already"):
             searched.tell(trial, 0.6)
-        assert searched.told == 1
+        assert searched.observed == 1
         assert searched.learner.people == 1
 
     @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ class TestRefused:
     def test_no_value_where_it_is_private_when_it_is_told(self, value: float) -> None:
         searched = search(Local(1.0))
         searched.tell(searched.ask(), value)
-        assert searched.told == 1
+        assert searched.observed == 1
         with pytest.raises(InvalidInput, match="value was 'x'"):
             searched.tell(searched.ask(), "x")  # type: ignore[arg-type]
 
@@ -168,14 +168,14 @@ class TestFile:
         searched.save(tmp_path / "search.json")
         again = Search.load(tmp_path / "search.json", SimulatedNoise(3))
         assert again.open_trials == tuple(waiting)
-        assert again.told == 500
+        assert again.observed == 500
         assert repr(again) == repr(searched)
         settings = {"units": 12, "form": "pill"}
         np.testing.assert_array_equal(again.predict(settings), searched.predict(settings))
         for trial in waiting:
             again.tell(trial, 0.25)
         assert again.ask() == searched.ask()
-        with pytest.raises(InvalidInput, match="told already"):
+        with pytest.raises(InvalidInput, match="has its value already"):
             again.tell(waiting[0], 0.5)
 
     def test_it_says_that_it_is_secret(self, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_joint_one_is_not_copied(copied: Any) -> None:
     waiting.tell(waiting.ask(), 1.0)
     with pytest.raises(InvalidInput, match="people would pay twice"):
         copied(waiting)
-    assert waiting.told == 1
+    assert waiting.observed == 1
 
 
 @pytest.mark.parametrize("budget", [NonPrivate(), Local(1.0)])
@@ -224,14 +224,14 @@ def test_nobody_tries_a_setting_whose_value_could_not_be_told() -> None:
     search = Search({"x": [0, 1]}, Joint(1.0, 1e-6), trials=250, noise=noise)
     for _ in range(250):
         search.tell(search.ask(), 1.0)
-    with pytest.raises(InvalidInput, match=r"250 values were told, .* declared for 250 trials"):
+    with pytest.raises(InvalidInput, match=r"there are 250 values, .* declared for 250 trials"):
         search.ask()
-    assert search.told == 250
+    assert search.observed == 250
     assert not search.open_trials
     free = Search({"x": [0, 1, 2]}, Local(2.0), trials=2, noise=noise)
     for _ in range(3):  # a horizon that is expected, not a limit
         free.tell(free.ask(), 1.0)
-    assert free.told == 3
+    assert free.observed == 3
 
 
 class TestWhereNoiseIsDrawn:

@@ -342,7 +342,7 @@ SEARCHES: list[Case] = [
     (lambda: search(noise=3), ["noise was 3", "pass SecureNoise()"]),
     (lambda: search(kernel="RBF"), ["'RBF' could not be read", "Use RBF(length_scale)"]),
     (lambda: search().tell(0, 0.5), ["trial was 0", "tell what ask() returned"]),
-    (told_twice, ["trial 0 was told already", "ask() for another"]),
+    (told_twice, ["trial 0 has its value already", "ask() for another"]),
     (lambda: told(np.nan), ["value was nan", "must be a finite number"]),
     (lambda: told(pd.NA), ["value was <NA>", "must be a finite number"]),
     (lambda: told("high"), ["value was 'high'", "must be a finite number"]),

@@ -84,7 +84,7 @@ LOG = "log"
 
 # Each policy of a log is for this share of the people before it, at least.
 _GROWTH = 0.1
-# Without a horizon, the usual learner is chosen as for so many people.
+# Without a horizon, the usual learner is chosen as for this number of people.
 _USUAL_PEOPLE = 10_000
 _INTERRUPTED = (
     "partial_fit was interrupted: some of these people may have been learnt from already, and "
@@ -172,8 +172,8 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
         """Learn from more people, each of them for the first time.
 
         Args:
-            decisions: (n,) the arms of people, whoever decided; or what `act` returned for these
-                very people, which carries more information.
+            decisions: (n,) the arms of people, from any decision maker; or what `act` returned for
+                these very people, which carries more information.
             rewards: (n,) the rewards.
             contexts: of these people.
             propensities: (n,) see the module; ignored where the learner needs none.
@@ -466,7 +466,7 @@ class _Fitted:
         return chosen
 
     def policy(self) -> ArmPolicy:
-        """The policy that `act` would choose by. A local learner that served nobody yet is asked in
+        """The policy that `act` would choose by. A local learner that has served no one is asked in
         a copy, because its first policy lasts until people report under it; it draws no noise."""
         learner = self.learner
         if not self._acted and learner.budget.protects_reports:

@@ -13,7 +13,7 @@ as the score of a model on all of them, is not covered by it.
 Under local privacy `tell` draws the noise on each value, and keeps nothing else of it. Under joint
 privacy one of two ways is chosen, once, from the budget, the columns and the number of trials:
 
-* noise on each value as it is told, as under `Local(epsilon)`, whose promise implies the joint one;
+* noise on each value as it arrives, as under `Local(epsilon)`, whose promise implies the joint one;
 * values kept until an epoch is complete, and noise on their sums.
 
 *Notes.* With noise of variance v on each value, n values at P distinct points estimate each mean
@@ -95,7 +95,7 @@ from discreet.validation import (
 Params = dict[str, float | int | str]
 
 MOST_POINTS = 4_096
-# The grid of a box has at least so many places along each of at most two columns.
+# The grid of a box has at least this many places along each of at most two columns.
 _PLACES = 41
 # c and (b - 1) s^2, by which sums of epochs are noisier and later (see the module).
 _EPOCHS, _LATE = 5.0, 0.125
@@ -223,23 +223,23 @@ class Search:
         return tuple(self._trial(number) for number in self._open)
 
     @property
-    def told(self) -> int:
-        """How many values were told."""
+    def observed(self) -> int:
+        """The number of values so far."""
         return self._asked - len(self._open)
 
     def ask(self) -> Trial:
         """The next setting to try; any number of them may wait for their values.
 
         Raises:
-            InvalidInput: with noise on sums once `trials` values were told, because a further
-                value could not be told.
+            InvalidInput: with noise on sums once there are `trials` values, because a further
+                one could not be taken.
         """
         with self.learner.lock:
             most, joint = self.learner.horizon, self.learner.budget.trust_model == "joint"
-            if joint and most is not None and self.told >= most:
+            if joint and most is not None and self.observed >= most:
                 raise InvalidInput(
-                    f"{self.told} values were told, and the search was declared for {most} trials. "
-                    "Read best(), or start another search with more trials."
+                    f"there are {self.observed} values, and the search was declared for {most} "
+                    "trials. Read best(), or start another search with more trials."
                 )
             number = self._asked
             rng = np.random.default_rng([self.learner.public_seed, number])
@@ -260,7 +260,7 @@ class Search:
             value: within `bounds`; under local privacy another one is clipped to them.
 
         Raises:
-            InvalidInput: for a trial that was never asked for or was told already, or a value that
+            InvalidInput: for a trial that was never asked for or has its value, or a value that
                 is not allowed; then nothing has changed.
         """
         number = trial.number if isinstance(trial, Trial) else trial
@@ -273,8 +273,8 @@ class Search:
                 )
             if number not in self._open:
                 raise InvalidInput(
-                    f"trial {number} was told already; a second value would be a second person's, "
-                    "so ask() for another trial."
+                    f"trial {number} has its value already; a second one would be a second "
+                    "person's, so ask() for another trial."
                 )
             reward = self._reward(value)
             actions = self._open[number]
@@ -284,7 +284,7 @@ class Search:
             del self._open[number]
 
     def _reward(self, value: Any) -> float:
-        """A value as the learner's reward. Where values are private when told, none is rejected
+        """A value as the learner's reward. Where values are private on arrival, none is rejected
         because of its size, since a missing report would leak; there the report clips it."""
         low, high = self.bounds
         if self.learner.budget.protects_reports and isinstance(value, float | np.floating):
@@ -317,8 +317,8 @@ class Search:
         assert isinstance(policy, PublicPolicy)
         if self.released == 0:
             raise InvalidInput(
-                f"nothing was released yet of {self.told} values; {self.learner.batch_size} make "
-                "the first release. Tell more of them."
+                f"nothing was released yet of {self.observed} values; {self.learner.batch_size} "
+                "make the first release. Tell more of them."
             )
         unit = np.full(self.space.domain.dimension, 0.5)
         for columns, points, _ in policy.sent():  # groups do not depend on each other
@@ -345,14 +345,14 @@ class Search:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee of each person whose value was told, derived from the releases."""
+        """The guarantee of each person whose value was taken, derived from the releases."""
         return self.learner.guarantee()
 
     def save(self, path: str | Path) -> None:
         """Write the whole search to one JSON file, which its owner alone can read.
 
-        Open trials can be told after it was loaded. Under joint privacy the file is secret: save
-        after `ask` and before a trial that it gave is shown to anyone (learners/saving.py).
+        Open trials can get their values after it was loaded. Under joint privacy the file is
+        secret: save after `ask` and before its trial is shown to anyone (learners/saving.py).
         """
         target = Path(path)
         if not target.parent.is_dir():
@@ -422,7 +422,7 @@ class Search:
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.space.columns)
         return (
-            f"Search({names}; {self.direction}; {self.learner.budget!r}; {self.told} told, "
+            f"Search({names}; {self.direction}; {self.learner.budget!r}; {self.observed} values, "
             f"{len(self._open)} open)"
         )
 

@@ -82,7 +82,7 @@ def test_a_plan_has_a_limit_on_time(
         (("--lose-at-most", "5"), "Did you mean 5%?"),
         (("--lose-at-most", "many"), "a share from 0 to 1 or a percentage"),
         (("--epsilons", "1;2"), "give numbers with commas"),
-        (("--epsilons", "40"), "protects nobody"),
+        (("--epsilons", "40"), "protects no one"),
         (("--contrast", "0.5"), "add --synthetic"),
         (("--people", 9, "--epsilon", 1, "--lose-at-most", "5%"), "at most two"),
         (("--report", "plan.txt"), "must end in .html"),

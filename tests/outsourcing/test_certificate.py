@@ -161,11 +161,11 @@ class TestFigures:
     def test_noise_sources_are_told(self) -> None:
         pytest.importorskip("opendp")
         simulated, secure = certificate(), certificate(noise=SecureNoise())
-        assert any("this run protects nobody" in one for one in simulated.sentences)
-        assert not any("this run protects nobody" in one for one in secure.sentences)
+        assert any("this run protects no one" in one for one in simulated.sentences)
+        assert not any("this run protects no one" in one for one in secure.sentences)
         mixed = replace(secure, earlier=(simulated.mechanism,))
         assert set(mixed.guarantee.noise) == {SimulatedNoise.name, SecureNoise.name}
-        assert any("this run protects nobody" in one for one in mixed.sentences)
+        assert any("this run protects no one" in one for one in mixed.sentences)
         assert (simulated.simulated, secure.simulated, mixed.simulated) == (True, False, False)
 
 
@@ -196,11 +196,11 @@ class TestSentences:
 
         far = certificate(3.0)
         assert far.full_replacement.epsilon > 30.0
-        assert beyond(far).endswith(", which protects nobody.")
+        assert beyond(far).endswith(", which protects no one.")
         near = certificate(0.2)
         assert near.full_replacement.epsilon < 30.0
-        assert "protects nobody" not in beyond(near)
-        assert not far.sentences[0].startswith("This protects nobody")
+        assert "protects no one" not in beyond(near)
+        assert not far.sentences[0].startswith("This protects no one")
 
     def test_any_row_needs_no_second_figure(self) -> None:
         found = " ".join(certificate(radius=None).sentences)

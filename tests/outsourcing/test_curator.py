@@ -320,8 +320,8 @@ class TestRefusals:
             # What is hardly ever meant must be asked for by name.
             ({"budget": replace(BUDGET, delta=0.09)}, r"above 1 / 12 = 0\.083 .*--allow-large-d"),
             ({"answers": AnswerRules(1, 1.0, 0.2, (0.0, 10.0))}, "the delta of the answers was"),
-            ({"budget": replace(BUDGET, epsilon=1e9)}, r"protects nobody.*--protects-nobody"),
-            ({"answers": AnswerRules(1, 80.0, 1e-6, (0.0, 10.0))}, "protects nobody"),
+            ({"budget": replace(BUDGET, epsilon=1e9)}, r"protects no one.*--protects-nobody"),
+            ({"answers": AnswerRules(1, 80.0, 1e-6, (0.0, 10.0))}, "protects no one"),
         ],
     )
     def test_wishes(self, key: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -339,13 +339,13 @@ class TestRefusals:
         release(tmp_path / "answers", answers=rules, allowed=Allowed(large_delta=True))
         huge = replace(BUDGET, epsilon=1e9)
         made = release(tmp_path / "huge", budget=huge, allowed=Allowed(protects_nobody=True))
-        assert made.sentences[0].startswith("This protects nobody (epsilon = 1")
+        assert made.sentences[0].startswith("This protects no one (epsilon = 1")
         assert "10^" not in " ".join(made.sentences)
 
     def test_many_releases_that_protect_nobody_together(self, key: Path) -> None:
         """Each alone is within the limit; what counts is the promise of all together."""
         release(key, budget=STRONG)
-        with refused("above 30 it protects nobody"):
+        with refused("above 30 it protects no one"):
             release(key, budget=replace(STRONG, epsilon=19.0), noise=UNTOUCHED, again=True)
 
     def test_secure_noise_with_a_seed(self, key: Path, tmp_path: Path) -> None:

@@ -250,8 +250,8 @@ class TestSentence:
         assert epsilon * (1.0 - 1e-9) <= said <= epsilon * 1.001
 
     def test_simulated_noise_protects_nobody(self) -> None:
-        assert "protects nobody" in local(1.0, SimulatedNoise.name).sentence
-        assert "protects nobody" not in local(1.0).sentence
+        assert "protects no one" in local(1.0, SimulatedNoise.name).sentence
+        assert "protects no one" not in local(1.0).sentence
 
     def test_no_privacy_is_said_plainly(self) -> None:
         nothing = derive_guarantee([pure(math.inf, GROUP)], "none", RECORD)
@@ -263,7 +263,7 @@ class TestSentence:
         assert repr(held) == "Guarantee(epsilon = 1; local differential privacy, replace-one)"
         assert str(held) == held.sentence
         each = replace(local(31.5), adjacency=replace(RECORD, unit="visit"))
-        assert each.held.endswith("replace-one, for each visit by itself, which protects nobody")
+        assert each.held.endswith("replace-one, for each visit by itself, which protects no one")
         assert local(1.0, SimulatedNoise.name).held.endswith(", with simulated noise")
         assert local(math.inf).held == "no privacy"
         assert derive_guarantee([], "local", RECORD).held.startswith("nothing drawn")
@@ -290,14 +290,14 @@ class TestProtectsNobody:
     @pytest.mark.parametrize("epsilon", [30.1, 400.0, 1e9])
     def test_a_sentence_says_so_in_words(self, epsilon: float) -> None:
         sentence = local(epsilon).sentence
-        assert sentence.startswith("This protects nobody (epsilon = ")
+        assert sentence.startswith("This protects no one (epsilon = ")
         assert "10^" not in sentence
         assert local(epsilon).protects_nobody
 
     @pytest.mark.parametrize("epsilon", [0.1, 20.1, 30.0, 30.0 * (1.0 + 1e-12)])
     def test_not_below_the_limit(self, epsilon: float) -> None:
         assert not local(epsilon).protects_nobody
-        assert "protects nobody" not in local(epsilon).sentence
+        assert "protects no one" not in local(epsilon).sentence
         check_protects(local(epsilon))
 
     def test_a_delta_of_1_allows_anything(self) -> None:
@@ -305,11 +305,11 @@ class TestProtectsNobody:
         many = guarantee.repeated(2)
         assert many.delta == 1.0
         assert many.protects_nobody
-        assert many.sentence.startswith("This protects nobody: a delta of 1 allows anything (")
+        assert many.sentence.startswith("This protects no one: a delta of 1 allows anything (")
 
     @pytest.mark.parametrize("budget", [Local(1e9), Joint(31.0, 1e-6), Outsourced(1e9, 1e-6)])
     def test_it_must_be_asked_for_by_name(self, budget: Budget) -> None:
-        with pytest.raises(InvalidInput, match=r"above 30 it protects nobody.*--protects-nobody"):
+        with pytest.raises(InvalidInput, match=r"above 30 it protects no one.*--protects-nobody"):
             check_protects(budget)
         check_protects(budget, allowed=True)
 

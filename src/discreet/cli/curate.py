@@ -91,7 +91,7 @@ def release(
         int | None,
         typer.Option(
             min=0,
-            help="Seed of simulated noise, for trying out; protects nobody. Its key is a folder "
+            help="Seed of simulated noise, for trying out; protects no one. Its key is a folder "
             "of its own, KEY-simulated.",
         ),
     ] = None,
@@ -103,7 +103,7 @@ def release(
         bool, typer.Option("--allow-large-delta", help="Allow a delta above 1 / (number of rows).")
     ] = False,
     protects_nobody: Annotated[
-        bool, typer.Option("--protects-nobody", help="Allow an epsilon that protects nobody.")
+        bool, typer.Option("--protects-nobody", help="Allow an epsilon that protects no one.")
     ] = False,
 ) -> None:
     """Release a table once, with noise on every row."""

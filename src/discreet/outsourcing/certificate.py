@@ -271,7 +271,7 @@ def _follows(claimed: Guarantee, derived: Guarantee) -> bool:
 def _worth(guarantee: Guarantee) -> str:
     """Epsilon and delta for a sentence."""
     text = f"epsilon = {rounded_up(guarantee.epsilon)}, delta = {rounded_up(guarantee.delta)}"
-    return f"{text}, which protects nobody" if guarantee.protects_nobody else text
+    return f"{text}, which protects no one" if guarantee.protects_nobody else text
 
 
 def _figures(guarantee: Guarantee | None) -> str:

@@ -390,7 +390,7 @@ def _check_same(key: Key, proposal: Proposal) -> None:
     """Refuse a key of another kind of noise, of other bounds, another table or other outcomes."""
     if key.drawn and key.simulated is not (proposal.seed is not None):
         raise InvalidInput(
-            f"the key in {key.folder} belongs to simulated releases, which protect nobody; a real "
+            f"the key in {key.folder} belongs to simulated releases, which protect no one; a real "
             "release needs a key of its own. Name another folder, or delete this one."
             if key.simulated
             else f"the key in {key.folder} belongs to real releases; a simulated one keeps a key "

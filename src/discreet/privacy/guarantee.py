@@ -104,12 +104,12 @@ class Guarantee(Coded):
             return "No privacy is promised: each person's data is used as it is."
         text = self._nothing if self.protects_nobody else self._promise
         if self._simulated:
-            text += " The noise was simulated, so this run protects nobody: it shows utility only."
+            text += " The noise was simulated, so this run protects no one: it shows utility only."
         return text
 
     @property
     def _simulated(self) -> bool:
-        """Whether some noise was such as protects nobody."""
+        """Whether some noise was simulated."""
         return any("simulation only" in name for name in self.noise)
 
     def __str__(self) -> str:
@@ -125,10 +125,10 @@ class Guarantee(Coded):
             return "nothing drawn from anybody's data so far"
         if self.trust_model == "none" or not math.isfinite(self.epsilon):
             return "no privacy"
-        nobody = ", which protects nobody" if self.protects_nobody else ""
+        futile = ", which protects no one" if self.protects_nobody else ""
         unit = ", for each visit by itself" if self.adjacency.unit == "visit" else ""
         simulated = ", with simulated noise" if self._simulated else ""
-        return f"{self._parameters}{unit}{nobody}{simulated}"
+        return f"{self._parameters}{unit}{futile}{simulated}"
 
     def _repr_html_(self) -> str:
         """The promise as a notebook shows it, in the notebook's own colours."""
@@ -159,9 +159,9 @@ class Guarantee(Coded):
     def _nothing(self) -> str:
         """What a promise that excludes nothing is worth."""
         if self.delta >= 1.0:
-            return f"This protects nobody: a delta of 1 allows anything ({self._parameters})."
+            return f"This protects no one: a delta of 1 allows anything ({self._parameters})."
         return (
-            f"This protects nobody ({self._parameters}): with an epsilon above "
+            f"This protects no one ({self._parameters}): with an epsilon above "
             f"{PROTECTS_NOBODY:g}, someone who knew only that a record belongs to one of all the "
             "people alive may become more than 99.9% sure whose it is."
         )
@@ -245,7 +245,7 @@ def check_protects(
         return
     raise InvalidInput(
         f"epsilon was {rounded_up(promise.epsilon)}, and above {PROTECTS_NOBODY:g} it protects "
-        "nobody: someone who knew only that a record belongs to one of all the people alive could "
+        "no one: someone who knew only that a record belongs to one of all the people alive could "
         f"be more than 99.9% sure whose it is. Choose a smaller epsilon (promises that mean "
         f"something are mostly below 10), or say {word} to go on without protection."
     )

@@ -26,7 +26,7 @@ v only through P_v. One error remains: P_v is not exactly the mass P of a cap of
 normal quantiles are on a grid (2^-52 in probability) and rounded, lengths and distances too. By an
 estimate (not a proof) this moves the rim of a cap by an angle of at most 1e-14 and P by 1e-11 of
 itself. The probabilities are those of epsilon - 1e-9, which leaves room for 25 times as much.
-SimulatedNoise draws the same law directly, which is much faster and protects nobody.
+SimulatedNoise draws the same law directly, which is much faster and protects no one.
 
 **Numbers.** `reward_noise` reports one bounded number y, |y| <= b, without bias.
 

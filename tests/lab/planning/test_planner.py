@@ -297,7 +297,7 @@ def test_the_stage_of_learners_under_two_trust_models(tmp_path: Path) -> None:
     ("wishes", "message"),
     [
         ({"epsilons": ()}, "epsilons was empty"),
-        ({"epsilons": (0.0, 31.0)}, "above 30 it protects nobody"),
+        ({"epsilons": (0.0, 31.0)}, "above 30 it protects no one"),
         ({"learners": ("uniform",)}, "learns nothing"),
         ({"learners": ("gp_ucb",)}, "does not fit this problem"),
         ({"learners": ("oracle",)}, "learns nothing"),

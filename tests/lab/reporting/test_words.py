@@ -306,7 +306,7 @@ def test_a_brief_promise_leaves_out_certainties_alone() -> None:
         promises(held),
     )
     assert "two make it epsilon = 2" in brief
-    assert brief.endswith("this run protects nobody: it shows utility only.")
+    assert brief.endswith("this run protects no one: it shows utility only.")
 
 
 def test_promise_takes_its_numbers_from_the_sentences() -> None:

@@ -85,7 +85,7 @@ def test_what_is_refused_has_its_line(tmp_path: Path, old: str, new: str, messag
 
 def test_an_epsilon_that_protects_nobody_is_not_served(tmp_path: Path) -> None:
     text = STUDY.replace("[1.0, 2.0]", "40.0\nprotects_nobody = true") + "[serve]\n"
-    with pytest.raises(InvalidInput, match="epsilon was 40, and above 30 it protects nobody"):
+    with pytest.raises(InvalidInput, match="epsilon was 40, and above 30 it protects no one"):
         load_study(write_study(tmp_path, text))
 
 

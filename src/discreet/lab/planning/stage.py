@@ -139,7 +139,7 @@ def make_stage(
         trust_model: where the study has learners under several.
 
     Raises:
-        InvalidInput: epsilons that protect nobody or nothing, learners that do not fit, or too few
+        InvalidInput: epsilons that protect no one or nothing, learners that do not fit, or too few
             people for any of them.
     """
     given = checked_epsilons(epsilons)
@@ -165,7 +165,7 @@ def checked_epsilons(epsilons: Iterable[float]) -> tuple[float, ...]:
             given.append(positive_number(epsilon, "an epsilon"))
             if given[-1] > PROTECTS_NOBODY:
                 raise InvalidInput(
-                    f"an epsilon was {epsilon:g}; above {PROTECTS_NOBODY:g} it protects nobody, so "
+                    f"an epsilon was {epsilon:g}; above {PROTECTS_NOBODY:g} it protects no one, so "
                     "there is nothing to plan. Give smaller ones."
                 )
     refusals.raise_if_any()

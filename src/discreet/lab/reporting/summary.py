@@ -174,7 +174,7 @@ class Summary:
 
     @property
     def simulated_noise(self) -> bool:
-        """Whether some private line drew noise that protects nobody."""
+        """Whether some private line drew noise that protects no one."""
         names = [name for line in self.private if line.guarantee for name in line.guarantee.noise]
         return any("simulation only" in name for name in names)
 

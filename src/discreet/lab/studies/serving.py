@@ -186,7 +186,7 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
     if check_source_epsilon(epsilon) > PROTECTS_NOBODY:
         raise InvalidInput(
             f"sources had epsilon = {epsilon:g} for {name!r}, and above {PROTECTS_NOBODY:g} it "
-            "protects nobody; choose a smaller one."
+            "protects no one; choose a smaller one."
         )
     if setting is not None and not issubclass(learner_class(setting.learner), SourceLearner):
         raise InvalidInput(

@@ -155,7 +155,7 @@ def fitted_filter(rows: int, buffers: int) -> Filter:
 
 @cache
 def log_spans() -> dict[tuple[int, int], FloatArray]:
-    """(2 buffers,) what was fitted with so many buffers to 2^power rows, by (buffers, power)."""
+    """(2 buffers,) the coefficients fitted to 2^power rows, by (buffers, power)."""
     text = (files("discreet.privacy.prefix_sums") / "filters.txt").read_text(encoding="utf-8")
     lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
     return {

@@ -97,7 +97,7 @@ class Held:
     numbers: tuple[float, ...] = ()
 
     def after(self, people: int, vectors: FloatArray, numbers: tuple[float, ...] = ()) -> Held:
-        """The state after one more row of so many people."""
+        """The state after one more row, the sum over `people`."""
         return Held(self.rows + 1, self.people + people, vectors, numbers)
 
 

@@ -164,7 +164,7 @@ class ModelerClient(Client):
         self.table = table
         self.folder = Path(folder)
         self.settings = settings
-        self._search: Search | None = None
+        self._search: RowSearch | None = None
 
     def release(self) -> ReleasedTable:
         """The release, fetched once and checked against its certificate."""
