@@ -18,23 +18,22 @@ through the same constructor. A field can be
 | an array (NDArray) with a Shape     | nested lists; more than 5,000 floats are base64 text       |
 | tuple[X, ...], tuple[X, Y]          | a list                                                     |
 | Mapping[X, Y]                       | a list of pairs                                            |
-| X with CheckedBy(function)          | X, which a function of one's own allows                    |
+| X with CheckedBy(function)          | X, as far as the function allows it                        |
 | a dataclass                         | an object of its fields, and its `kind` where it has one   |
 | X or None                           | X; null                                                    |
 | X or Y, both dataclasses            | an object with `kind`: that of the class, else its name    |
 | a class that was registered         | what its functions make of it (`register`)                 |
 | a class with to_fields()            | what this makes of it, under the names of its fields       |
 
-A field that was added later, `field(default=.., metadata=ADDED)`, is left out where it has its
-default, and has it where it is left out: older messages and files are read, and say the same.
+A field with `field(default=.., metadata=ADDED)` is left out of JSON where it has its default.
 
-Equal letters of a shape are equal numbers. A letter that is an attribute of the object is that
-attribute: "arms" above, or "domain.dimension".
+Equal letters of a shape are equal numbers; a letter that names an attribute of the object has its
+value: "arms" above, or "domain.dimension".
 
 Base64 text is {"shape": .., "float64": ..}: little-endian numbers in C order, bit for bit the same.
 
-What arrives may be damaged or hostile: whatever it is, `decode` raises `InvalidInput` and nothing
-else, and takes no more memory than a small multiple of what was sent.
+Messages may be damaged or hostile: `decode` raises `InvalidInput` and nothing else, and takes no
+more memory than a small multiple of the message.
 """
 
 from __future__ import annotations
@@ -96,8 +95,7 @@ __all__ = [
     "to_json",
 ]
 
-# Raise this number when a field is removed, changes its meaning, or is added, unless messages
-# without the new field keep their meaning (ADDED).
+# Raised when a field is removed, changes its meaning, or is added without ADDED.
 SCHEMA = 1
 # That of a message that names none.
 FIRST_SCHEMA = 1
@@ -214,15 +212,15 @@ def _wanted(kind: type, shape: Shape) -> list[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class CheckedBy:
-    """A check of one's own: a function that returns the value, or raises `InvalidInput`."""
+    """A check by a function, which returns the value or raises `InvalidInput`."""
 
     function: Callable[[Any], Any]
 
 
-class Form:
-    """How values of one annotation are checked, written as JSON values and read from them.
+class FieldCodec:
+    """Checks values of one annotation, and converts them to and from JSON values.
 
-    This one passes the instances of some classes as they are.
+    This base class passes instances of its `kinds` as they are.
     """
 
     def __init__(self, kinds: tuple[type, ...], wanted: str) -> None:
@@ -233,7 +231,7 @@ class Form:
         return isinstance(value, self.kinds)
 
     def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
-        """The value in the form that is computed with, or `InvalidInput`."""
+        """The value as constructors keep it, or `InvalidInput`."""
         if not self.matches(value):
             raise refused(value, name, self.wanted)
         return value
@@ -251,20 +249,20 @@ class Form:
         return {"description": self.wanted}
 
 
-class Checked(Form):
-    """Values that a check of one's own allows too."""
+class CheckedCodec(FieldCodec):
+    """Values that a function checks too."""
 
-    def __init__(self, form: Form, function: Callable[[Any], Any]) -> None:
-        super().__init__(form.kinds, form.wanted)
-        self._form, self._function = form, function
-        self.matches, self.write, self.read = form.matches, form.write, form.read  # type: ignore[method-assign]
-        self.schema = form.schema  # type: ignore[method-assign]
+    def __init__(self, codec: FieldCodec, function: Callable[[Any], Any]) -> None:
+        super().__init__(codec.kinds, codec.wanted)
+        self._codec, self._function = codec, function
+        self.matches, self.write, self.read = codec.matches, codec.write, codec.read  # type: ignore[method-assign]
+        self.schema = codec.schema  # type: ignore[method-assign]
 
     def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
-        return self._function(self._form.check(value, name, owner, sizes))
+        return self._function(self._codec.check(value, name, owner, sizes))
 
 
-class Choice(Form):
+class LiteralCodec(FieldCodec):
     """Literal[..]."""
 
     def __init__(self, words: tuple[Any, ...]) -> None:
@@ -291,7 +289,7 @@ _PLAIN: dict[type, tuple[tuple[type, ...], str]] = {
 _JSON_TYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "U": "string"}
 
 
-class Plain(Form):
+class Scalar(FieldCodec):
     """bool, int, float or str."""
 
     def __init__(self, kind: type, bounds: Range) -> None:
@@ -334,7 +332,7 @@ class Plain(Form):
         return {"type": [kind, "null"] if self._infinite else kind, **bounds}
 
 
-class Array(Form):
+class ArrayCodec(FieldCodec):
     """An array; of floats or whole numbers where the annotation allows both."""
 
     def __init__(self, dtypes: list[Any], shape: Shape | None, bounds: Range) -> None:
@@ -395,7 +393,9 @@ class Array(Form):
         else:
             same = (kept == array).all() and ((kept < 0) == (array < 0)).all()
         if not same:
-            raise InvalidInput(f"{name} had numbers that {dtype} does not hold; send it as made.")
+            raise InvalidInput(
+                f"{name} had numbers that {dtype} does not hold; send the original message."
+            )
         return kept
 
     def write(self, value: NDArray[Any]) -> Any:
@@ -411,7 +411,7 @@ class Array(Form):
         if not isinstance(value, dict) or "f" not in self._dtypes:
             # NumPy gives every entry of a list with text in it the room of the longest one.
             if _holds_text(value, 0):
-                raise InvalidInput(f"{name} held text; send nested lists of numbers, as made.")
+                raise InvalidInput(f"{name} held text; send nested lists of numbers.")
             return _as_array(value, name)
         if set(value) != {"shape", "float64"} or not isinstance(value["float64"], str):
             raise InvalidInput(
@@ -471,16 +471,18 @@ def _as_array(value: Any, name: str) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise InvalidInput(f"{name} had rows of different lengths; send it as made.") from error
+        raise InvalidInput(
+            f"{name} had rows of different lengths; send the original message."
+        ) from error
 
 
-_SIZES = Array([np.int64], Shape("dimensions"), Range())
+_SIZES = ArrayCodec([np.int64], Shape("dimensions"), Range())
 
 
-class Table(Form):
+class MappingCodec(FieldCodec):
     """Mapping[X, Y], a list of pairs."""
 
-    def __init__(self, key: Form, item: Form) -> None:
+    def __init__(self, key: FieldCodec, item: FieldCodec) -> None:
         super().__init__((Mapping,), "a table")
         self._key, self._item = key, item
 
@@ -504,7 +506,9 @@ class Table(Form):
         for given, inner in value:
             key = self._key.check(given, f"a key of {name}", None, {})
             if key in table:
-                raise InvalidInput(f"{name} had the key {key!r:.80} twice; send it as it was made.")
+                raise InvalidInput(
+                    f"{name} had the key {key!r:.80} twice; send the original message."
+                )
             table[key] = self._item.read(inner, f"{name}[{key!r:.80}]", depth)
         return table
 
@@ -559,9 +563,11 @@ def decode(text: str | bytes, expected: type[T]) -> T:
     try:
         fields = json.loads(text, parse_constant=_no_constant)
     except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidInput(f"the message is not JSON ({error}); send it as it was made.") from error
+        raise InvalidInput(
+            f"the message is not JSON ({error}); send the original message."
+        ) from error
     if not isinstance(fields, dict) or "kind" not in fields:
-        raise InvalidInput("the message has no kind; send it as encode() made it.")
+        raise InvalidInput("the message has no kind; send the text that encode() returned.")
     schema = fields.pop("schema", FIRST_SCHEMA)
     if type(schema) is not int or schema != SCHEMA:
         raise InvalidInput(
@@ -578,13 +584,13 @@ def _no_constant(name: str) -> None:
 
 def to_json(value: Any, annotation: Any = None) -> Any:
     """A value as JSON values; `annotation` where its type does not say all, as for a union."""
-    return form_of(cast(Any, type(value) if annotation is None else annotation)).write(value)
+    return codec_of(cast(Any, type(value) if annotation is None else annotation)).write(value)
 
 
 def from_json(values: Any, annotation: Any, name: str = "the value") -> Any:
     """The inverse of `to_json`; `name` is what messages call it."""
-    form = form_of(annotation)
-    return form.check(form.read(values, name, 0), name, None, {})
+    codec = codec_of(annotation)
+    return codec.check(codec.read(values, name, 0), name, None, {})
 
 
 # The module that defines a kind, for reading a message before anything imported it: a
@@ -593,12 +599,12 @@ _HOMES: dict[str, str] = {}
 
 
 def announce(homes: Mapping[str, str]) -> None:
-    """Say in which module each kind is defined."""
+    """Register the modules that define kinds, to be imported when a message needs them."""
     _HOMES.update(homes)
 
 
 def homes() -> dict[str, str]:
-    """The modules of all kinds that are known, those of installed packages among them."""
+    """The modules of all known kinds, those of installed packages among them."""
     return {**_installed(), **_HOMES}
 
 
@@ -626,7 +632,7 @@ def class_of(kind: object, expected: type[T], name: str) -> type[T]:
         candidates += candidate.__subclasses__()
     raise InvalidInput(
         f"{name} has kind {kind!r:.80}; expected here is {expected.__name__}. Send a message of "
-        "that class as encode() made it, to the side that it is for."
+        "that class."
     )
 
 
@@ -634,27 +640,27 @@ def class_of(kind: object, expected: type[T], name: str) -> type[T]:
 
 
 def check_fields(owner: Any) -> None:
-    """Check every field of a dataclass, put it into the form that is computed with (float64
-    arrays, plain ints, tuples), and make its arrays read-only.
+    """Check every field of a dataclass, convert it to float64 arrays, plain ints and tuples, and
+    make its arrays read-only.
 
     Raises:
         InvalidInput: for the first field that its annotation does not allow.
     """
     sizes: dict[str, int] = {}
     values = vars(owner)
-    for name, form in _forms(cast(Any, type(owner))).items():
+    for name, codec in _codecs(cast(Any, type(owner))).items():
         value = values[name]
-        checked = form.check(value, name, owner, sizes)
+        checked = codec.check(value, name, owner, sizes)
         if checked is not value:
             object.__setattr__(owner, name, checked)
 
 
 def fields_to_json(owner: Any) -> dict[str, Any]:
     """The fields of a dataclass as JSON values."""
-    forms, added = _forms(cast(Any, type(owner))), _added(cast(Any, type(owner)))
-    values = {name: getattr(owner, name) for name in forms}
+    codecs, added = _codecs(cast(Any, type(owner))), _added(cast(Any, type(owner)))
+    values = {name: getattr(owner, name) for name in codecs}
     return {
-        name: forms[name].write(value)
+        name: codecs[name].write(value)
         for name, value in values.items()
         if name not in added or value != added[name]
     }
@@ -669,21 +675,23 @@ def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", d
     """The dataclass whose fields these are; there must be exactly those."""
     name = name or f"the {getattr(kind, 'kind', kind.__name__)}"
     if depth > MOST_DEPTH:
-        raise InvalidInput(f"{name} was nested more than {MOST_DEPTH} deep; send it as made.")
+        raise InvalidInput(
+            f"{name} was nested more than {MOST_DEPTH} deep; send the original message."
+        )
     if not isinstance(fields, dict):
         raise refused(fields, name, "an object of its fields")
-    wanted, added = _forms(cast(Any, kind)), _added(cast(Any, kind))
+    wanted, added = _codecs(cast(Any, kind)), _added(cast(Any, kind))
     lacking = [field for field in wanted if field not in fields and field not in added]
     if lacking:
-        raise InvalidInput(f"{name} lacks the field {lacking[0]!r}; send it as it was made.")
+        raise InvalidInput(f"{name} lacks the field {lacking[0]!r}; send the original message.")
     if not fields.keys() <= wanted.keys():
         raise InvalidInput(
             f"{name} had the fields {sorted(map(str, fields))!r:.200}; it must have exactly "
-            f"{', '.join(wanted) or 'none'}. Send it as it was made."
+            f"{', '.join(wanted) or 'none'}. Send the original message."
         )
     values = {
-        field: form.read(fields[field], field, depth + 1) if field in fields else added[field]
-        for field, form in wanted.items()
+        field: codec.read(fields[field], field, depth + 1) if field in fields else added[field]
+        for field, codec in wanted.items()
     }
     try:
         # Fields are checked before a constructor computes with them.
@@ -696,21 +704,21 @@ def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", d
     except InvalidInput:
         raise
     except _DAMAGE as error:
-        raise InvalidInput(f"{name} is damaged ({error}); send it as it was made.") from error
+        raise InvalidInput(f"{name} is damaged ({error}); send the original message.") from error
 
 
 @cache
-def _forms(kind: Any) -> dict[str, Form]:
-    """How each field of a dataclass is checked, written and read."""
+def _codecs(kind: Any) -> dict[str, FieldCodec]:
+    """The codec of each field of a dataclass."""
     hints = get_type_hints(kind, include_extras=True)
     return {
-        field.name: form_of(hints[field.name]) for field in dataclasses.fields(kind) if field.init
+        field.name: codec_of(hints[field.name]) for field in dataclasses.fields(kind) if field.init
     }
 
 
 @cache
 def _added(kind: Any) -> dict[str, Any]:
-    """The fields of a dataclass that were added later, with their defaults."""
+    """The optional fields of a dataclass, with their defaults."""
     return {
         field.name: field.default
         for field in dataclasses.fields(kind)
@@ -721,14 +729,14 @@ def _added(kind: Any) -> dict[str, Any]:
 # Classes, lists and unions.
 
 
-class _List(Form):
+class _TupleCodec(FieldCodec):
     """tuple[X, ...] with one item, or tuple[X, Y] with an item for each place."""
 
-    def __init__(self, items: tuple[Form, ...], same: bool) -> None:
+    def __init__(self, items: tuple[FieldCodec, ...], same: bool) -> None:
         super().__init__((list, tuple), "a list")
         self._items, self._same = items, same
 
-    def _each(self, values: Any, name: str) -> list[tuple[Form, Any, str]]:
+    def _each(self, values: Any, name: str) -> list[tuple[FieldCodec, Any, str]]:
         if not self._same and len(values) != len(self._items):
             raise InvalidInput(
                 f"{name} had {len(values)} entries; it must have {len(self._items)}."
@@ -759,7 +767,7 @@ class _List(Form):
         return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
 
 
-class _Object(Form):
+class _ObjectCodec(FieldCodec):
     """A dataclass; by its kind where it, or a class derived from it, has one.
 
     In a union of several it is written with a tag that says which.
@@ -784,7 +792,7 @@ class _Object(Form):
         return schemas.of_class(self.kind, self._tag)
 
 
-class _Registered(Form):
+class _RegisteredCodec(FieldCodec):
     """A class with two functions of its own."""
 
     def __init__(
@@ -799,17 +807,19 @@ class _Registered(Form):
         except InvalidInput:
             raise
         except _DAMAGE as error:
-            raise InvalidInput(f"{name} is damaged ({error}); send it as it was made.") from error
+            raise InvalidInput(
+                f"{name} is damaged ({error}); send the original message."
+            ) from error
 
 
-class _Union(Form):
+class _UnionCodec(FieldCodec):
     """X | Y; None is null, and of several classes `kind` says which."""
 
-    def __init__(self, items: dict[str, Form], optional: bool) -> None:
+    def __init__(self, items: dict[str, FieldCodec], optional: bool) -> None:
         super().__init__((), " or ".join([*items, *(["none"] if optional else [])]))
         self._items, self._optional = items, optional
 
-    def _of(self, value: Any) -> Form | None:
+    def _of(self, value: Any) -> FieldCodec | None:
         return next((item for item in self._items.values() if item.matches(value)), None)
 
     def matches(self, value: Any) -> bool:
@@ -844,7 +854,7 @@ class _Union(Form):
         return {"anyOf": [*items, *([{"type": "null"}] if self._optional else [])]}
 
 
-_REGISTERED: dict[type, _Registered] = {}
+_REGISTERED: dict[type, _RegisteredCodec] = {}
 
 
 def register(
@@ -858,14 +868,14 @@ def register(
         read: the inverse; `InvalidInput` for anything else.
         title: what messages call one.
     """
-    _REGISTERED[kind] = _Registered(kind, write, read, title)
-    form_of.cache_clear()
-    _forms.cache_clear()
+    _REGISTERED[kind] = _RegisteredCodec(kind, write, read, title)
+    codec_of.cache_clear()
+    _codecs.cache_clear()
 
 
 @cache
-def form_of(annotation: Any) -> Form:
-    """How values with that annotation are checked, written and read."""
+def codec_of(annotation: Any) -> FieldCodec:
+    """The codec of an annotation."""
     extras: tuple[Any, ...] = ()
     if get_origin(annotation) is Annotated:
         annotation, *rest = get_args(annotation)
@@ -873,50 +883,50 @@ def form_of(annotation: Any) -> Form:
         for check in extras:
             if isinstance(check, CheckedBy):
                 others = tuple(extra for extra in extras if extra is not check)
-                return Checked(form_of(_with(annotation, others)), check.function)
+                return CheckedCodec(codec_of(_with(annotation, others)), check.function)
     shape = next((extra for extra in extras if isinstance(extra, Shape)), None)
     bounds = next((extra for extra in extras if isinstance(extra, Range)), Range())
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in (bool, int, float, str):
-        return Plain(annotation, bounds)
+        return Scalar(annotation, bounds)
     if origin is Literal:
-        return Choice(arguments)
+        return LiteralCodec(arguments)
     if origin is np.ndarray:
-        return Array([_scalar(annotation)], shape, bounds)
+        return ArrayCodec([_scalar(annotation)], shape, bounds)
     if origin in (Union, types.UnionType):
         return _union(arguments, extras, shape, bounds)
     if origin is tuple:
         same = len(arguments) == 2 and arguments[1] is Ellipsis
         items = arguments[:1] if same else arguments
-        return _List(tuple(form_of(_with(item, extras)) for item in items), same)
+        return _TupleCodec(tuple(codec_of(_with(item, extras)) for item in items), same)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return Table(form_of(arguments[0]), form_of(arguments[1]))
+        return MappingCodec(codec_of(arguments[0]), codec_of(arguments[1]))
     kind = origin or annotation
     for base in getattr(kind, "__mro__", ()):
         if base in _REGISTERED:
             return _REGISTERED[base]
     if kind.__module__ != "builtins":
-        return _Object(kind)
+        return _ObjectCodec(kind)
     raise TypeError(f"{annotation!r} is no field of a message; see the table of discreet.codec")
 
 
 def _union(
     arguments: tuple[Any, ...], extras: tuple[Any, ...], shape: Shape | None, bounds: Range
-) -> Form:
+) -> FieldCodec:
     kinds = [kind for kind in arguments if kind is not types.NoneType]
     optional = len(kinds) < len(arguments)
     if all(get_origin(kind) is np.ndarray for kind in kinds):
-        array = Array([_scalar(kind) for kind in kinds], shape, bounds)
-        return _Union({"an array": array}, optional) if optional else array
-    items: dict[str, Form] = {}
+        array = ArrayCodec([_scalar(kind) for kind in kinds], shape, bounds)
+        return _UnionCodec({"an array": array}, optional) if optional else array
+    items: dict[str, FieldCodec] = {}
     for kind in kinds:
-        form = form_of(_with(kind, extras))
-        if len(kinds) > 1 and isinstance(form, _Object):
-            tag = getattr(form.kind, "kind", form.kind.__name__)
-            items[tag] = _Object(form.kind, tag)
+        codec = codec_of(_with(kind, extras))
+        if len(kinds) > 1 and isinstance(codec, _ObjectCodec):
+            tag = getattr(codec.kind, "kind", codec.kind.__name__)
+            items[tag] = _ObjectCodec(codec.kind, tag)
         else:
-            items[form.wanted] = form
-    return _Union(items, optional)
+            items[codec.wanted] = codec
+    return _UnionCodec(items, optional)
 
 
 def _with(kind: Any, extras: tuple[Any, ...]) -> Any:

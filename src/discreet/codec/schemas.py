@@ -12,7 +12,7 @@ from importlib import import_module
 from inspect import getdoc, isabstract
 from typing import Any, cast
 
-from discreet.codec import SCHEMA, _added, _forms, form_of, homes
+from discreet.codec import SCHEMA, _added, _codecs, codec_of, homes
 
 
 class Schemas:
@@ -34,7 +34,7 @@ class Schemas:
 
     def of(self, annotation: Any) -> dict[str, Any]:
         """The schema of what `to_json` makes of a value with this annotation."""
-        return form_of(annotation).schema(self)
+        return codec_of(annotation).schema(self)
 
     def of_message(self, kind: type, without: Sequence[str] = ()) -> dict[str, Any]:
         """The schema of what `encode` makes of an object of this class.
@@ -72,13 +72,13 @@ class Schemas:
         heads: dict[str, Any] = {} if tag is None else {"kind": {"type": "string", "const": tag}}
         if message:
             heads["schema"] = {"type": "integer", "const": SCHEMA}
-        forms = _forms(kind)
+        codecs = _codecs(kind)
         schema |= {
             "description": (getdoc(kind) or "").partition("\n")[0],
-            "properties": heads | {name: form.schema(self) for name, form in forms.items()},
+            "properties": heads | {name: codec.schema(self) for name, codec in codecs.items()},
             "required": [
                 *(name for name in heads if name != "schema"),
-                *(name for name in forms if name not in added),
+                *(name for name in codecs if name not in added),
             ],
             "additionalProperties": False,
         }
