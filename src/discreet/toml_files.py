@@ -323,20 +323,20 @@ def _unstated(
     A class may say in `stated_from` where its values come from.
     """
     keys: dict[Location, list[str]] = {}
-    for *table, last in wrong:
-        keys.setdefault(tuple(table), []).append(_path(content, (*table, last)))
+    for location in wrong:
+        keys.setdefault(location[:-1], []).append(_path(content, location))
     inside = f" in {_header(place.section)}" if place.section else ""
     messages = []
     for table, paths in keys.items():
         first, *others = paths
         names = [first, *(path.rpartition(", ")[2] for path in others)]
         named = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-        location = next(each for each in wrong if each[:-1] == table)
+        at = next(each for each in wrong if each[:-1] == table)
         sources = getattr(_table_at(model, table), "stated_from", "")
-        source = f" from {sources}" if sources else f": {_wanted(wrong[location], model, location)}"
+        source = f" from {sources}" if sources else f": {_wanted(wrong[at], model, at)}"
         text = f'{named} {"are" if others else "is"} still "{UNSTATED}"{inside}; '
         text += f"state {'them' if others else 'it'}{source}."
-        messages.append(place.message(text, location))
+        messages.append(place.message(text, at))
     return messages
 
 
