@@ -21,11 +21,11 @@ import pandas as pd
 from discreet.audit.checks import Check
 from discreet.audit.replay import Claim, Exact, Promise, Transcript, exact_of, secure
 from discreet.audit.tape import gaussian_epsilon
-from discreet.outsourcing.answers import AnswerRules, Question
 from discreet.outsourcing.bounds import PublicBounds, PublicColumn
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.curator import Allowed, Curator
 from discreet.outsourcing.key import read_key
+from discreet.outsourcing.mechanisms import AnswerRules, Question
 from discreet.privacy import Outsourced, SimulatedNoise
 from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import FloatArray, InvalidInput

@@ -44,7 +44,7 @@ from numpy.typing import ArrayLike
 
 from discreet.audit.trials import Attack, attack
 from discreet.lab.experiments.engine import Done, Row, Seed
-from discreet.outsourcing.release import noise_scale
+from discreet.outsourcing.mechanisms import noise_scale
 from discreet.papers.kharkovskii2020.data_sets import LARGEST_NORM, SEED
 from discreet.papers.reproduction import (
     OURS,

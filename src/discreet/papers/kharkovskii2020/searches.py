@@ -33,6 +33,7 @@ import numpy as np
 from discreet.lab.experiments.engine import Row, Seed, frame_of
 from discreet.lab.experiments.means import mean_traces, means
 from discreet.outsourcing.beliefs import RowBeliefs
+from discreet.outsourcing.mechanisms import noise_scale
 from discreet.outsourcing.modeler import (
     Acquisition,
     ExpectedImprovement,
@@ -40,7 +41,6 @@ from discreet.outsourcing.modeler import (
     PublishedUCB,
 )
 from discreet.outsourcing.posterior import RowPrior
-from discreet.outsourcing.release import noise_scale
 from discreet.papers.kharkovskii2020.data_sets import (
     BRANIN,
     LOANS,
