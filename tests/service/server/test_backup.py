@@ -399,6 +399,13 @@ def test_a_copy_is_not_served_before_it_is_restored(original: Server, databases:
     database.close()
 
 
+@pytest.mark.parametrize("databases", ["postgresql"], indirect=True)
+def test_observations_in_a_dump_are_dropped(original: Server, carried: Carried) -> None:
+    original.decide(2)
+    assert all(row.payload for row in original.rows(decisions, "doses"))
+    assert not any(row.payload or row.mark for row in carried(original).rows(decisions, "doses"))
+
+
 def test_a_moved_database_is_served_as_before(original: Server, databases: Databases) -> None:
     database = Database(databases.copy(original.database), Cipher(KEY))
     confirm_move(database)
