@@ -260,9 +260,9 @@ def test_a_wrong_key_is_refused_and_not_repeated(service: Service) -> None:
 
 def test_keys_are_not_guessed(service: Service) -> None:
     client = visitor(service, "", app=create_app(service))  # which refuses this address later
-    codes = [sign_in(client, f"dk_{number:016x}_{'a' * 43}").status_code for number in range(40)]
-    assert codes[0] == 401
-    assert codes[-1] == 429
+    assert sign_in(client, f"dk_{0:016x}_{'a' * 43}").status_code == 401
+    guesses = (sign_in(client, f"dk_{number:016x}_{'a' * 43}") for number in range(1, 200))
+    assert any(answer.status_code == 429 for answer in guesses)
     assert client.get("/login").status_code == 200
 
 
@@ -489,7 +489,7 @@ def test_of_points_that_people_bring_nothing_is_said(tmp_path: Path) -> None:
     with opened(tmp_path) as service:
         points_study(service, "sets", DecisionSets(most=2))
         page = visitor(service).get("/studies/sets").text
-        assert "The policy's value is unknown" in page
+        assert "s value is unknown: this learner" in page
         assert 'id="reward"' not in page
         assert 'class="chart"' in page  # of counts
         assert "Who is given what, by" not in page

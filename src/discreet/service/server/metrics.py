@@ -80,21 +80,28 @@ class Metrics:
 
 
 class _Standing(Collector):
-    """How studies stand now."""
+    """The state of studies, read from the database."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def describe(self) -> list[GaugeMetricFamily]:
-        return list(_families())
-
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        releases, waiting, pending, clock, ready = _families()
-        self._service.database.clock.now()
-        clock.add_metric((), self._service.database.clock.ahead)
-        ready.add_metric((), 0.0 if self._service.missing() else 1.0)
-        try:
-            with self._service.database.reading() as connection:
+        service = self._service
+        releases = _gauge("discreet_releases", "Version of the policy.", _STREAM)
+        waiting = _gauge("discreet_waiting", "Reports that no release has.", _STREAM)
+        pending = _gauge(
+            "discreet_decisions_without_reward", "Decisions whose reward has not come.", ("study",)
+        )
+        clock = _gauge(
+            "discreet_clock_ahead_seconds",
+            "Seconds by which the machine's clock has jumped; expiry ignores them.",
+        )
+        ready = _gauge("discreet_ready", "Whether it can serve.")
+        service.database.clock.now()
+        clock.add_metric((), service.database.clock.ahead)
+        ready.add_metric((), 0.0 if service.missing() else 1.0)
+        with suppress(Unavailable):  # discreet_ready shows it
+            with service.database.reading() as connection:
                 for row in connection.execute(
                     select(
                         policies.c.study, policies.c.stream, func.max(policies.c.version)
@@ -111,52 +118,26 @@ class _Standing(Collector):
                     .group_by(decisions.c.study)
                 ):
                     pending.add_metric((row[0],), row[1])
-            for name in self._service.store.names():
-                for stream in self._service.store.study(name).streams:
-                    waiting.add_metric(
-                        (name, stream), self._service.aggregator.waiting(name, stream)
-                    )
-        except Unavailable:
-            pass  # discreet_ready says so
+            for name in service.store.names():
+                for stream in service.store.study(name).streams:
+                    waiting.add_metric((name, stream), service.aggregator.waiting(name, stream))
         yield from (releases, waiting, pending, clock, ready)
 
 
 class _SetAside(Collector):
-    """Rows that releases go on without."""
+    """The number of quarantined rows."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def describe(self) -> list[GaugeMetricFamily]:
-        return [self._family()]
-
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        family, store = self._family(), self._service.store
+        store = self._service.store
+        family = _gauge("discreet_set_aside", "Stored rows that cannot be read.", ("study",))
         with suppress(Unavailable):
             for name in store.names():
                 family.add_metric((name,), store.set_aside(name))
         yield family
 
-    @staticmethod
-    def _family() -> GaugeMetricFamily:
-        return GaugeMetricFamily(
-            "discreet_set_aside", "Stored rows that cannot be read.", labels=("study",)
-        )
 
-
-def _families() -> tuple[GaugeMetricFamily, ...]:
-    return (
-        GaugeMetricFamily("discreet_releases", "Version of the policy.", labels=_STREAM),
-        GaugeMetricFamily("discreet_waiting", "Reports that no release has.", labels=_STREAM),
-        GaugeMetricFamily(
-            "discreet_decisions_without_reward",
-            "Decisions whose reward has not come.",
-            labels=("study",),
-        ),
-        GaugeMetricFamily(
-            "discreet_clock_ahead_seconds",
-            "Seconds by which the machine's clock has jumped; expiry ignores them.",
-            labels=(),
-        ),
-        GaugeMetricFamily("discreet_ready", "Whether it can serve.", labels=()),
-    )
+def _gauge(name: str, meaning: str, labels: tuple[str, ...] = ()) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, meaning, labels=labels)
