@@ -66,7 +66,7 @@ from starlette.concurrency import run_in_threadpool
 
 from discreet import GPUCB, Box, DecisionSets, Joint, Local, LocalKernel, SecureNoise
 from discreet.codec import decode, encode
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.service.server.app import create_app
 from discreet.service.server.database import Database
 from discreet.service.server.deployment import Deployment
@@ -170,7 +170,7 @@ class Server:
 
 def bodies(store: Store, count: int, singles: bool, rng: np.random.Generator) -> list[bytes]:
     """Requests, ready to be sent."""
-    policy: Any = decode(store.policy("s").text, Offer)
+    policy: Any = decode(store.policy("s").text, Policy)
     terms = store.study("s").terms
     people = count * BATCH
     brought = np.c_[rng.uniform(18, 90, people), rng.integers(0, 2, people)]

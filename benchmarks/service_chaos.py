@@ -51,7 +51,7 @@ from sqlalchemy import func, select, text
 from discreet import GPUCB, Box, DecisionSets, Joint, Local, SecureNoise
 from discreet.codec import decode, encode
 from discreet.learners.glm.learner import PrivateGLM
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.app import create_app
 from discreet.service.server.database import Database, Unavailable
@@ -217,7 +217,7 @@ class Load:
                 yield
                 continue
             self.show("local", answer)
-            offer: Any = decode(answer.text, Offer)
+            offer: Any = decode(answer.text, Policy)
             terms = private_glm().terms()
             for _ in range(10):
                 people = [rng.random((3, 1)).tolist() for _ in range(10)]

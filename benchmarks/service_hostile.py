@@ -46,7 +46,7 @@ from discreet import (
     SimulatedNoise,
 )
 from discreet.codec import decode, encode
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.middleware import Limits, Rate
@@ -191,7 +191,7 @@ def pin(core: int) -> None:
 
 
 def _reported(service: Service, study: str, noise: Any) -> Any:
-    policy: Any = decode(service.store.policy(study).text, Offer)
+    policy: Any = decode(service.store.policy(study).text, Policy)
     rng = np.random.default_rng(1)
     people = np.array([[30.0, 0.0], [60.0, 1.0]])
     actions, _ = policy.act(people, rng)

@@ -164,10 +164,9 @@ actions, _ = policy.act(people, np.random.default_rng(1))
 reports = encode(policy.report(people, actions, [1.0, 0.25], SecureNoise(), terms))
 """
     SOURCE_REPORT = """
-from discreet import Box, SecureNoise, Terms, decode, encode
-from discreet.learners.sources import SourcePolicy
+from discreet import Box, Policy, SecureNoise, Terms, decode, encode
 
-policy = decode(sys.stdin.read(), SourcePolicy)
+policy = decode(sys.stdin.read(), Policy)
 terms = Terms(Box((0.0, 0.0), (1.0, 1.0)), arms=3, most_epsilon=2.0)
 people = [[0.2, 0.7], [0.9, 0.1]]
 reports = encode(policy.report(people, [0, 2], [1.0, 0.25], SecureNoise(), terms))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.codec import described
-from discreet.learners.schema import short_id
+from discreet.learners.messages import short_id
 from tests.test_imports import python
 
 

@@ -36,7 +36,8 @@ from scipy.special import ndtr
 from discreet.codec import Coded, Range, Shape
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
-from discreet.learners.messages import LocalArmPolicy, Reports, Totals
+from discreet.learners.messages import Reports, Totals
+from discreet.learners.policy import Actions, ArmPolicy
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Local, NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
@@ -46,7 +47,6 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    TicketArray,
     finite_number,
     refused,
     whole_number,
@@ -181,7 +181,7 @@ class BitReports(Reports):
 
 
 @dataclass(frozen=True, eq=False)
-class CellResponsePolicy(LocalArmPolicy):
+class CellResponsePolicy(ArmPolicy):
     """Arms at random by the shares of the cell.
 
     Attributes:
@@ -191,6 +191,7 @@ class CellResponsePolicy(LocalArmPolicy):
     """
 
     kind: ClassVar[str] = "cell-response-policy"
+    reports_are_private = True
 
     grid: Grid
     shares: Shares
@@ -206,10 +207,6 @@ class CellResponsePolicy(LocalArmPolicy):
             )
         _ = self.mechanism  # refuses an epsilon that is too small, on arrival
 
-    @property
-    def reports_are_private(self) -> bool:
-        return True
-
     @cached_property
     def mechanism(self) -> UnaryEncoding:
         """How (cell, arm, sign) is hidden."""
@@ -218,16 +215,12 @@ class CellResponsePolicy(LocalArmPolicy):
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         return np.asarray(self.shares[self.grid.cell(self.grid.places(unit))])
 
-    def reported(
-        self,
-        unit: FloatArray,
-        arms: IntArray,
-        rewards: FloatArray,
-        tickets: TicketArray,
-        noise: NoiseSource,
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> BitReports:
         signs = round_to_signs(rewards, noise)
-        values = 2 * (self.grid.cell(self.grid.places(unit)) * self.arms + arms) + (signs > 0)
+        cells = self.grid.cell(self.grid.places(unit))
+        values = 2 * (cells * self.arms + actions.arms) + (signs > 0)
         bits = self.mechanism.privatise(values, noise)
         return BitReports(**self.origin(noise.name), bits=bits)
 

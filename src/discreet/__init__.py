@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from discreet.learners.gp_ucb.learner import GPUCB as GPUCB
     from discreet.learners.gp_ucb.policy import KernelModel as KernelModel
     from discreet.learners.local_kernel.learner import LocalKernel as LocalKernel
-    from discreet.learners.messages import Actions as Actions
-    from discreet.learners.messages import Policy as Policy
     from discreet.learners.messages import Reports as Reports
+    from discreet.learners.messages import decode as decode
+    from discreet.learners.messages import encode as encode
     from discreet.learners.partition.learner import Partition as Partition
+    from discreet.learners.policy import Actions as Actions
+    from discreet.learners.policy import Policy as Policy
+    from discreet.learners.policy import Terms as Terms
     from discreet.learners.registry import make_learner as make_learner
     from discreet.learners.saving import load as load
     from discreet.learners.saving import save as save
-    from discreet.learners.schema import decode as decode
-    from discreet.learners.schema import encode as encode
-    from discreet.learners.terms import Terms as Terms
     from discreet.learners.values import Value as Value
     from discreet.learners.visits import VisitCounter as VisitCounter
     from discreet.outsourcing.curator import Curator as Curator
@@ -91,12 +91,11 @@ else:
         "learners.gp_ucb.learner": ("GPUCB",),
         "learners.gp_ucb.policy": ("KernelModel",),
         "learners.local_kernel.learner": ("LocalKernel",),
-        "learners.messages": ("Actions", "Policy", "Reports"),
+        "learners.messages": ("Reports", "decode", "encode"),
         "learners.partition.learner": ("Partition",),
+        "learners.policy": ("Actions", "Policy", "Terms"),
         "learners.registry": ("make_learner",),
         "learners.saving": ("load", "save"),
-        "learners.schema": ("decode", "encode"),
-        "learners.terms": ("Terms",),
         "learners.values": ("Value",),
         "learners.visits": ("VisitCounter",),
         "outsourcing.curator": ("Curator",),

@@ -49,11 +49,10 @@ from discreet.learners.defaults import Declared as Facts
 from discreet.learners.defaults import usual_learner
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.messages import Actions, ArmPolicy
 from discreet.learners.partition.learner import Partition
+from discreet.learners.policy import Actions, ArmPolicy, Terms
 from discreet.learners.registry import learner_class, make_learner
 from discreet.learners.sources import SourceLearner
-from discreet.learners.terms import Terms
 from discreet.people.columns import Declared
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import (
@@ -431,7 +430,7 @@ class _Fitted:
 
     def _learn_source(
         self,
-        learner: SourceLearner[Any, Any, Any, Any],
+        learner: SourceLearner[Any, Any, Any],
         arms: IntArray,
         rewards: FloatArray,
         rows: FloatArray,

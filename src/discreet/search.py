@@ -58,10 +58,9 @@ from discreet.codec import SCHEMA
 from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.learners.gp_ucb.public.learner import PublicGPUCB
 from discreet.learners.gp_ucb.public_points import PublicPolicy
-from discreet.learners.messages import TICKETS, Actions
+from discreet.learners.messages import TICKETS, decode, encode
+from discreet.learners.policy import Actions, Terms
 from discreet.learners.saving import learner_content, learner_of, read_sealed, sealed
-from discreet.learners.schema import decode, encode
-from discreet.learners.terms import Terms
 from discreet.people.columns import (
     UNKNOWN,
     Column,

@@ -28,9 +28,9 @@ from discreet.lab.experiments.simulation import Setting
 from discreet.learners import registry
 from discreet.learners.epochs.learner import EpochRelease
 from discreet.learners.epochs.rows import RESOLUTION
-from discreet.learners.messages import Actions
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import PartitionPolicy
+from discreet.learners.policy import Actions
 from discreet.learners.registry import LEARNERS
 from discreet.people.domain import (
     ActionSpace,

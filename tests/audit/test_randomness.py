@@ -33,8 +33,7 @@ def test_a_learner_of_others_is_read_with_all_that_it_names() -> None:
         "import random as luck\n\ndef helper():\n    return luck.gauss\n",
         "from discreet.privacy import SimulatedNoise as N\n\nhelper = lambda: N(3)\n",
         "import discreet.privacy as p\n\nclass helper(p.SimulatedNoise):\n    pass\n",
-        "from discreet.learners import public_randomness\n\n"
-        "helper = public_randomness.public_uniforms\n",
+        "from discreet.learners import messages\n\nhelper = messages.public_uniforms\n",
         "from scipy import stats\n\ndef helper():\n    return stats.norm.rvs()\n",
     ],
 )

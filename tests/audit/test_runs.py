@@ -12,12 +12,11 @@ import pytest
 from discreet.audit.learners import _maker, _with_delta, forged_exact, forgeries
 from discreet.audit.replay import NothingToAttack
 from discreet.audit.runs import broken_rule, changed_policy, open_file
-from discreet.learners.messages import Actions
+from discreet.learners.messages import encode
 from discreet.learners.partition.policy import PartitionPolicy
+from discreet.learners.policy import Actions, Terms
 from discreet.learners.saving import save
-from discreet.learners.schema import encode
 from discreet.learners.stream import Stream
-from discreet.learners.terms import Terms
 from discreet.people.domain import DecisionSets
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.privacy.calibration import AdditiveNoise

@@ -8,18 +8,18 @@ leaks.
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import cached_property
+from typing import Any
 
 import pytest
 
 from discreet.audit.replay import Claim, Exact, worst_neighbours
 from discreet.audit.runs import LocalReport, Participants, Person
-from discreet.learners.local_kernel.policy import KernelSourcePolicy
-from discreet.learners.signs import SignedReports
+from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.signs import SignedReporter, SignedReports
 from discreet.people.domain import RewardBounds, unit_cube
-from discreet.privacy import NoiseSource
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
-from discreet.validation import IntArray, SignArray, TicketArray
 
 from ..learners.local_kernel.scene import source_policy
 
@@ -41,15 +41,13 @@ PAIRS = {
 }
 
 
-def policy(
-    epsilon: float, kind: type[KernelSourcePolicy] = KernelSourcePolicy
-) -> KernelSourcePolicy:
+def policy(epsilon: float, kind: type[KernelPolicy] = KernelPolicy) -> KernelPolicy:
     """Twelve cells of contexts and arms, four sign functions and three partitions."""
     made = source_policy(epsilon=epsilon, count=12, version=4)
     return kind(**{field.name: getattr(made, field.name) for field in fields(made)})
 
 
-def replayed(made: KernelSourcePolicy, *tried: Person) -> Exact:
+def replayed(made: KernelPolicy, *tried: Person) -> Exact:
     """The worst of these people, or of all that the audit knows."""
     claim = Claim(made.epsilon)
     people = Participants(unit_cube(2), ARMS, RewardBounds())
@@ -70,27 +68,33 @@ def test_people_who_differ_are_told_apart_as_promised_and_no_better(
     assert made.release("simulated").event == PureEvent(epsilon)
 
 
-class SignsInTheClear(KernelSourcePolicy):
+class SignsShown(SignedReporter):
     """Hides the cell, but sends the sign as it is."""
 
-    def hidden(
-        self, places: IntArray, signs: SignArray, tickets: TicketArray, noise: NoiseSource
-    ) -> SignedReports:
-        made = super().hidden(places, signs, tickets, noise)
-        return replace(made, signs=signs[:, None])
+    def hidden(self, policy: Any, places: Any, signs: Any, *more: Any) -> SignedReports:
+        return replace(super().hidden(policy, places, signs, *more), signs=signs[:, None])
 
 
-class ArmsInTheClear(KernelSourcePolicy):
+class PlacesShown(SignedReporter):
     """Sends the cell as it is, which tells the arm, and hides the sign alone."""
 
-    def hidden(
-        self, places: IntArray, signs: SignArray, tickets: TicketArray, noise: NoiseSource
-    ) -> SignedReports:
-        made = super().hidden(places, signs, tickets, noise)
-        return replace(made, places=places[:, None])
+    def hidden(self, policy: Any, places: Any, signs: Any, *more: Any) -> SignedReports:
+        return replace(super().hidden(policy, places, signs, *more), places=places[:, None])
 
 
-class TooLittleNoise(KernelSourcePolicy):
+class SignsInTheClear(KernelPolicy):
+    @cached_property
+    def reporter(self) -> SignedReporter:
+        return SignsShown(**vars(super().reporter))
+
+
+class ArmsInTheClear(KernelPolicy):
+    @cached_property
+    def reporter(self) -> SignedReporter:
+        return PlacesShown(**vars(super().reporter))
+
+
+class TooLittleNoise(KernelPolicy):
     """Draws for one and a half times the epsilon that it promises."""
 
     @property
@@ -99,6 +103,6 @@ class TooLittleNoise(KernelSourcePolicy):
 
 
 @pytest.mark.parametrize("kind", [SignsInTheClear, ArmsInTheClear, TooLittleNoise])
-def test_leaks_are_caught(kind: type[KernelSourcePolicy]) -> None:
+def test_leaks_are_caught(kind: type[KernelPolicy]) -> None:
     exact = replayed(policy(1.0, kind), *PAIRS["everything"])
     assert exact.broken

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from discreet import SimulatedNoise, load
 from discreet.cli import app
 from discreet.codec import decode
-from discreet.learners.messages import Policy
+from discreet.learners.policy import Policy
 from discreet.service.aggregation.datasets import write_reports
 
 STUDY = """

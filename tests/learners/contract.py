@@ -19,19 +19,10 @@ import pytest
 
 from discreet.codec.schemas import Schemas
 from discreet.learners.base import Learner
-from discreet.learners.messages import (
-    TICKETS,
-    Actions,
-    ArmPolicy,
-    Message,
-    Policy,
-    Reports,
-    Statistics,
-)
+from discreet.learners.messages import TICKETS, Message, Reports, Statistics, decode, encode
+from discreet.learners.policy import Actions, ArmPolicy, Policy, Terms
 from discreet.learners.references.uniform import Uniform
 from discreet.learners.saving import load, save
-from discreet.learners.schema import decode, encode
-from discreet.learners.terms import Terms
 from discreet.people.domain import (
     ActionSpace,
     ArmPoints,

@@ -14,12 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.learners.messages import Reports
+from discreet.learners.messages import Reports, decode, encode
+from discreet.learners.policy import TARGET_NAME, Policy, Terms
 from discreet.learners.saving import load, save
-from discreet.learners.schema import decode, encode
-from discreet.learners.sources import SourcePolicy
-from discreet.learners.stream import TARGET_NAME
-from discreet.learners.terms import Terms
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
@@ -72,7 +69,7 @@ class SourceContract:
     def test_what_a_policy_says_of_itself(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0, shop=3.0)
         policy = learner.source_policy("bank")
-        assert (policy.name, policy.epsilon, policy.arms) == ("bank", 2.0, ARMS)
+        assert (policy.stream, policy.epsilon, policy.arms) == ("bank", 2.0, ARMS)
         assert (policy.domain, policy.reward_bounds) == (DOMAIN, BOUNDS)
         teach(learner, "bank")
         later = learner.source_policy("bank")
@@ -87,8 +84,8 @@ class SourceContract:
         learner = row.fresh(bank=2.0)
         teach(learner, "bank")
         policy = learner.source_policy("bank")
-        copy = decode(encode(policy), SourcePolicy)
-        described(SourcePolicy).validate(json.loads(encode(policy)))
+        copy = decode(encode(policy), Policy)
+        described(Policy).validate(json.loads(encode(policy)))
         assert type(copy) is type(policy)
         assert encode(copy) == encode(policy)
         assert encode(told(copy, 60, 9)) == encode(told(policy, 60, 9))
@@ -225,12 +222,12 @@ class SourceContract:
     def test_bad_input_of_people_is_refused(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0)
         policy = learner.source_policy("bank")
-        good = dict(zip(("contexts", "arms", "rewards"), people_of(1, 0), strict=True))
+        good = dict(zip(("contexts", "actions", "rewards"), people_of(1, 0), strict=True))
         outside = SCENE.bad_values & set(SCENE.bad_contexts)
         shapes = [value for name, value in SCENE.bad_contexts.items() if name not in outside]
         bad = [
             *(("contexts", value) for value in shapes),
-            *(("arms", value) for value in ([0.0], [0, 1], [[0]], ["a"])),
+            *(("actions", value) for value in ([0.0], [0, 1], [[0]], ["a"])),
             *(("rewards", value) for value in ([0.0, 0.0], [[0.0]], ["a"])),
         ]
         for name, value in bad:
@@ -239,7 +236,7 @@ class SourceContract:
         # What a value is never decides whether a report leaves.
         for name, value in [
             *(("contexts", SCENE.bad_contexts[name]) for name in outside),
-            *(("arms", value) for value in ([-1], [ARMS], [2**63], [2**70], [None])),
+            *(("actions", value) for value in ([-1], [ARMS], [2**63], [2**70], [None])),
             *(("rewards", value) for value in ([9.0], [np.nan], [-np.inf])),
         ]:
             reports = policy.report(**{**good, name: value}, noise=SimulatedNoise(0))

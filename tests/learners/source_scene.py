@@ -16,8 +16,8 @@ import numpy as np
 
 from discreet.lab.environments.synthetic import AuxiliaryData, CornerContexts, exponential
 from discreet.lab.experiments import feed_source, run_learner
-from discreet.learners.messages import Actions, Reports
-from discreet.learners.sources import SourcePolicy
+from discreet.learners.messages import Reports
+from discreet.learners.policy import Actions, Policy
 from discreet.privacy import SimulatedNoise
 from discreet.validation import FloatArray
 
@@ -53,7 +53,7 @@ def people_of(count: int, seed: int, arm: int | None = None) -> tuple[np.ndarray
     return contexts, arms, SCENE.rewards(contexts, Actions(arms, tickets, "none"), seed)
 
 
-def told(policy: SourcePolicy, count: int, seed: int, arm: int | None = None) -> Reports:
+def told(policy: Policy, count: int, seed: int, arm: int | None = None) -> Reports:
     """Reports of so many people of a source."""
     return policy.report(*people_of(count, seed, arm), SimulatedNoise(seed))
 

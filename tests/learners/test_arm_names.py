@@ -30,7 +30,6 @@ from discreet import (
     save,
 )
 from discreet.codec import from_json, to_json
-from discreet.learners.sources import SourcePolicy
 
 DOMAIN = Box.of({"age": (18, 90)})
 NAMES = ["none", "call", "visit"]
@@ -154,7 +153,7 @@ class TestActionsOfOthers:
     def test_a_source_takes_names(self) -> None:
         learner = LocalKernel(DOMAIN, NAMES, Local(1.0))
         learner.open_source("log", 2.0)
-        policy = decode(encode(learner.source_policy("log")), SourcePolicy)
+        policy = decode(encode(learner.source_policy("log")), Policy)
         by_name, by_number = (
             policy.report(PEOPLE, arms, [1, 0, 1], SimulatedNoise(7))
             for arms in (["visit", "none", "call"], [2, 0, 1])

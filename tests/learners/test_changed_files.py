@@ -18,10 +18,10 @@ import pytest
 from discreet.codec import to_json
 from discreet.learners.base import Learner
 from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.policy import Policy
 from discreet.learners.references.uniform import UniformPolicy
 from discreet.learners.registry import learner_class
 from discreet.learners.saving import load, save, sealed
-from discreet.learners.terms import Offer
 from discreet.people.domain import Box, PublicBox, unit_cube
 from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
@@ -69,7 +69,7 @@ STREAMS: dict[str, tuple[Edit, str]] = {
 SOURCES: dict[str, tuple[Edit, str]] = {
     **STREAMS,
     "epsilon of the source": (lambda stream: stream.update(epsilon=0.5), "it must be 0.5"),
-    "name in policies": (every_policy(name="shop"), "name 'shop'; it must be 'bank'"),
+    "stream in policies": (every_policy(stream="shop"), "stream 'shop'; it must be 'bank'"),
     "too large an epsilon": (lambda stream: stream.update(epsilon=1e300), "epsilon of a source"),
 }
 
@@ -157,7 +157,7 @@ def test_policies_that_ask_nothing_of_people(name: str, tmp_path: Path) -> None:
     learner.update(policy.report(contexts, actions, rng.random(5), SimulatedNoise(1)))
     fields = content(learner, tmp_path / "learner.json")
     silent = UniformPolicy(**learner.policy_header() | {"version": 0})
-    fields["state"]["target"]["policies"] = [to_json(silent, Offer)]
+    fields["state"]["target"]["policies"] = [to_json(silent, Policy)]
     refused(fields, tmp_path / "learner.json", "of the kind 'uniform-policy'")
 
 

@@ -85,7 +85,7 @@ def test_its_promise_is_replayed_in_the_audit_of_a_study() -> None:
         ("response(self.means.size, self.epsilon)", "response(self.means.size, 2 * self.epsilon)"),
         # The group goes along in the clear.
         (
-            "        return self.hidden(",
+            "        return self.reporter.hidden(",
             "        tickets = tickets - tickets % np.uint64(8) + places.astype(np.uint64)\n@",
         ),
     ],
@@ -115,7 +115,7 @@ def test_it_is_saved_by_the_name_by_which_it_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "annotation", ["", " -> Any", " -> Nobody", " -> LocalArmPolicy", " -> GreedyPolicy | None"]
+    "annotation", ["", " -> Any", " -> Nobody", " -> ArmPolicy", " -> GreedyPolicy | None"]
 )
 def test_a_learner_that_does_not_say_what_it_publishes_is_refused(
     annotation: str, folder: Path

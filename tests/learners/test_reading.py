@@ -12,10 +12,9 @@ import pytest
 from discreet.codec import fields_to_json
 from discreet.learners.glm.policy import ScoreReports
 from discreet.learners.gp_ucb.policy import NoisyRows
-from discreet.learners.messages import Reports
+from discreet.learners.messages import Reports, decode, encode
 from discreet.learners.reading import read_reports
 from discreet.learners.references.uniform import EmptyReports
-from discreet.learners.schema import decode, encode
 from discreet.learners.signs import SignedReports
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput

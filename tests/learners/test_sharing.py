@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from discreet.learners.messages import encode
 from discreet.learners.partition.learner import Partition
 from discreet.learners.saving import load, save
-from discreet.learners.schema import encode
 from discreet.people.domain import unit_cube
 from discreet.privacy import Local
 from discreet.validation import InvalidInput

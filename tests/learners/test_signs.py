@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.messages import TICKETS, Reports
-from discreet.learners.schema import decode, encode
+from discreet.learners.messages import TICKETS, Reports, decode, encode
 from discreet.learners.signs import SignedReports
 from discreet.privacy import SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection
@@ -73,7 +72,7 @@ def reports_of(policy: Any, contexts: FloatArray, reward: float, seed: int) -> l
     from the same public and private randomness."""
     reports = []
     for context in contexts:
-        if hasattr(policy, "act"):
+        if policy.chooses:
             chosen = [policy.act(context[None], np.random.default_rng(seed))[0]]
         else:
             chosen = [[arm] for arm in range(policy.arms)]
@@ -129,7 +128,7 @@ def report(row: tuple[Callable[[float], Any], FloatArray]) -> tuple[Any, SignedR
     make, contexts = row
     policy = make(8.0)
     reports = reports_of(policy, contexts[:1], 1.0, 0)[0]
-    policy.check(reports)
+    policy.reporter.check(policy, reports)
     return policy, reports
 
 
@@ -157,7 +156,7 @@ def test_reports_that_nobody_makes_are_refused(
     assert policy.mechanism.size == 1
     arrays = {name: np.array(values, dtype=np.int64) for name, values in change.items()}
     with pytest.raises(InvalidInput, match=message):
-        policy.check(replace(good, **arrays))
+        policy.reporter.check(policy, replace(good, **arrays))
 
 
 def test_questions_beyond_those_of_the_policy_are_refused() -> None:
@@ -165,7 +164,7 @@ def test_questions_beyond_those_of_the_policy_are_refused() -> None:
     good = reports_of(policy, all_contexts(FOUR)[:1], 1.0, 0)[0]
     beyond = np.array([policy.questions], dtype=np.uint64)
     with pytest.raises(InvalidInput, match="questions outside 0"):
-        policy.check(replace(good, tickets=beyond))
+        policy.reporter.check(policy, replace(good, tickets=beyond))
 
 
 @pytest.mark.parametrize(
@@ -188,6 +187,6 @@ def test_questions_beyond_those_of_the_policy_are_refused() -> None:
 def test_damaged_reports_are_refused(name: str, value: Any) -> None:
     policy = quarters(8.0)
     fields = json.loads(encode(reports_of(policy, CORNERS[:1], 1.0, 0)[0]))
-    policy.check(decode(json.dumps(fields), Reports))
+    policy.reporter.check(policy, decode(json.dumps(fields), Reports))
     with pytest.raises(InvalidInput):
         decode(json.dumps({**fields, name: value}), Reports)

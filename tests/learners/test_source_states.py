@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.learners.messages import decode, encode
+from discreet.learners.policy import LEAST_EPSILON, MOST_EPSILON, Policy, Terms
 from discreet.learners.saving import load, save
-from discreet.learners.schema import decode, encode
-from discreet.learners.sources import LEAST_EPSILON, MOST_EPSILON, SourcePolicy
-from discreet.learners.terms import Terms
 from discreet.people.domain import RewardBounds
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
@@ -92,7 +91,7 @@ class TestEpsilons:
             with pytest.raises(InvalidInput, match=r"epsilon of a source was .* must be from"):
                 learner.open_source("far", epsilon)
             with pytest.raises(InvalidInput, match=r"epsilon of a source was .* must be from"):
-                decode(json.dumps({**fields, "epsilon": epsilon}), SourcePolicy)
+                decode(json.dumps({**fields, "epsilon": epsilon}), Policy)
         assert learner.sources == ("bank",)
 
     @pytest.mark.filterwarnings("error")
@@ -114,7 +113,7 @@ class TestEpsilons:
         """To the last bit, with the sampler that people use and the terms that they agree to."""
         pytest.importorskip("opendp")
         learner = row.fresh(bank=epsilon)
-        policy = decode(encode(learner.source_policy("bank")), SourcePolicy)
+        policy = decode(encode(learner.source_policy("bank")), Policy)
         terms = Terms(DOMAIN, ARMS, epsilon, BOUNDS)
         middle = np.mean([DOMAIN.lower, DOMAIN.upper], axis=0)[None, :]
         reports = policy.report(middle, [0], [BOUNDS.lower], SecureNoise(), terms)

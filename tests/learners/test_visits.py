@@ -24,12 +24,11 @@ from discreet.lab.experiments.simulation import Setting, check_setting
 from discreet.learners.base import Learner
 from discreet.learners.epochs.learner import EpochStatistics
 from discreet.learners.gp_ucb.policy import GramStatistics
-from discreet.learners.messages import Policy
+from discreet.learners.messages import decode, encode
 from discreet.learners.partition.learner import Partition
+from discreet.learners.policy import Policy, Terms
 from discreet.learners.registry import LEARNERS, learner_class, make_learner
 from discreet.learners.saving import load, save, sealed
-from discreet.learners.schema import decode, encode
-from discreet.learners.terms import Terms
 from discreet.learners.visits import VisitCounter, Visitors, read_ids, visit_numbers
 from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.papers.pavlovic2025.calibration import PublishedElimination

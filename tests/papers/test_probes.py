@@ -12,7 +12,7 @@ from discreet.lab.environments.synthetic import exponential, symmetric
 from discreet.lab.experiments.engine import Row, Seed
 from discreet.learners.partition.tree import Bins
 from discreet.papers.ma2025.data import Probe
-from discreet.papers.ma2025.learners.published_partition import PublishedPolicy
+from discreet.papers.ma2025.learners.published_partition import EliminationPolicy
 from discreet.papers.reproduction import Case, serve
 from discreet.people.domain import RewardBounds, unit_cube
 from discreet.privacy import Local, NonPrivate
@@ -22,10 +22,10 @@ PROBLEM = exponential()
 CONTEXT = (1 / 3, 1 / 3)
 
 
-def policy(version: int, *active: bool) -> PublishedPolicy:
+def policy(version: int, *active: bool) -> EliminationPolicy:
     """Uniform choice among some arms, wherever the context is."""
     bins = Bins.whole(2, 3)
-    return PublishedPolicy(
+    return EliminationPolicy(
         version=version,
         learner_id="probed",
         domain=unit_cube(2),

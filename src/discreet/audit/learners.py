@@ -51,11 +51,11 @@ from discreet.audit.runs import AnyLearner, JointRun, LocalReport, Maker, Person
 from discreet.audit.tape import NoiseTape, loss_between
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments.simulation import Setting
-from discreet.learners.messages import Policy
+from discreet.learners.messages import decode, encode
+from discreet.learners.policy import Policy
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.saving import load, save
-from discreet.learners.schema import decode, encode
-from discreet.learners.sources import SourceLearner, SourcePolicy
+from discreet.learners.sources import SourceLearner
 from discreet.people.domain import (
     ActionSpace,
     ArmPoints,
@@ -265,7 +265,7 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
     findings: list[Exact] = []
     for words, policy in forgeries(honest.policy):
         met = [replace(base, state=words, policy=policy)]
-        if isinstance(honest.policy, Policy):
+        if honest.policy.chooses:
             state = f"{words}, after acting under the honest policy"
             met.append(replace(met[0], state=state, acted_under=honest.policy))
         for subject in met:
@@ -560,25 +560,23 @@ _FACTORS = (0.01, 0.5, 2.0, 100.0)
 _QUIETER = 0.5
 
 
-def forgeries(policy: Policy[Any] | SourcePolicy) -> Iterator[tuple[str, Any]]:
+def forgeries(policy: Policy[Any]) -> Iterator[tuple[str, Any]]:
     """Forged policies that a reader accepts, with what was forged."""
-    kind = SourcePolicy if isinstance(policy, SourcePolicy) else Policy
     content = json.loads(encode(policy))
     for words, forged in _forged(content, ""):
         if forged == content:
             continue
         try:
-            yield words, decode(json.dumps(forged), kind)
+            yield words, decode(json.dumps(forged), Policy)
         except ValueError:
             continue  # refused by the reader, before anybody's data is there
 
 
-def without_flags(policy: Policy[Any] | SourcePolicy) -> Iterator[tuple[str, Any]]:
+def without_flags(policy: Policy[Any]) -> Iterator[tuple[str, Any]]:
     """Policies that differ by one flag that is off, such as an arm that was given up somewhere."""
-    kind = SourcePolicy if isinstance(policy, SourcePolicy) else Policy
     for words, forged in _off(json.loads(encode(policy)), ""):
         try:
-            yield words, decode(json.dumps(forged), kind)
+            yield words, decode(json.dumps(forged), Policy)
         except ValueError:
             continue  # no state of a learner
 

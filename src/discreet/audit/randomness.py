@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _GENERATOR, _TOKEN, _ENTROPY = "numpy.random.default_rng", "secrets.token_hex", "os.urandom"
-_COINS = "discreet.learners.public_randomness.public_uniforms"
+_COINS = "discreet.learners.messages.public_uniforms"
 _HALTON, _SOBOL = "scipy.stats.qmc.Halton", "scipy.stats.qmc.Sobol"
 _SIMULATED, _SECURE = "discreet.privacy.SimulatedNoise", "discreet.privacy.SecureNoise"
 _OWN = "a noise source of its own"
@@ -65,9 +65,9 @@ ALLOWED: dict[str, frozenset[str]] = {
             "learners.gp_ucb.public_points PublicPolicy.places",
             "learners.local_kernel.policy ArmFunctions.function_of",
             "learners.local_kernel.policy KernelPolicy.picked",
-            "learners.messages ArmPolicy._drawn",
+            "learners.policy ArmPolicy._drawn",
             "learners.partition.policy PartitionPolicy.offered",
-            "learners.references.uniform Silent._places",
+            "learners.references.uniform _places",
             "learners.references.uniform UniformPointPolicy._draw",
             "papers.ma2025.learners.gradients.policy GradientPolicy.lots",
             "papers.ma2025.learners.published_partition EliminationLearner._longest_edges",

@@ -35,8 +35,8 @@ from typing import Any, NamedTuple, Self, TextIO
 import numpy as np
 
 from discreet.audit.tape import AddedNoise, Loss, NoiseTape, loss_between, shared_noise, watching
-from discreet.learners.schema import Message, encode
-from discreet.learners.terms import Offer
+from discreet.learners.messages import Message, encode
+from discreet.learners.policy import Policy
 from discreet.privacy import NoiseSource, Release, SecureNoise
 from discreet.privacy.accounting import Event, composed_epsilon
 from discreet.validation import InvalidInput
@@ -543,7 +543,9 @@ def reprs_within(thing: object) -> list[str]:
 
 
 def _may_hold_data(thing: object) -> bool:
-    return type(thing).__module__.startswith("discreet.") and not isinstance(thing, Offer | Release)
+    return type(thing).__module__.startswith("discreet.") and not isinstance(
+        thing, Policy | Release
+    )
 
 
 def without_addresses(text: str) -> str:

@@ -69,12 +69,10 @@ from discreet.audit.replay import (
     secure,
 )
 from discreet.learners.base import Learner
-from discreet.learners.messages import Actions, Policy, Reports
+from discreet.learners.messages import Reports, encode
+from discreet.learners.policy import Actions, Policy, Terms
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save, sealed
-from discreet.learners.schema import encode
-from discreet.learners.sources import SourcePolicy
-from discreet.learners.terms import Terms
 from discreet.people.domain import ActionSpace, Box, DecisionSets, RewardBounds, arm_count
 from discreet.privacy import Budget, NoiseSource, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.noise import NO_NOISE
@@ -532,7 +530,7 @@ class LocalReport(Subject):
 
     bases: int = 4
     people: Participants
-    policy: Policy[Any] | SourcePolicy
+    policy: Policy[Any]
     acted_under: Policy[Any] | None = None
     asked: Claim
     certified: Claim | None
@@ -551,7 +549,7 @@ class LocalReport(Subject):
         crowd = people.candidates(rng)
         # Whatever arm they say they got: a refusal would be about their context.
         with_arms = people.with_arms(rng)
-        source = isinstance(self.policy, SourcePolicy)
+        source = not self.policy.chooses
         strays = people.strays()
         if source:
             # Their arm is private too: a gap in it, and numbers of no arm.
@@ -590,8 +588,8 @@ class LocalReport(Subject):
         given = np.array([0.3, 0.8, 0.6])[:count]
         given[place] = person.reward
         rewards = people.in_units(given)
-        if isinstance(policy, SourcePolicy):
-            arms = np.array([0, 0, policy.arms - 1], dtype=object)[:count]
+        if not policy.chooses:
+            arms: Any = np.array([0, 0, people.arms - 1], dtype=object)[:count]
             arms[place] = person.arm or 0
             return policy.report(contexts, arms, rewards, noise, self.terms)
         actions, _ = (self.acted_under or policy).act(acting, rng)
@@ -608,7 +606,7 @@ def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
     """What a learner and its policy under local privacy should refuse and do not; empty if all."""
     people, rng = maker.crowd(), np.random.default_rng(3)
     contexts, rewards = people.contexts(people.crowd(2, rng)), people.in_units(np.array([0.2, 0.8]))
-    source = isinstance(policy, SourcePolicy)
+    source = not policy.chooses
     actions: Any = np.zeros(2, dtype=np.int64) if source else policy.act(contexts, rng)[0]
 
     def report(noise: NoiseSource, chosen: Any = actions) -> Any:

@@ -60,9 +60,9 @@ from discreet.audit.replay import (
 from discreet.audit.runs import open_file, refused
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.messages import encode
 from discreet.learners.partition.learner import Partition
-from discreet.learners.schema import encode
-from discreet.learners.terms import Terms
+from discreet.learners.policy import Terms
 from discreet.learners.visits import VisitCounter
 from discreet.people.domain import Box
 from discreet.privacy import Guarantee, Joint, Local, SimulatedNoise

@@ -38,19 +38,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 import numpy as np
 
 from discreet.codec import check_fields, from_json, to_json
 from discreet.learners.describing import learner_text
 from discreet.learners.forgetting import kept
-from discreet.learners.messages import Policy, Reports, Statistics
+from discreet.learners.messages import TICKETS, Reports, Statistics
 from discreet.learners.options import hints_of, keywords
-from discreet.learners.public_randomness import TICKETS
-from discreet.learners.signs import SignedOffer, SignedReports
-from discreet.learners.stream import TARGET_NAME, Stream, check_same_fields, published_kind
-from discreet.learners.terms import Identity, Terms
+from discreet.learners.policy import TARGET_NAME, Identity, Policy, Terms
+from discreet.learners.stream import Stream, check_same_fields, published_kind
 from discreet.learners.values import Valued
 from discreet.people.domain import ActionSpace, Arms, Box, RewardBounds, with_names
 from discreet.privacy import (
@@ -222,6 +220,10 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     def _statistics(self, policy: P, reports: R) -> S:
         """The sums of reports made under `policy`; `InvalidInput` if it cannot have made them."""
 
+    def _check_reports(self, policy: P, reports: R) -> None:
+        """As `_statistics`, for learners whose sums take longer than the check of reports."""
+        self._statistics(policy, reports)
+
     @abstractmethod
     def _check_sums(self, statistics: S) -> None:
         """Refuse statistics that no reports to this learner add up to."""
@@ -333,10 +335,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     def check_reports(self, reports: R) -> None:
         """`InvalidInput` for reports that `statistics` refuses; changes nothing."""
         for policy, batch in self._target.read(reports, self.reports_type, self.name):
-            if isinstance(policy, SignedOffer):
-                policy.check(cast(SignedReports, batch))  # without their sums, which take long
-            else:
-                self._statistics(policy, batch)
+            self._check_reports(policy, batch)
 
     def _statistics_of(self, policy: P, reports: R, beyond: BoolArray | None = None) -> S:
         """The sums of one batch, in which visits that are `beyond` those covered add nothing."""

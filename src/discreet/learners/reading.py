@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.codec import class_of, fields_from_json
-from discreet.learners.messages import Reports
-from discreet.learners.schema import SCHEMA, decode
+from discreet.learners.messages import SCHEMA, Reports, decode
 from discreet.validation import InvalidInput
 
 # What the leaves of a list may be. One kind at a time: NumPy reads [1, true] and [1, 0.5] as what

@@ -15,16 +15,14 @@ silence: a person who refuses to report because of their data reveals something.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from discreet.codec import Range, Shape
-from discreet.learners.messages import Reports
-from discreet.learners.public_randomness import TICKETS
-from discreet.learners.terms import Offer
+from discreet.learners.messages import TICKETS, Reports
+from discreet.learners.policy import Policy
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection
@@ -52,64 +50,70 @@ class SignedReports(Reports):
         return len(self.places)
 
 
-class SignedOffer(Offer):
-    """Under which people report places and signs.
+@dataclass(frozen=True)
+class SignedReporter:
+    """How a policy hides places and signs.
 
     Attributes:
+        mechanism: of one report.
+        name: of the mechanism, in certificates.
         data: what of a person is hidden among the values.
         place_name: what messages call a place.
+        tickets: how many numbers a report's ticket may have.
     """
 
-    data: ClassVar[str]
-    place_name: ClassVar[str]
-    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
-        epsilon: float
-
-    @property
-    @abstractmethod
-    def mechanism(self) -> SignedSubsetSelection:
-        """How a place and a sign are hidden."""
-
-    @property
-    @abstractmethod
-    def mechanism_name(self) -> str:
-        """What certificates call the mechanism."""
+    mechanism: SignedSubsetSelection
+    name: str
+    data: str
+    place_name: str
+    tickets: int = TICKETS
 
     def hidden(
-        self, places: IntArray, signs: SignArray, tickets: TicketArray, noise: NoiseSource
+        self,
+        policy: Policy[Any],
+        places: IntArray,
+        signs: SignArray,
+        tickets: TicketArray,
+        noise: NoiseSource,
     ) -> SignedReports:
         """Reports of people with these places and signs (n,)."""
         reported, shown = self.mechanism.privatise(places, signs, noise)
-        origin = self.origin(noise.name)
+        origin = policy.origin(noise.name)
         return SignedReports(**origin, tickets=tickets, places=reported, signs=shown)
 
-    def release(self, noise: str) -> Release | None:
+    def release(self, policy: Policy[Any], noise: str) -> Release:
+        """The record of one report."""
         mechanism = self.mechanism
         return Release(
-            mechanism=self.mechanism_name,
+            mechanism=self.name,
             event=PureEvent(mechanism.epsilon),
             sensitivity=1.0,
             sensitivity_source=f"any two of the {2 * mechanism.bins} values ({self.place_name}, "
             "sign) are neighbours",
             scale=mechanism.epsilon,
-            people=self.group,
+            people=policy.group,
             data=self.data,
             noise=noise,
         )
 
-    def check(self, reports: SignedReports) -> None:
-        """Refuse reports that no person makes under this."""
+    def check(self, policy: Policy[Any], reports: SignedReports) -> None:
+        """Refuse reports that no person makes under this policy."""
         places, mechanism = reports.places, self.mechanism
         if places.shape != (len(reports), mechanism.size) or len(reports) == 0:
             raise InvalidInput(
-                f"reports had places of shape {places.shape}; under {self.title} the shape is "
+                f"reports had places of shape {places.shape}; under {policy.title} the shape is "
                 f"(people, {mechanism.size}), with at least one person."
             )
         inside = ((places >= 0) & (places < mechanism.bins)).all()
         if not inside or (np.diff(places, axis=1) <= 0).any():
             raise InvalidInput(
                 f"reports had {self.place_name}s outside 0 .. {mechanism.bins - 1} or not "
-                f"increasing; under {self.title} each names {mechanism.size} of them in order."
+                f"increasing; under {policy.title} each names {mechanism.size} of them in order."
             )
         if not (np.abs(reports.signs) == 1).all():
             raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
+        if not (reports.tickets < self.tickets).all():
+            raise InvalidInput(
+                f"reports had questions outside 0 .. {self.tickets - 1}, those of {policy.title}; "
+                "send them as the policy made them."
+            )

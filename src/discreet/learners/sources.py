@@ -25,124 +25,45 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, Unpack, cast
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
-from numpy.typing import ArrayLike
-
-from discreet.codec import CheckedBy, Range
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
-from discreet.learners.messages import ArmPolicy, Reports, Statistics
-from discreet.learners.signs import SignedOffer, SignedReports
-from discreet.learners.stream import TARGET_NAME, Stream
-from discreet.learners.terms import Offer, Terms, check_reporting
-from discreet.people.domain import ActionSpace, Arms, Box, arm_numbers
-from discreet.privacy import Adjacency, Budget, Guarantee, Local, NoiseSource, OnceEach
-from discreet.validation import (
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    nearest_whole,
-    positive_number,
+from discreet.learners.messages import Reports, Statistics
+from discreet.learners.policy import (
+    TARGET_NAME,
+    ArmPolicy,
+    Terms,
+    check_source_epsilon,
+    check_stream_name,
+    stream_id,
 )
+from discreet.learners.stream import Stream, published_kind
+from discreet.people.domain import Arms, Box
+from discreet.privacy import Adjacency, Budget, Guarantee, Local
+from discreet.validation import InvalidInput
 
 SOURCE_RECORD = Adjacency(record="context, arm and reward")
-# Far beyond these numbers sums of reports leave the range of floats.
-LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e4
-
-
-@dataclass(frozen=True)
-class SourcePolicy(Offer):
-    """How the people of a source report; public, and the same for all of them.
-
-    Attributes:
-        name: of the source.
-        arms: the number of arms K.
-        epsilon: what one report costs.
-    """
-
-    name: SourceName
-    arms: Annotated[int, Range(2)]
-    epsilon: SourceEpsilon
-
-    def report(
-        self,
-        contexts: ArrayLike,
-        arms: ArrayLike,
-        rewards: ArrayLike,
-        noise: NoiseSource,
-        terms: Terms | None = None,
-    ) -> Reports:
-        """Turn what happened to each person into what the learner may see; draw it once.
-
-        Nothing is refused for what a context, arm or reward is, because silence is not private: a
-        value outside its bounds counts as the nearest one within, and NaN as their middle.
-
-        Args:
-            contexts: (n, d), within the domain.
-            arms: (n,) the arms that were chosen for them, 0 .. K - 1, or their names; a name that
-                no arm has counts as missing.
-            rewards: (n,), within `reward_bounds`.
-            noise: the source of the randomness that protects them.
-            terms: what this side agreed to; required with `SecureNoise`.
-
-        Raises:
-            InvalidInput: for other terms, or arrays of the wrong shape or type.
-        """
-        check_reporting(self, noise, terms)
-        unit = self.domain.nearest_unit(contexts)
-        numbers = arm_numbers(arms, self.arm_names)
-        chosen = nearest_whole(numbers, "arms", 0, self.arms - 1, len(unit))
-        scaled = self.reward_bounds.nearest_unit(rewards, len(unit))
-        return self._report(unit, chosen, scaled, noise)
-
-    @abstractmethod
-    def _report(
-        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> Reports:
-        """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
-
-    @property
-    def group(self) -> OnceEach:
-        """Of these releases each person of the source enters one."""
-        return self._group(f"source {self.name} of learner {self.learner_id}")
-
-    @property
-    def space(self) -> ActionSpace:
-        """The arms that people of the source can have been given."""
-        return self.arms
-
-    @property
-    def title(self) -> str:
-        """What messages call this policy."""
-        return f"policy {self.version} of source {self.name!r}"
-
-    @property
-    def stream_id(self) -> str:
-        return source_id(self.learner_id, self.name)
 
 
 P = TypeVar("P", bound=ArmPolicy)
-Q = TypeVar("Q", bound=SourcePolicy)
 R = TypeVar("R", bound=Reports)
 S = TypeVar("S", bound=Statistics)
 
 
-class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
+class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     """A learner that also hears from auxiliary sources (see the module).
 
     Attributes:
-        source_policy_type: the class of its source policies.
         source_reports_type: the class of the reports it takes from sources.
     """
 
-    source_policy_type: ClassVar[type[SourcePolicy]]
     source_reports_type: ClassVar[type[Reports]]
 
     def __init__(self, domain: Box, arms: Arms, budget: Budget, **common: Unpack[Common]) -> None:
         super().__init__(domain, arms, budget, **common)
-        self._sources: dict[str, Stream[Q, S]] = {}
+        self._sources: dict[str, Stream[P, S]] = {}
 
     # What a learner says.
 
@@ -155,20 +76,20 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
         return self._empty()
 
     @abstractmethod
-    def _publish_source(self, source: Stream[Q, S]) -> Q:
+    def _publish_source(self, source: Stream[P, S]) -> P:
         """The next policy of a source, from `source_header(source)`."""
 
     @abstractmethod
-    def _source_statistics(self, policy: Q, reports: R) -> S:
+    def _source_statistics(self, policy: P, reports: R) -> S:
         """The sums of reports of a source; `InvalidInput` if `policy` cannot have made them."""
 
     # What follows for all.
 
-    def source_header(self, source: Stream[Q, S]) -> dict[str, Any]:
+    def source_header(self, source: Stream[P, S]) -> dict[str, Any]:
         """Keyword arguments that every policy of a source shares, with the next version."""
         return {
             **self.policy_header(),
-            "name": source.name,
+            "stream": source.name,
             "version": len(source.policies),
             "epsilon": source.budget.epsilon,
             "visits": source.budget.visits,
@@ -205,12 +126,12 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
             # A new table, so that whoever goes through the old one meanwhile is not disturbed.
             self._sources = {**self._sources, checked: self._opened(checked, epsilon)}
 
-    def _opened(self, name: str, epsilon: float) -> Stream[Q, S]:
+    def _opened(self, name: str, epsilon: float) -> Stream[P, S]:
         budget = Local(check_source_epsilon(epsilon))
-        identity = source_id(self.identity, name)
+        identity = stream_id(self.identity, name)
         return Stream(name, identity, budget, SOURCE_RECORD, self._empty_source())
 
-    def source(self, name: str) -> Stream[Q, S]:
+    def source(self, name: str) -> Stream[P, S]:
         """Policies and sums of a source; `InvalidInput` where it is not open."""
         if name not in self._sources:
             known = ", ".join(map(repr, self._sources)) or "none"
@@ -230,7 +151,7 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
         """How many people of a source have reported."""
         return self.source(name).people
 
-    def source_policy(self, name: str) -> Q:
+    def source_policy(self, name: str) -> P:
         """The current policy of a source; a new one once `source_batch` new reports have come."""
         with self.lock:
             source = self.source(name)
@@ -238,11 +159,11 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
                 source.publish(self._publish_source(source))
             return source.policies[-1]
 
-    def recall_source(self, name: str, policy: Q) -> None:
+    def recall_source(self, name: str, policy: P) -> None:
         """As `recall`, for the next policy of a source."""
         source = self.source(name)
         facts = self.source_header(source)
-        source.recall(policy, self.source_policy_type, lambda _: facts)
+        source.recall(policy, published_kind(type(self)), lambda _: facts)
 
     def source_statistics(self, reports: R) -> S:
         """The sums of reports of a source, checked as `update_source` does; changes nothing."""
@@ -256,10 +177,7 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
         source = self._source_of(reports)
         with source.refusing(reports):
             policy = source.policy_of(reports)
-            if isinstance(policy, SignedOffer):
-                policy.check(cast(SignedReports, reports))  # without their sums, which take long
-            else:
-                self._source_statistics(policy, reports)
+            self._check_reports(policy, reports)
 
     def update_source(self, reports: R | Sequence[R]) -> None:
         """Add any number of reports of any sources. A report that comes twice counts twice.
@@ -276,7 +194,7 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
             for source, sums in checked:
                 source.sums = source.sums + sums
 
-    def _source_of(self, reports: R) -> Stream[Q, S]:
+    def _source_of(self, reports: R) -> Stream[P, S]:
         """The source that reports name."""
         if not isinstance(reports, self.source_reports_type):
             raise InvalidInput(
@@ -309,38 +227,15 @@ class SourceLearner(ArmLearner[P, R, S], Generic[P, R, S, Q]):
             self._sources[name] = self._restored(check_source_name(name), fields)
         super().restore_fields(saved)
 
-    def _restored(self, name: str, fields: dict[str, Any]) -> Stream[Q, S]:
+    def _restored(self, name: str, fields: dict[str, Any]) -> Stream[P, S]:
         source = self._opened(name, fields["epsilon"])
         facts = self.source_header(source)
-        source.restore(fields, self.source_policy_type, lambda policy: facts)
+        source.restore(fields, published_kind(type(self)), lambda policy: facts)
         return source
 
 
-def source_id(learner_id: str, name: str) -> str:
-    """By which reports find a source of a learner."""
-    return f"{learner_id}, source {name}"
-
-
-def check_source_epsilon(value: object) -> float:
-    """An epsilon of a source, within what its mechanisms can compute with."""
-    number = positive_number(value, "epsilon of a source")
-    if not LEAST_EPSILON <= number <= MOST_EPSILON:
-        raise InvalidInput(
-            f"epsilon of a source was {number!r}; it must be from {LEAST_EPSILON:g}, where reports "
-            f"say next to nothing, to {MOST_EPSILON:g}, where they hide next to nothing."
-        )
-    return number
-
-
 def check_source_name(name: object) -> str:
-    """A name of a source: text that is not empty and not that of the target."""
-    if not isinstance(name, str) or not name.strip() or name == TARGET_NAME or len(name) > 200:
-        raise InvalidInput(
-            f"a source was called {name!r:.80}; its name must be text of at most 200 characters "
-            f"other than {TARGET_NAME!r}."
-        )
-    return name
-
-
-SourceName = Annotated[str, CheckedBy(check_source_name)]
-SourceEpsilon = Annotated[float, CheckedBy(check_source_epsilon)]
+    """The name of a source: of a stream, and not that of the target."""
+    if check_stream_name(name) == TARGET_NAME:
+        raise InvalidInput(f"a source was called {name!r}, as the target is; give it another name.")
+    return str(name)

@@ -16,23 +16,20 @@ from typing import Any, Generic, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from discreet.codec import from_json, to_json
-from discreet.learners.messages import Policy, Reports, Statistics
-from discreet.learners.schema import short_id
-from discreet.learners.terms import Offer
+from discreet.learners.messages import Reports, Statistics, short_id
+from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.visits import Visitors, read_ids
 from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee
 from discreet.privacy.noise import check_noise_name, check_protection
 from discreet.validation import BoolArray, InvalidInput, whole_number
 
-P = TypeVar("P", bound=Offer)
+P = TypeVar("P", bound=Policy[Any])
 R = TypeVar("R", bound=Reports)
 S = TypeVar("S", bound=Statistics)
 
 _LOG = logging.getLogger(__name__)
-# How files, feeders and messages call the stream whose actions the learner chooses.
-TARGET_NAME = "target"
 # Where policies are that others are made of.
-_GENERAL = ("discreet.learners.messages", "discreet.learners.points")
+_GENERAL = ("discreet.learners.policy",)
 _DAMAGED = "The file is damaged; load one as save() wrote it."
 
 
@@ -42,7 +39,7 @@ class Stream(Generic[P, S]):
 
     Attributes:
         name: `target`, or that of a source.
-        stream_id: by which reports find it (`Offer.stream_id`).
+        stream_id: by which reports find it (`Policy.stream_id`).
         budget: what one person may pay.
         record: what one person's record is.
         sums: of all reports so far.
@@ -268,7 +265,7 @@ class Stream(Generic[P, S]):
         Raises:
             InvalidInput: for what this stream cannot have saved.
         """
-        policies: tuple[Any, ...] = from_json(saved["policies"], tuple[Offer, ...], "policies")
+        policies: tuple[Any, ...] = from_json(saved["policies"], tuple[Policy, ...], "policies")  # type: ignore[type-arg]
         sums = from_json(saved["sums"], type(self.sums), "sums")
         published_at = whole_number(saved["published_at"], "published_at")
         self.check_noise(sums.noise)

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.gaussian import Posterior
-from discreet.learners.messages import ArmPolicy, Policy
+from discreet.learners.policy import ArmPolicy, Policy
 from discreet.people.domain import Box, RewardBounds
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, number_from
 

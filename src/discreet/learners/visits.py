@@ -51,8 +51,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.codec import Range, from_json
-from discreet.learners.messages import Actions, Policy, Reports
-from discreet.learners.terms import Terms
+from discreet.learners.messages import Reports
+from discreet.learners.policy import Actions, Policy, Terms
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent
 from discreet.validation import BoolArray, IntArray, InvalidInput, whole_number

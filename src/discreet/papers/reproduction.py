@@ -22,7 +22,7 @@ from discreet.lab.experiments.engine import Row, Seed, frame_of
 from discreet.lab.experiments.means import mean_traces, means
 from discreet.lab.experiments.serving import DrawSources, people_of, play, trace_of
 from discreet.learners.base import Learner
-from discreet.learners.messages import Policy
+from discreet.learners.policy import Policy
 from discreet.learners.registry import learner_class, on_space
 from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise

@@ -13,7 +13,7 @@ from discreet.lab.environments.set_tables import sets_from_table
 from discreet.lab.experiments import Setting, simulate
 from discreet.lab.results.journal import meaning_of
 from discreet.lab.studies import load_study
-from discreet.learners.messages import Actions
+from discreet.learners.policy import Actions
 from discreet.people.columns import Column
 from discreet.people.domain import Candidates, DecisionSets
 from discreet.privacy import Joint

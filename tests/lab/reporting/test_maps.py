@@ -32,7 +32,7 @@ from discreet.lab.studies import ReportEntry, Study
 from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
-from discreet.learners.messages import ArmPolicy
+from discreet.learners.policy import ArmPolicy
 from discreet.learners.references.uniform import UniformPolicy
 from discreet.people.domain import ArmPoints, Box, RewardBounds
 from discreet.privacy import NonPrivate

@@ -24,7 +24,7 @@ from discreet.lab.results.journal import Journal, digest_of, meaning_of
 from discreet.lab.results.journal import open_journal as open_on
 from discreet.lab.results.screen import Screen
 from discreet.lab.studies import Study, load_study
-from discreet.learners.schema import encode
+from discreet.learners.messages import encode
 from discreet.validation import InvalidInput
 from tests.cli.cases import RUNS, STUDY, invoke, records, write_study
 

@@ -15,9 +15,8 @@ from discreet.kernels import FiniteFeatures, FourierFeatures, nystrom_features, 
 from discreet.learners.epochs.features import CodedFeatures, ContextDistribution, MapFeatures
 from discreet.learners.epochs.policy import EpochPolicy, Offers, PrivateRows
 from discreet.learners.epochs.rows import RowMap
-from discreet.learners.messages import Policy
-from discreet.learners.schema import decode, encode
-from discreet.learners.terms import Terms
+from discreet.learners.messages import decode, encode
+from discreet.learners.policy import Policy, Terms
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport

@@ -15,9 +15,8 @@ from discreet.learners.epochs.capri import BernsteinElimination, Capri, Posterio
 from discreet.learners.epochs.features import ContextDistribution, arm_features
 from discreet.learners.epochs.learner import EpochStatistics
 from discreet.learners.epochs.policy import Offers
-from discreet.learners.messages import Observations
+from discreet.learners.messages import Observations, decode, encode
 from discreet.learners.registry import make_learner
-from discreet.learners.schema import decode, encode
 from discreet.people.domain import ArmPoints, Box
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput

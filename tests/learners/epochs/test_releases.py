@@ -15,8 +15,8 @@ import pytest
 from discreet.codec import to_json
 from discreet.learners.epochs.learner import EpochLearner, EpochStatistics
 from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity, whole
+from discreet.learners.messages import encode
 from discreet.learners.saving import load, save
-from discreet.learners.schema import encode
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 

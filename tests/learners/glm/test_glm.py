@@ -16,9 +16,8 @@ from discreet.lab.environments.decision_sets import Link, RandomSetProblem, dire
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.glm.learner import PrivateGLM
 from discreet.learners.glm.policy import ScorePolicy, asked, expected, slope
-from discreet.learners.messages import Actions, Policy
-from discreet.learners.schema import decode, encode
-from discreet.learners.terms import Terms
+from discreet.learners.messages import decode, encode
+from discreet.learners.policy import Actions, Policy, Terms
 from discreet.people.domain import Ball, DecisionSets
 from discreet.privacy import Local, NoiseSource, SimulatedNoise
 from discreet.privacy.vectors import PrivUnit

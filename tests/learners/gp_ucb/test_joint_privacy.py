@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.learners.messages import encode
+from discreet.learners.policy import Terms
 from discreet.learners.saving import load, save
-from discreet.learners.schema import encode
-from discreet.learners.terms import Terms
 from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent, composed_epsilon
 from discreet.privacy.noise import NO_NOISE

@@ -24,9 +24,9 @@ from discreet.learners.gp_ucb.policy import KernelModel
 from discreet.learners.gp_ucb.posterior import SCALE_PRIOR
 from discreet.learners.gp_ucb.public.learner import PublicGPUCB
 from discreet.learners.gp_ucb.sets.learner import SetsGPUCB
+from discreet.learners.messages import decode, encode
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
-from discreet.learners.schema import decode, encode
 from discreet.people.domain import Box, DecisionSets, PublicBox, PublicSet, RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput

@@ -24,9 +24,8 @@ from discreet.kernels import (
 from discreet.learners.gp_ucb.decision_sets import SetPolicy, row_sensitivity
 from discreet.learners.gp_ucb.policy import NoisyRows
 from discreet.learners.gp_ucb.public_points import PublicPolicy
-from discreet.learners.messages import Policy
-from discreet.learners.schema import decode, encode
-from discreet.learners.terms import Terms
+from discreet.learners.messages import decode, encode
+from discreet.learners.policy import Policy, Terms
 from discreet.people.domain import Box
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import gaussian_epsilon

@@ -14,8 +14,8 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     round_coefficients,
 )
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelSourcePolicy
-from discreet.learners.messages import Actions
+from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.policy import Actions
 from discreet.learners.signs import SignedReports
 from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import NoiseSource
@@ -77,7 +77,7 @@ def source_policy(
     count: int = 6,
     shares: FloatArray | None = None,
     version: int = 0,
-) -> KernelSourcePolicy:
+) -> KernelPolicy:
     """A policy with four random sign functions and three partitions; `shares` (K,) of arms."""
     rng = np.random.default_rng([arms, count])
     features = CosineFeatures.of(domain.levels, arms)
@@ -88,8 +88,8 @@ def source_policy(
     scales, levels = np.array([0.8] * domain.dimension + [0.5]), (*domain.levels, arms)
     used = np.arange(min(len(features), 12))
     directions = round_coefficients(rng.standard_normal((4, arms, len(used))))
-    return KernelSourcePolicy(
-        name="clinic",
+    return KernelPolicy(
+        stream="clinic",
         version=version,
         learner_id="scene",
         domain=domain,
@@ -99,6 +99,7 @@ def source_policy(
         public_seed=3,
         used=used,
         ranks=Ranks.plain(domain.dimension),
+        values=None,
         directions=directions.astype(np.float32),  # type: ignore[arg-type]
         cells=Cells.split(points, np.ones(len(points)), count, 3, scales, levels, rng),
         density=density,

@@ -15,7 +15,7 @@ from discreet.learners.local_kernel.design import Measurements
 from discreet.learners.local_kernel.features import DensityBins, moved
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.messages import Policy
+from discreet.learners.policy import Policy
 from discreet.learners.signs import SignedReports
 from discreet.privacy import Local, SimulatedNoise
 from discreet.validation import FloatArray

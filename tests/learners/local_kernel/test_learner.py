@@ -26,9 +26,9 @@ from discreet.lab.experiments import run_learner
 from discreet.learners.local_kernel.design import CELL_COUNTS, most_cells
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.messages import encode
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
-from discreet.learners.schema import encode
 from discreet.people.domain import ArmPoints, Box, RewardBounds, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import FloatArray, InvalidInput

@@ -12,12 +12,11 @@ import pytest
 from scipy.stats import beta
 
 from discreet.lab.environments.synthetic import ExponentialMeans
-from discreet.learners.local_kernel.design import Measurements
+from discreet.learners.local_kernel.design import KernelStatistics, Measurements
 from discreet.learners.local_kernel.features import DensityBins
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.policy import KernelPolicy, KernelStatistics
-from discreet.learners.messages import Observations
-from discreet.learners.schema import decode, encode
+from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.messages import Observations, decode, encode
 from discreet.learners.signs import SignedReports
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Local, NonPrivate, SimulatedNoise, Unprotected
@@ -190,7 +189,7 @@ def test_levels_are_measured_without_any_error() -> None:
     placed = np.stack([policy.features.place(contexts[:, a], a) for a in range(2)], axis=1)
     cells = policy.cells.locate_all(placed)
     contrast = math.expm1(2.0) / (math.exp(2.0) + 5.0)
-    arms = policy.arms_of_all(phi)
+    arms = policy.functions.arms_of_all(phi)
     signs = policy.signs_of_all(phi, arms)
     own = np.take_along_axis(value, arms, axis=1) * signs * contrast / 6.0
     exact = [

@@ -17,8 +17,8 @@ from discreet.learners.local_kernel.design import most_cells
 from discreet.learners.local_kernel.features import LARGEST_COEFFICIENT, CosineFeatures
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.messages import TICKETS, Policy
-from discreet.learners.schema import decode, encode
+from discreet.learners.messages import TICKETS, decode, encode
+from discreet.learners.policy import Policy
 from discreet.people.domain import unit_cube
 from discreet.privacy import Local, SimulatedNoise
 from discreet.validation import FloatArray, InvalidInput

@@ -15,12 +15,12 @@ import pytest
 from discreet.lab.environments.synthetic import exponential
 from discreet.learners.local_kernel.design import Measurements
 from discreet.learners.local_kernel.learner import LocalKernel, source_cell_counts
-from discreet.learners.local_kernel.policy import KernelSourcePolicy
+from discreet.learners.local_kernel.policy import KernelPolicy
 from discreet.learners.local_kernel.posterior import PRIOR_LOG_ODDS, CoefficientPosterior
+from discreet.learners.messages import decode, encode
+from discreet.learners.policy import Policy
 from discreet.learners.saving import load, save
-from discreet.learners.schema import decode, encode
 from discreet.learners.signs import SignedReports
-from discreet.learners.sources import SourcePolicy
 from discreet.privacy import Local, SimulatedNoise
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -29,17 +29,15 @@ from ..source_scene import hear, regret, reversed_truth, truth
 from .scene import FOUR, source_policy
 
 
-def told(
-    policy: KernelSourcePolicy, contexts: Any, arms: Any, rewards: Any, seed: int
-) -> SignedReports:
+def told(policy: KernelPolicy, contexts: Any, arms: Any, rewards: Any, seed: int) -> SignedReports:
     reports = policy.report(contexts, arms, rewards, SimulatedNoise(seed))
     assert isinstance(reports, SignedReports)
-    policy.check(reports)
+    policy.reporter.check(policy, reports)
     return reports
 
 
 def people_on_points(
-    policy: KernelSourcePolicy, count: int, rng: np.random.Generator
+    policy: KernelPolicy, count: int, rng: np.random.Generator
 ) -> tuple[FloatArray, IntArray]:
     """Contexts and arms under the policy's density, on its integration points."""
     share = policy.density[policy.grid.bins]
@@ -195,7 +193,7 @@ def test_the_model_average_has_the_source_weight() -> None:
 def test_malformed_policies_are_refused() -> None:
     policy = source_policy(FOUR, arms=2, count=4)
     fields = json.loads(encode(policy))
-    assert encode(decode(json.dumps(fields), SourcePolicy)) == encode(policy)
+    assert encode(decode(json.dumps(fields), Policy)) == encode(policy)
     shape = policy.directions.shape
     for change in (
         {"used": []},
@@ -212,4 +210,4 @@ def test_malformed_policies_are_refused() -> None:
         {"arms": 3},
     ):
         with pytest.raises(InvalidInput):
-            decode(json.dumps({**fields, **change}), SourcePolicy)
+            decode(json.dumps({**fields, **change}), Policy)

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from discreet.codec import to_json
-from discreet.learners.messages import Policy
+from discreet.learners.messages import decode, encode, public_uniforms
 from discreet.learners.partition.posterior import node_masses, observations
 from discreet.learners.partition.tree import Bins
-from discreet.learners.public_randomness import public_uniforms
-from discreet.learners.schema import decode, encode
+from discreet.learners.policy import Policy
 from discreet.privacy import SimulatedNoise
 from discreet.validation import InvalidInput
 
@@ -103,7 +102,7 @@ def test_without_noise_each_bin_counts_its_own_people() -> None:
     actions, _ = policy.act(contexts, rng)
     rewards = (rng.random(500) < 0.7).astype(float)
     sums = policy.sums(policy.report(contexts, actions, rewards, SimulatedNoise(0)))
-    leaf = policy.leaf_of(contexts)
+    leaf = policy.bins.leaf_of(contexts)
     for position, node in enumerate(policy.tree.leaves):
         for arm in range(3):
             there = (leaf == position) & (actions.arms == arm) & policy.wanted[position]
@@ -130,7 +129,7 @@ def test_a_policy_with_every_bin_resolved_still_takes_reports() -> None:
     contexts = np.random.default_rng(0).random((20, 2))
     actions, odds = policy.act(contexts, np.random.default_rng(1))
     reports = policy.report(contexts, actions, np.ones(20), SimulatedNoise(2))
-    policy.check(reports)
+    policy.reporter.check(policy, reports)
     assert (odds == 1.0).all()
     assert policy.sums(reports).offered.sum() == 0.0
 

@@ -30,7 +30,7 @@ def test_reports_that_no_policy_made_are_refused(changed, message: str) -> None:
     contexts = np.full((300, 1), 0.5)
     learner.update(learner.policy().report(contexts, actions, rewards, Unprotected()))
     policy = learner.policy()
-    assert not policy.active[:, 2].all()
+    assert not policy.bins.active[:, 2].all()
     good = Observations(
         **policy.origin("none"),
         contexts=np.full((3, 1), 0.5),

@@ -15,10 +15,10 @@ from discreet.lab.environments.decision_sets import BumpProblem
 from discreet.lab.environments.functions import camelback
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.gp_ucb.policy import PointObservations
-from discreet.learners.messages import Actions
+from discreet.learners.messages import decode, encode
+from discreet.learners.policy import Actions
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
-from discreet.learners.schema import decode, encode
 from discreet.papers.dubey2021.learners import exact_gp_ucb
 from discreet.papers.dubey2021.learners.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.papers.dubey2021.learners.exact_gp_ucb import (

@@ -18,8 +18,8 @@ from discreet.lab.environments.synthetic import (
 from discreet.lab.experiments import Source, feed_source, run_learner, run_with_sources
 from discreet.learners.partition.tree import Bins
 from discreet.papers.ma2025.learners.published_partition import (
+    EliminationPolicy,
     PublishedPartition,
-    PublishedSourcePolicy,
     several_sources,
 )
 from discreet.people.domain import unit_cube
@@ -104,11 +104,13 @@ class TestLearner:
         made = taught()
         first = made.policy()
         assert made.people == 0
-        assert len(first.tree) > 3
-        assert not first.active.all()
+        assert len(first.bins.tree) > 3
+        assert not first.bins.active.all()
         # The source's policies and the target's first one come from the same tree.
         last = made.source_policy("near")
-        assert (first.tree.axis[: len(last.tree)] != -1).sum() >= (last.tree.axis != -1).sum()
+        assert (first.bins.tree.axis[: len(last.bins.tree)] != -1).sum() >= (
+            last.bins.tree.axis != -1
+        ).sum()
 
     def test_n_is_the_largest_of_all(self) -> None:
         made = learner(source_horizon=5000)
@@ -141,7 +143,7 @@ class TestLearner:
         ]
         made = learner(1.0)
         run_with_sources(made, PROBLEM.sample(10, rng(9)), data, rng(9), SimulatedNoise(1))
-        leaves = [len(made._sources[one].policies[1].tree.leaves) for one in ("near", "far")]
+        leaves = [len(made._sources[one].policies[1].bins.tree.leaves) for one in ("near", "far")]
         assert leaves[0] < leaves[1]
 
     def test_effective_sources_help(self) -> None:
@@ -164,7 +166,7 @@ class TestLearner:
 
 
 class TestReports:
-    def policy(self, epsilon: float = 2.0) -> PublishedSourcePolicy:
+    def policy(self, epsilon: float = 2.0) -> EliminationPolicy:
         made = learner()
         made.open_source("near", epsilon)
         return made.source_policy("near")
@@ -172,7 +174,7 @@ class TestReports:
     def test_arms_that_were_given_up_leave_only_noise(self) -> None:
         policy = self.policy(1e4)
         active = np.array([[True, False, True]])
-        policy = replace(policy, bins=Bins(policy.tree, active))
+        policy = replace(policy, bins=Bins(policy.bins.tree, active))
         contexts = np.full((2, 2), 0.5)
         values = policy.report(contexts, [1, 2], [1.0, 1.0], SimulatedNoise(1)).values
         np.testing.assert_allclose(values, [[0, 0, 0, 0], [0, 1, 0, 1]], atol=0.01)

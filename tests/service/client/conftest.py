@@ -15,7 +15,7 @@ import pytest
 
 from discreet import Box, LocalKernel, SecureNoise, decode
 from discreet.codec import encode
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.privacy import Local
 from discreet.service.client import Patience
 from discreet.service.server.app import create_app
@@ -51,7 +51,7 @@ class Running:
     def people_report(self, name: str, people: int) -> None:
         """So many people report under the current policy, and what is due is released."""
         rng = np.random.default_rng(1)
-        policy = decode(self.service.store.policy(name).text, Offer)
+        policy = decode(self.service.store.policy(name).text, Policy)
         contexts = np.c_[rng.uniform(18, 90, people), rng.integers(0, 2, people)]
         actions, _ = policy.act(contexts, rng)
         terms = self.service.store.study(name).terms

@@ -28,7 +28,8 @@ from discreet import (
     decode,
 )
 from discreet.codec import encode
-from discreet.learners.messages import ArmPolicy, Reports
+from discreet.learners.messages import Reports
+from discreet.learners.policy import ArmPolicy
 from discreet.service.client import (
     AsyncDevice,
     ChosenAction,

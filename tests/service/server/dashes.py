@@ -22,8 +22,7 @@ from discreet import (
     SecureNoise,
 )
 from discreet.codec import decode, encode
-from discreet.learners.messages import ArmPolicy
-from discreet.learners.terms import Offer
+from discreet.learners.policy import ArmPolicy, Policy
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
@@ -44,7 +43,7 @@ def local_study(service: Service, name: str = "local", people: int = 300) -> Non
     )
     rng = np.random.default_rng(0)
     for _ in range(3):
-        policy = decode(service.store.policy(name).text, Offer)
+        policy = decode(service.store.policy(name).text, Policy)
         assert isinstance(policy, ArmPolicy)
         contexts = np.column_stack([rng.uniform(18, 90, 100), rng.integers(0, 2, 100)])
         actions, _ = policy.act(contexts, rng)

@@ -14,7 +14,7 @@ from discreet import GPUCB, Box, Capri, DecisionSets, Joint, Local, LocalKernel,
 from discreet.codec import decode, encode
 from discreet.learners.glm.learner import PrivateGLM
 from discreet.learners.messages import Reports
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.privacy import Guarantee, NoiseSource, SecureNoise, SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
@@ -104,7 +104,7 @@ class Came:
 
 def reported(store: Store, learner: Any, people: int, seed: int, name: str = "s") -> Came:
     """Reports of people who fetched the current policy."""
-    policy: Any = decode(store.policy(name).text, Offer)
+    policy: Any = decode(store.policy(name).text, Policy)
     brought = contexts(learner, people, seed)
     rng = np.random.default_rng([seed, 1])
     actions, _ = policy.act(brought, rng)

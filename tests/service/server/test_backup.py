@@ -19,8 +19,7 @@ from discreet.cli import app as cli
 from discreet.codec import decode, encode
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.messages import Reports
-from discreet.learners.stream import TARGET_NAME
-from discreet.learners.terms import Offer
+from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.people.domain import Box
 from discreet.privacy import Guarantee, Joint, Local, SecureNoise
 from discreet.service.server.aggregator import Aggregator
@@ -82,7 +81,7 @@ class Server:
     def reports(self, number: int, seed: int = 0) -> Reports:
         """Of so many people, under the current policy."""
         rng = np.random.default_rng(seed)
-        policy: Any = decode(self.store.policy("calls").text, Offer)
+        policy: Any = decode(self.store.policy("calls").text, Policy)
         contexts = rng.uniform(18, 90, (number, 1))
         actions, _ = policy.act(contexts, rng)
         terms = self.store.study("calls").terms
@@ -295,7 +294,7 @@ def test_local_what_was_learnt_stays_and_each_report_counts_once(
     assert [row.held for row in rows] == [1_000_000] * 3
     texts = [restored.store.policy("calls", version=row.version) for row in rows]
     assert [row.digest for row in rows] == [each.digest for each in texts]
-    assert [decode(each.text, Offer).digest for each in texts] == [row.digest for row in rows]
+    assert [decode(each.text, Policy).digest for each in texts] == [row.digest for row in rows]
 
 
 @pytest.mark.chance(0)
@@ -314,7 +313,7 @@ def test_local_a_report_that_claims_the_new_learner_is_known_by_its_ticket(
 @pytest.mark.chance(0)
 @on_each
 def test_local_sources_go_on(original: Server, carried: Carried) -> None:
-    policy: Any = decode(original.store.policy("calls", "clinic").text, Offer)
+    policy: Any = decode(original.store.policy("calls", "clinic").text, Policy)
     terms = LocalKernel(Box.of({"age": (18, 90)}), ARMS, Local(2.0)).terms()
     reports = policy.report([[20.0], [30.0]], ["call", "visit"], [1, 0], SecureNoise(), terms)
     assert original.ingest.add("calls", [encode(reports)], [1, 2], "clinic").stored == 2

@@ -11,8 +11,7 @@ import pytest
 
 from discreet import SecureNoise
 from discreet.codec import decode, encode
-from discreet.learners.messages import ArmPolicy
-from discreet.learners.terms import Offer
+from discreet.learners.policy import ArmPolicy, Policy
 from discreet.service.server.app import create_app
 from discreet.service.server.server import server_of
 from discreet.service.server.service import Service
@@ -179,7 +178,7 @@ def test_nothing_is_refused_or_asked_of_others(served: tuple[Service, str, str],
 
 def report(service: Service, people: int) -> None:
     """People report, and what they say is released."""
-    policy = decode(service.store.policy("local").text, Offer)
+    policy = decode(service.store.policy("local").text, Policy)
     assert isinstance(policy, ArmPolicy)
     rng = np.random.default_rng(1)
     contexts = np.column_stack([rng.uniform(18, 90, people), rng.integers(0, 2, people)])

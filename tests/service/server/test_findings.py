@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet import Box, Local, Partition, SimulatedNoise
-from discreet.learners.messages import ArmPolicy
+from discreet.learners.policy import ArmPolicy
 from discreet.papers.ma2025.learners.gradients.learner import PrivateLinear
 from discreet.people.columns import Column
 from discreet.service.server.findings import finding, parts_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from discreet.learners.stream import TARGET_NAME
+from discreet.learners.policy import TARGET_NAME
 from discreet.privacy import SimulatedNoise
 from discreet.service.server import forgetting as module
 from discreet.service.server.aggregator import Aggregator

@@ -25,7 +25,7 @@ import numpy as np
 
 from discreet import SecureNoise
 from discreet.codec import decode, encode
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.service.server.app import create_app
 from discreet.service.server.keys import ROLES
 from tests.service.server.web import Web, listening, opened
@@ -97,7 +97,7 @@ def test_openapi_python_client(served: tuple[Web, str], python_client: str) -> N
     terms = api("studies.terms").sync("local", client=device)
     assert facts.terms_sha256 == terms.sha256
     answer = api("studies.policy").sync_detailed("local", client=device)
-    policy: Any = decode(answer.content, Offer)
+    policy: Any = decode(answer.content, Policy)
     assert type(answer.parsed).__name__ == f"{type(policy).__name__}Message"
     assert answer.parsed.version == policy.version
 
@@ -161,7 +161,7 @@ def test_openapi_typescript(served: tuple[Web, str], document: Path, tmp_path: P
     ) as running:
         assert running.stdin is not None
         assert running.stdout is not None
-        policy: Any = decode(running.stdout.readline(), Offer)
+        policy: Any = decode(running.stdout.readline(), Policy)
         rng = np.random.default_rng()
         context = [[40.0, 1.0]]
         actions, _ = policy.act(context, rng)

@@ -18,7 +18,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from discreet.codec import decode
 from discreet.learners.messages import Reports
-from discreet.learners.terms import Offer, Terms
+from discreet.learners.policy import Policy, Terms
 from discreet.privacy import SecureNoise
 from discreet.service.server.app import create_app
 from discreet.service.server.keys import ROLES
@@ -134,7 +134,7 @@ def test_examples_of_reports_can_be_read(described: dict[str, Any]) -> None:
         report = decode(json.dumps(described[name]["examples"][0]), Reports)
         assert len(report) == 1
         assert report.noise == SecureNoise.name
-    policy = decode(json.dumps(described["Policy"]["examples"][0]), Offer)
+    policy = decode(json.dumps(described["Policy"]["examples"][0]), Policy)
     Terms.from_fields(described["TermsFields"]["examples"][0]).check(policy)
 
 

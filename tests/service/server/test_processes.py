@@ -20,7 +20,7 @@ import pytest
 
 from discreet import SecureNoise, Terms
 from discreet.codec import decode, encode
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
 from discreet.service.server.keys import Keys
@@ -148,7 +148,7 @@ def test_two_servers_and_two_aggregators_share_a_database(postgresql: Any, tmp_p
 
 def reported(client: httpx2.Client, terms: Terms, seed: int) -> str:
     """What some people report under the policy of this moment."""
-    policy: Any = decode(patient(client, "GET", "/v1/studies/small/policy").text, Offer)
+    policy: Any = decode(patient(client, "GET", "/v1/studies/small/policy").text, Policy)
     rng = np.random.default_rng(seed)
     contexts = rng.uniform(0.0, 9.0, (_PEOPLE, 1))
     actions, _ = policy.act(contexts, rng)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from discreet.codec import decode
-from discreet.learners.terms import Offer, Terms
+from discreet.learners.policy import Policy, Terms
 from discreet.privacy import Guarantee
 from discreet.service.server import store
 from discreet.service.server.control import ledger_digest
@@ -61,7 +61,9 @@ class TestPolicies:
         version = now.headers["discreet-policy-version"]
         again = web.ask("GET", f"/v1/studies/local/policies/{version}", "auditor")
         assert now.content == again.content
-        assert now.headers["etag"] == f'"{decode(now.text, Offer).digest}"' == again.headers["etag"]
+        assert (
+            now.headers["etag"] == f'"{decode(now.text, Policy).digest}"' == again.headers["etag"]
+        )
         assert now.headers["cache-control"] == "public, max-age=1"
         assert "immutable" in again.headers["cache-control"]
 

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import event, select, update
 
 from discreet.codec import canonical, decode, encode
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.privacy import Guarantee, SecureNoise, SimulatedNoise
 from discreet.service.aggregation.order import in_order
 from discreet.service.server.aggregator import Aggregator
@@ -508,7 +508,7 @@ def test_a_source_is_released_beside_an_unreadable_batch(database: Database) -> 
     reported(store, learner, learner.batch_size, 1).send(ingest)
     with database.writing() as connection:
         connection.execute(update(batches).values(body=b"damaged"))
-    offer: Any = decode(store.policy("s", "clinic").text, Offer)
+    offer: Any = decode(store.policy("s", "clinic").text, Policy)
     people = learner.source_batch("clinic")
     terms = replace(learner.terms(), most_epsilon=2.0)
     reports = offer.report(

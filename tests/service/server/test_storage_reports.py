@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from discreet.codec import decode, encode
+from discreet.learners.policy import Policy
 from discreet.learners.reading import ReadReports
-from discreet.learners.terms import Offer
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
@@ -83,7 +83,7 @@ def test_servers_that_start_at_once_agree(connect: Callable[..., Database]) -> N
 def test_policies_by_version(store: Store, database: Database) -> None:
     current = store.policy("s")
     assert current == store.policy("s", version=0)
-    policy = decode(current.text, Offer)
+    policy = decode(current.text, Policy)
     assert (
         (policy.version, policy.digest) == (current.version, current.digest) == (0, policy.digest)
     )
@@ -227,7 +227,7 @@ def with_source(database: Database, learner: Any) -> tuple[Store, Any]:
     learner.open_source("clinic", 2.0)
     store = Store(database)
     store.register(deployment(sources=(("clinic", 2.0),)), learner)
-    return store, decode(store.policy("s", "clinic").text, Offer)
+    return store, decode(store.policy("s", "clinic").text, Policy)
 
 
 def test_sources(database: Database) -> None:

@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 
 from discreet import GPUCB, Box, DecisionSets, Joint, Local, LocalKernel, SecureNoise, Terms
 from discreet.codec import decode, encode
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.keys import ROLES
@@ -78,7 +78,7 @@ class Web:
 
     def reports(self, people: int = 2, study: str = "local", source: str | None = None) -> str:
         """Reports of so many people, as a device makes them."""
-        policy: Any = decode(self.service.store.policy(study, source or "target").text, Offer)
+        policy: Any = decode(self.service.store.policy(study, source or "target").text, Policy)
         rng = np.random.default_rng()
         contexts = np.column_stack([rng.uniform(18, 90, people), rng.integers(0, 2, people)])
         terms = self.service.store.study(study).terms

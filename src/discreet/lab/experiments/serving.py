@@ -23,7 +23,7 @@ import numpy as np
 from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Seed
 from discreet.learners.base import Learner
-from discreet.learners.messages import Actions, Policy
+from discreet.learners.policy import Actions, Policy
 from discreet.learners.sources import SourceLearner
 from discreet.learners.visits import visit_numbers
 from discreet.privacy import SimulatedNoise
@@ -151,7 +151,7 @@ DrawSources = Callable[[np.random.Generator], Sequence[Source]]
 
 
 def feed_source(
-    learner: SourceLearner[Any, Any, Any, Any],
+    learner: SourceLearner[Any, Any, Any],
     name: str,
     data: AuxiliaryData,
     noise: SimulatedNoise,

@@ -20,7 +20,7 @@ from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Seed, run_trials
 from discreet.lab.experiments.serving import check_visits, people_of, play, trace_of
 from discreet.learners.base import Learner
-from discreet.learners.messages import Policy
+from discreet.learners.policy import Policy
 from discreet.learners.registry import learner_class, make_learner
 from discreet.learners.values import Value
 from discreet.parallel import in_parallel

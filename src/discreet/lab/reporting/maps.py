@@ -69,7 +69,8 @@ from discreet.lab.reporting.layout import (
 )
 from discreet.lab.reporting.model_maps import RED, TRUE_LINE, model_map
 from discreet.lab.studies import Study
-from discreet.learners.messages import ArmPolicy
+from discreet.learners.partition.tree import Bins
+from discreet.learners.policy import ArmPolicy
 from discreet.people.domain import ArmPoints
 from discreet.validation import BoolArray, FloatArray, IntArray
 
@@ -89,8 +90,7 @@ _BEST: dict[str, Any] = {
 class HasRegions(Protocol):
     """A policy that treats people in boxes alike."""
 
-    def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Corners (L, d) of boxes of [0, 1]^d, and the arms (L, K) that are left there."""
+    bins: Bins
 
 
 @runtime_checkable
@@ -388,7 +388,7 @@ def arm_map(policy: ArmPolicy, problem: Problem, cut: Cut) -> ArmMap:
     """The boxes that a cut through a policy shows."""
     axes = list(cut.axes)
     if isinstance(policy, HasRegions):
-        lower, upper, active = policy.regions()
+        lower, upper, active = policy.bins.regions()
         through = (lower <= cut.point) & ((cut.point < upper) | (upper >= 1.0))
         through[:, axes] = True
         shown = through.all(axis=1)

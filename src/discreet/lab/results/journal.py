@@ -31,8 +31,8 @@ from discreet.lab.environments.catalog import find_entry
 from discreet.lab.experiments import Appraisal, Outcome, Setting
 from discreet.lab.results.screen import Screen
 from discreet.lab.studies import Study
-from discreet.learners.messages import Policy
-from discreet.learners.schema import decode, encode
+from discreet.learners.messages import decode, encode
+from discreet.learners.policy import Policy
 from discreet.learners.values import Value
 from discreet.privacy import Guarantee
 from discreet.records import RunRecord

@@ -21,9 +21,10 @@ from discreet.lab.environments.base import Problem
 from discreet.lab.experiments import Setting
 from discreet.lab.studies.settings import ServeTable
 from discreet.learners.base import Learner
-from discreet.learners.public_randomness import TICKETS
+from discreet.learners.messages import TICKETS
+from discreet.learners.policy import check_source_epsilon
 from discreet.learners.registry import learner_class, make_learner
-from discreet.learners.sources import SourceLearner, check_source_epsilon, check_source_name
+from discreet.learners.sources import SourceLearner, check_source_name
 from discreet.privacy import NoiseSource
 from discreet.privacy.guarantee import PROTECTS_NOBODY
 from discreet.toml_files import Place, toml_value

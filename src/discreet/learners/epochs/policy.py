@@ -39,8 +39,8 @@ from discreet.gaussian import Posterior
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.rows import CENTRE, RowMap
 from discreet.learners.epochs.sums import leverages, offered, portions, second_moment
-from discreet.learners.messages import TICKETS, ArmPolicy, Reports
-from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.messages import TICKETS, Reports, public_uniforms
+from discreet.learners.policy import ArmPolicy
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.vectors import VectorReport

@@ -47,9 +47,8 @@ from scipy.special import expit
 
 from discreet.codec import Range, Shape
 from discreet.kernels import FeatureMap
-from discreet.learners.messages import TICKETS, Actions, Reports, Statistics
-from discreet.learners.points import PointPolicy, Visitors
-from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.messages import TICKETS, Reports, Statistics, public_uniforms
+from discreet.learners.policy import Actions, CandidatesOrCount, PointPolicy
 from discreet.people.domain import Candidates, DecisionSets
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
@@ -215,7 +214,7 @@ class ScorePolicy(PointPolicy):
         return np.asarray(drawn < self.checking)
 
     def _report(
-        self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
+        self, people: CandidatesOrCount, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> ScoreReports:
         phi = self.scaled(self.chosen(people, actions))
         with np.errstate(all="ignore"):

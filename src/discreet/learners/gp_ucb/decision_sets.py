@@ -51,9 +51,8 @@ from discreet.learners.gp_ucb.policy import (
 from discreet.learners.gp_ucb.posterior import (
     CENTRE,
 )
-from discreet.learners.messages import Actions, Reports
-from discreet.learners.points import Visitors
-from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.messages import Reports, public_uniforms
+from discreet.learners.policy import Actions, CandidatesOrCount
 from discreet.people.domain import Candidates, DecisionSets
 from discreet.privacy import NoiseSource
 from discreet.privacy.calibration import GAUSSIAN, in_unit_ball
@@ -250,7 +249,7 @@ class SetPolicy(GPPolicy):
         return np.where(looking, challenger, usual), odds
 
     def _report(
-        self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
+        self, people: CandidatesOrCount, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> Reports:
         points = self.chosen(people, actions)
         none = np.zeros(0, dtype=np.uint64)

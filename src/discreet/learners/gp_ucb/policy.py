@@ -29,7 +29,7 @@ from discreet.codec import Range, Shape
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.posterior import CENTRE
 from discreet.learners.messages import TICKETS, Message, Reports, Statistics
-from discreet.learners.points import PointPolicy
+from discreet.learners.policy import PointPolicy
 from discreet.people.domain import RewardBounds
 from discreet.privacy import Release
 from discreet.privacy.calibration import AdditiveNoise

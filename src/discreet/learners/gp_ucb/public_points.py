@@ -21,9 +21,8 @@ from discreet.learners.gp_ucb.policy import (
 from discreet.learners.gp_ucb.posterior import (
     CENTRE,
 )
-from discreet.learners.messages import Actions, Reports
-from discreet.learners.points import Visitors
-from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.messages import Reports, public_uniforms
+from discreet.learners.policy import Actions, CandidatesOrCount
 from discreet.people.domain import DecisionSets, PublicSet
 from discreet.privacy import NoiseSource
 from discreet.privacy.noise import NO_NOISE
@@ -125,7 +124,7 @@ class PublicPolicy(GPPolicy):
         return places[:, 0] if single else np.full(len(tickets), -1), points, odds
 
     def _report(
-        self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
+        self, people: CandidatesOrCount, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> Reports:
         if self.local is None:
             self.chosen(people, actions)

@@ -67,25 +67,124 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from discreet.codec import Range, Shape
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.local_kernel.cells import MOST_CELLS, MOST_PARTS, Cells
 from discreet.learners.local_kernel.features import DensityBins, round_coefficients
-from discreet.learners.local_kernel.policy import KernelOffer, KernelStatistics, OpenKernelPolicy
+from discreet.learners.local_kernel.policy import KernelPolicy, OpenKernelPolicy
 from discreet.learners.local_kernel.posterior import PosteriorMixture
-from discreet.learners.messages import Observations
+from discreet.learners.messages import Observations, Statistics
 from discreet.learners.signs import SignedReports
 from discreet.privacy.frequency import SignedSubsetSelection
-from discreet.validation import FloatArray, IntArray
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # Vectors are rounded to this grid, so sums over millions of reports are exact: they are the same in
 # whatever order reports come and wherever they are added.
 _GRID = 2.0**-12
 # A cell in which no integration point lies has at least this mass.
 _LEAST_MASS = 1e-6
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelStatistics(Statistics):
+    """What reports add up to: J, b, and where their people are likely to be.
+
+    Each report, made under some policy, is one measurement t = a' theta + noise of unit variance,
+    or of less where people report openly (measurement.py), so sums over any reports, of any
+    policies and in any order, say all:
+
+    | array     | shape      | sum of                                             |
+    |-----------|------------|----------------------------------------------------|
+    | precision | (K M, K M) | J: a a'                                            |
+    | weighted  | (K M,)     | b: t a                                             |
+    | located   | (Z,)       | probabilities that the person is in bin z          |
+    | placed    |            | 1, for reports under policies with several cells   |
+    | squares   |            | t^2                                                |
+    | along     | (d, 8)     | 1, for reports of a part of a column (cells.py)    |
+
+    They are measured in ranks. After these were worked out anew, at a later stage, what was
+    reported before says nothing any more: of sums of two stages the later ones stay.
+    """
+
+    kind: ClassVar[str] = "local-kernel-statistics"
+
+    precision: Annotated[FloatArray, Shape("c", "c")]
+    weighted: Annotated[FloatArray, Shape("c")]
+    located: Annotated[FloatArray, Shape("Z"), Range(0.0)]
+    placed: Annotated[int, Range(0)]
+    squares: Annotated[float, Range(0.0)]
+    along: Annotated[FloatArray, Shape("d", MOST_PARTS), Range(0.0)]
+    stage: Annotated[int, Range(0)]
+
+    @classmethod
+    def zeros(
+        cls, coefficients: int, bins: int, dimension: int, stage: int = 0
+    ) -> KernelStatistics:
+        """No report at all."""
+        return cls(
+            precision=np.zeros((coefficients, coefficients)),
+            weighted=np.zeros(coefficients),
+            located=np.zeros(bins),
+            placed=0,
+            squares=0.0,
+            along=np.zeros((dimension, MOST_PARTS)),
+            stage=stage,
+            reports=0,
+        )
+
+    def __add__(self, other: Self) -> Self:
+        if self.stage == other.stage:
+            return replace(super().__add__(other), stage=self.stage)
+        later = max(self, other, key=lambda sums: sums.stage)
+        return replace(later, **self.tally(other))
+
+    @property
+    def information(self) -> GaussianNaturalParameters:
+        """J and b."""
+        return GaussianNaturalParameters(self.precision, self.weighted)
+
+    def faded(self, share: float) -> Self:
+        """J and b fade; densities follow the latest reports by themselves (features.py)."""
+        faded = self.information.scaled(share)
+        return replace(self, precision=faded.precision, weighted=faded.weighted)
+
+    def check(self, coefficients: int, bins: int, dimension: int, stage: int) -> None:
+        """Refuse sums that no reports to a learner of d columns add up to, at this stage.
+
+        Raises:
+            InvalidInput: for other shapes, or numbers beyond what these many reports can give.
+        """
+        shape, wanted = (
+            (len(self.weighted), len(self.located), len(self.along)),
+            (coefficients, bins, dimension),
+        )
+        if shape != wanted or self.stage > stage:
+            raise InvalidInput(
+                f"statistics had (coefficients, bins, columns) {shape} and stage {self.stage}; "
+                f"this learner has {wanted}, and is at stage {stage}."
+            )
+        # |a_i| is at most the largest value of a feature.
+        most = 2.0**dimension * (1.0 + 1e-3) * self.reports
+        diagonal = np.diagonal(self.precision)
+        proper = (
+            bool((diagonal >= 0.0).all() and (diagonal <= most).all())
+            and bool((np.abs(self.weighted) <= most).all())
+            and bool((self.located >= 0.0).all())
+            and self.placed <= self.reports
+            and self.squares <= self.reports
+            and self.along.sum() <= self.reports
+        )
+        if not proper:
+            raise InvalidInput(
+                "statistics had sums that no reports add up to; send them as statistics() made "
+                "them."
+            )
 
 
 def cell_probabilities(mechanism: SignedSubsetSelection) -> tuple[float, float]:
@@ -117,7 +216,7 @@ class Measurements:
     | shown   | (C, G) | P, how often each cell is reported               |
     """
 
-    def __init__(self, policy: KernelOffer) -> None:
+    def __init__(self, policy: KernelPolicy) -> None:
         self._policy, self._grid = policy, policy.grid
         phi = self._grid.phi[:, policy.used]
         self._arms = policy.arms_of_rows(phi)
@@ -523,7 +622,7 @@ def _power_below(people: int) -> int:
 
 
 def next_cells(
-    before: Sequence[KernelOffer],
+    before: Sequence[KernelPolicy],
     people: tuple[int, int],
     counts: Sequence[int],
     cut: Callable[[int], Cells],

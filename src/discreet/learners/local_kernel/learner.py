@@ -35,6 +35,7 @@ from discreet.learners.local_kernel.design import (
     CELL_COUNTS,
     PARTITIONS,
     DecisionContrasts,
+    KernelStatistics,
     Measurements,
     QueryDesign,
     ResponseModel,
@@ -53,10 +54,7 @@ from discreet.learners.local_kernel.features import (
     on_levels,
 )
 from discreet.learners.local_kernel.policy import (
-    KernelOffer,
     KernelPolicy,
-    KernelSourcePolicy,
-    KernelStatistics,
     OpenKernelPolicy,
 )
 from discreet.learners.local_kernel.posterior import (
@@ -97,9 +95,7 @@ _LEARNING_FROM = 50
 _MOST_STRETCH = 3.0
 
 
-class LocalKernel(
-    SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics, KernelSourcePolicy]
-):
+class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics]):
     """Learns which arm is best where from one private value of each person.
 
     Auxiliary sources (`open_source`) enter the same posterior for as long as they do not contradict
@@ -117,7 +113,6 @@ class LocalKernel(
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
     reports_type: type[Reports]
     statistics_type = KernelStatistics
-    source_policy_type = KernelSourcePolicy
     source_reports_type = SignedReports
     saved: ClassVar[tuple[str, ...]] = (
         "_hyperparameters",
@@ -200,10 +195,21 @@ class LocalKernel(
         if isinstance(policy, OpenKernelPolicy):
             assert isinstance(reports, Observations)
             return open_statistics(policy, reports)
-        return _measured(policy, reports)
+        self._check_reports(policy, reports)
+        assert isinstance(reports, SignedReports)
+        return Measurements(policy).statistics(reports)
 
-    def _source_statistics(self, policy: KernelOffer, reports: Reports) -> KernelStatistics:
-        return _measured(policy, reports)
+    def _source_statistics(
+        self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports
+    ) -> KernelStatistics:
+        return self._statistics(policy, reports)
+
+    def _check_reports(self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports) -> None:
+        if isinstance(policy, KernelPolicy):
+            assert isinstance(reports, SignedReports)
+            policy.reporter.check(policy, reports)
+        else:
+            self._statistics(policy, reports)
 
     def _check_sums(self, statistics: KernelStatistics) -> None:
         statistics.check(*self._size, self.domain.dimension, self._ranks.stage)
@@ -286,7 +292,7 @@ class LocalKernel(
         return min(max(noise, _LEAST_NOISE), 1.0)
 
     @property
-    def _used_sources(self) -> dict[str, Stream[KernelSourcePolicy, KernelStatistics]]:
+    def _used_sources(self) -> dict[str, Stream[Any, KernelStatistics]]:
         """The sources that reported and were not excluded."""
         return {
             name: source
@@ -455,7 +461,7 @@ class LocalKernel(
         before = [
             policy
             for policy in self._policies
-            if isinstance(policy, KernelOffer) and not policy.ranks.asked.size
+            if isinstance(policy, KernelPolicy) and not policy.ranks.asked.size
         ]
 
         def design(cells: Cells) -> QueryDesign:
@@ -482,9 +488,7 @@ class LocalKernel(
             epsilon=self.budget.visit_epsilon,
         )
 
-    def _publish_source(
-        self, source: Stream[KernelSourcePolicy, KernelStatistics]
-    ) -> KernelSourcePolicy:
+    def _publish_source(self, source: Stream[Any, KernelStatistics]) -> KernelPolicy:
         version, stretch = len(source.policies), None
         if version:
             # Near the likeliest density a step of expectation maximisation goes p - b of the way.
@@ -516,21 +520,15 @@ class LocalKernel(
         counts = source_cell_counts(self.arms, source.budget.epsilon)
         people = source.published_at, source.people
         cells = next_cells(source.policies, people, counts, cut, design)
-        return KernelSourcePolicy(
+        return KernelPolicy(
             **self.source_header(source),
+            values=None,
             used=posterior.used,
             ranks=self._ranks.settled(),
             directions=design(cells).directions.astype(np.float32),
             cells=cells,
             density=density,
         )
-
-
-def _measured(policy: KernelOffer, reports: Reports) -> KernelStatistics:
-    """The sums of reports about questions; `InvalidInput` if the policy cannot have made them."""
-    assert isinstance(reports, SignedReports)
-    policy.check(reports)
-    return Measurements(policy).statistics(reports)
 
 
 def _cutting(

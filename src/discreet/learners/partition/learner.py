@@ -164,6 +164,9 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         before = (NodeSums.zeros(1, self.arms),) * trees_before
         return PartitionStatistics((*before, policy.sums(reports)), reports=len(reports))
 
+    def _check_reports(self, policy: PartitionPolicy, reports: SignedReports) -> None:
+        policy.reporter.check(policy, reports)
+
     def _check_sums(self, statistics: PartitionStatistics) -> None:
         for place, sums in enumerate(statistics.trees):
             nodes = len(self._trees[place]) if place < len(self._trees) else 0

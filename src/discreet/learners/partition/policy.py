@@ -25,7 +25,6 @@ with g = p + b - 2q and v the variance of |h|.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
@@ -34,12 +33,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from discreet.codec import Range, Shape, check_fields
-from discreet.learners.messages import LocalArmPolicy, Statistics
+from discreet.learners.messages import Statistics, public_uniforms
 from discreet.learners.partition.tree import Bins, Tree
-from discreet.learners.public_randomness import public_uniforms
-from discreet.learners.signs import SignedOffer, SignedReports
-from discreet.learners.terms import Offer
-from discreet.privacy import NoiseSource
+from discreet.learners.policy import Actions, ArmPolicy
+from discreet.learners.signs import SignedReporter, SignedReports
+from discreet.privacy import NoiseSource, Release
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs
 from discreet.validation import (
     BoolArray,
@@ -170,23 +168,37 @@ class PartitionStatistics(Statistics):
 _CELLS_AT_ONCE = 2**21
 
 
+@lru_cache(maxsize=256)
+def selection(bins: int, epsilon: float) -> SignedSubsetSelection:
+    """The mechanism for so many bins or cells; one policy mostly has as many as the one before."""
+    return SignedSubsetSelection.best(bins, epsilon)
+
+
 @dataclass(frozen=True, eq=False)
-class BinOffer(Offer):
-    """Under which people are told apart by their bins.
+class PartitionPolicy(ArmPolicy):
+    """A tree, and for each of its leaves the probabilities with which arms are offered there.
 
     Attributes:
         bins: the partition and the arms left in each leaf.
+        offers: (L, K) the probabilities with which arms are offered in each leaf.
+        epsilon: budget of one report; infinity for a non-private reference.
     """
 
+    kind: ClassVar[str] = "partition-policy"
+    reports_are_private = True
+
     bins: Bins
+    offers: Annotated[FloatArray, Shape("tree.leaf_count", "arms"), Range(0.0)]
+    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arms = self.bins.active.shape[1]
-        if self.tree.dimension != self.domain.dimension or arms != self.space:
+        self.bins.check(self.domain.dimension, self.arms)
+        proper = np.abs(self.offers.sum(axis=1) - 1.0) <= 1e-9
+        if not proper.all() or (self.offers[~self.active] != 0.0).any():
             raise InvalidInput(
-                f"a policy had bins of {self.tree.dimension} columns and {arms} arms; its domain "
-                f"has {self.domain.dimension}, and its arms are {self.space}. Send it as made."
+                f"the policy had offers that do not add up to 1 over the active arms of each of "
+                f"its {self.tree.leaf_count} leaves; send it as it was made."
             )
 
     @property
@@ -199,30 +211,12 @@ class BinOffer(Offer):
         """(L, K) the arms left in each leaf, in the order of `tree.leaves`."""
         return self.bins.active
 
-    def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """The boxes of [0, 1]^d where people are treated alike: their lower and upper corners
-        (L, d), and the arms (L, K) that are left there."""
-        leaves = self.tree.leaves
-        return self.tree.lower[leaves], self.tree.upper[leaves], self.active
+    # What is reported.
 
-    def leaf_of(self, unit: FloatArray) -> IntArray:
-        """(n,) the position among the leaves of each context of [0, 1]^d."""
-        return self.tree.leaf_position[self.tree.locate(unit)]
-
-
-@lru_cache(maxsize=256)
-def selection(bins: int, epsilon: float) -> SignedSubsetSelection:
-    """The mechanism for so many bins or cells; one policy mostly has as many as the one before."""
-    return SignedSubsetSelection.best(bins, epsilon)
-
-
-class PlacedOffer(BinOffer, SignedOffer):
-    """Under which people report bins, or cells of a bin and an arm, with signs."""
-
-    @property
-    @abstractmethod
+    @cached_property
     def wanted(self) -> BoolArray:
-        """(L, 1) the leaves, or (L, K) the leaves with an arm, that are places of their own."""
+        """(L, 1) the open leaves, where more than one arm is left: each is a place of its own."""
+        return np.asarray(self.active.sum(axis=1, keepdims=True) > 1)
 
     @cached_property
     def asked(self) -> int:
@@ -241,56 +235,29 @@ class PlacedOffer(BinOffer, SignedOffer):
         """Signed subset selection over the places."""
         return selection(int(self.place.max()) + 1, self.epsilon)
 
-    def reported(
-        self,
-        unit: FloatArray,
-        arms: IntArray,
-        rewards: FloatArray,
-        tickets: TicketArray,
-        noise: NoiseSource,
+    @cached_property
+    def reporter(self) -> SignedReporter:
+        """How a place and a sign are hidden."""
+        mechanism = self.mechanism
+        return SignedReporter(
+            mechanism=mechanism,
+            name=f"signed subset selection, {mechanism.size} of {mechanism.bins} bins",
+            data="the bin of the context and the sign of the rounded reward",
+            place_name="bin",
+        )
+
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> SignedReports:
-        """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
-        own = self.place[self.leaf_of(unit), arms]
+        own = self.place[self.bins.leaf_of(unit), actions.arms]
         signs = round_to_signs(rewards, noise)
         signs[own == self.asked] = 1
-        return self.hidden(own, signs, tickets, noise)
+        return self.reporter.hidden(self, own, signs, actions.tickets, noise)
 
-    @property
-    def mechanism_name(self) -> str:
-        mechanism = self.mechanism
-        places = f"{mechanism.size} of {mechanism.bins} {self.place_name}s"
-        return f"signed subset selection, {places}"
+    def release(self, noise: str) -> Release:
+        return self.reporter.release(self, noise)
 
-
-@dataclass(frozen=True, eq=False)
-class PartitionPolicy(PlacedOffer, LocalArmPolicy):
-    """A tree, and for each of its leaves the probabilities with which arms are offered there.
-
-    Attributes:
-        offers: (L, K) the probabilities with which arms are offered in each leaf.
-        epsilon: budget of one report; infinity for a non-private reference.
-    """
-
-    kind: ClassVar[str] = "partition-policy"
-    data: ClassVar[str] = "the bin of the context and the sign of the rounded reward"
-    place_name: ClassVar[str] = "bin"
-
-    offers: Annotated[FloatArray, Shape("tree.leaf_count", "arms"), Range(0.0)]
-    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        proper = np.abs(self.offers.sum(axis=1) - 1.0) <= 1e-9
-        if not proper.all() or (self.offers[~self.active] != 0.0).any():
-            raise InvalidInput(
-                f"the policy had offers that do not add up to 1 over the active arms of each of "
-                f"its {self.tree.leaf_count} leaves; send it as it was made."
-            )
-
-    @cached_property
-    def wanted(self) -> BoolArray:
-        """(L, 1) the open leaves, where more than one arm is left."""
-        return np.asarray(self.active.sum(axis=1, keepdims=True) > 1)
+    # What is chosen.
 
     @cached_property
     def _thresholds(self) -> FloatArray:
@@ -313,17 +280,19 @@ class PartitionPolicy(PlacedOffer, LocalArmPolicy):
         return arms
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
-        offers: FloatArray = self.offers[self.leaf_of(unit)]
+        offers: FloatArray = self.offers[self.bins.leaf_of(unit)]
         return offers
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        leaves = self.leaf_of(unit)
+        leaves = self.bins.leaf_of(unit)
         arms = self.offered(tickets, leaves)
         return arms, self.offers[leaves, arms]
 
+    # What reports add.
+
     def sums(self, reports: SignedReports) -> NodeSums:
         """What reports of this policy add; `InvalidInput` if it cannot have made them."""
-        self.check(reports)
+        self.reporter.check(self, reports)
         if self.epsilon == math.inf:
             return self._exact_sums(reports)
         people, arms, leaves = len(reports), self.arms, np.flatnonzero(self.wanted)

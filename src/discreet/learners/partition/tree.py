@@ -223,6 +223,25 @@ class Bins(Coded):
         """One bin with all arms."""
         return cls(Tree.root(dimension), np.ones((1, arms), dtype=np.bool_))
 
+    def check(self, dimension: int, arms: int) -> None:
+        """Refuse bins of another number of columns or arms."""
+        own = self.tree.dimension, self.active.shape[1]
+        if own != (dimension, arms):
+            raise InvalidInput(
+                f"a policy had bins of {own[0]} columns and {own[1]} arms; its domain has "
+                f"{dimension}, and its arms are {arms}. Send it as made."
+            )
+
+    def leaf_of(self, unit: FloatArray) -> IntArray:
+        """(n,) the position among the leaves of each context of [0, 1]^d."""
+        return self.tree.leaf_position[self.tree.locate(unit)]
+
+    def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """The boxes of [0, 1]^d where people are treated alike: their lower and upper corners
+        (L, d), and the arms (L, K) that are left there."""
+        leaves = self.tree.leaves
+        return self.tree.lower[leaves], self.tree.upper[leaves], self.active
+
     def split(self, chosen: BoolArray, axes: IntArray) -> Bins:
         """Halve the `chosen` (L,) leaves along `axes` (L,); halves inherit the active arms."""
         if not chosen.any():

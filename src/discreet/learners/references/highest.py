@@ -12,15 +12,15 @@ import numpy as np
 
 from discreet.codec import Range
 from discreet.learners.base import Common
-from discreet.learners.points import PointPolicy
-from discreet.learners.references.uniform import Silent, Uniform
+from discreet.learners.policy import PointPolicy
+from discreet.learners.references.uniform import Uniform, no_release, no_report
 from discreet.people.domain import Box, Candidates, DecisionSets, PublicSet
 from discreet.privacy import NonPrivate
 from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, one_of
 
 
 @dataclass(frozen=True)
-class HighestPolicy(Silent, PointPolicy):
+class HighestPolicy(PointPolicy):
     """The first of the points with the largest value in a column.
 
     Attributes:
@@ -28,6 +28,9 @@ class HighestPolicy(Silent, PointPolicy):
     """
 
     kind: ClassVar[str] = "highest-policy"
+    reports_are_private = True
+    _report = no_report
+    release = no_release
 
     column: Annotated[int, Range(0)]
 
@@ -74,7 +77,7 @@ class Highest(Uniform):
         super().__init__(domain, space, budget, **common)
         self.column = one_of(column, "column", domain.names)
 
-    def _publish(self) -> HighestPolicy:
+    def _publish(self) -> HighestPolicy:  # type: ignore[override]
         assert isinstance(self.space, DecisionSets | PublicSet)
         place = self.domain.names.index(self.column)
         return HighestPolicy(**self.policy_header(), offered=self.space, column=place)

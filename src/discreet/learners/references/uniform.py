@@ -10,9 +10,8 @@ import numpy as np
 
 from discreet.codec import Range
 from discreet.learners.base import Learner
-from discreet.learners.messages import ArmPolicy, Policy, Reports, Statistics
-from discreet.learners.points import PointPolicy
-from discreet.learners.public_randomness import public_uniforms
+from discreet.learners.messages import Reports, Statistics, public_uniforms
+from discreet.learners.policy import ArmPolicy, PointPolicy, Policy
 from discreet.people.domain import (
     ArmPoints,
     Candidates,
@@ -51,53 +50,58 @@ class Count(Statistics):
     kind: ClassVar[str] = "count"
 
 
-class Silent(Policy[Any]):
-    """A policy under which nothing of a person leaves them."""
+def no_report(
+    policy: Policy[Any], people: Any, actions: Any, rewards: Any, noise: NoiseSource
+) -> EmptyReports:
+    """`Policy._report` where nothing of a person leaves them."""
+    return EmptyReports(**policy.origin(noise.name), count=len(people))
 
-    @property
-    def reports_are_private(self) -> bool:
-        return True
 
-    def _report(self, people: Any, actions: Any, rewards: Any, noise: NoiseSource) -> EmptyReports:
-        return EmptyReports(**self.origin(noise.name), count=len(people))
+def no_release(policy: Policy[Any], noise: str) -> Release | None:
+    """`Policy.release` where nothing of a person leaves them."""
+    return None
 
-    def release(self, noise: str) -> Release | None:
-        return None
 
-    def _places(self, tickets: TicketArray, count: int | IntArray) -> IntArray:
-        """(n,) one of 0 .. count - 1 for each ticket."""
-        uniforms = public_uniforms(self.public_seed, self.version, tickets, np.array(0))
-        places: IntArray = np.minimum((uniforms * count).astype(np.int64), count - 1)
-        return places
+def _places(policy: Policy[Any], tickets: TicketArray, count: int | IntArray) -> IntArray:
+    """(n,) one of 0 .. count - 1 for each ticket."""
+    uniforms = public_uniforms(policy.public_seed, policy.version, tickets, np.array(0))
+    places: IntArray = np.minimum((uniforms * count).astype(np.int64), count - 1)
+    return places
 
 
 @dataclass(frozen=True)
-class UniformPolicy(Silent, ArmPolicy):
+class UniformPolicy(ArmPolicy):
     """Every arm with probability 1/K, whatever the context."""
 
     kind: ClassVar[str] = "uniform-policy"
+    reports_are_private = True
+    _report = no_report  # type: ignore[assignment]
+    release = no_release
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         return np.full((len(unit), self.arms), 1.0 / self.arms)
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        return self._places(tickets, self.arms), np.full(len(unit), 1.0 / self.arms)
+        return _places(self, tickets, self.arms), np.full(len(unit), 1.0 / self.arms)
 
 
 @dataclass(frozen=True)
-class UniformPointPolicy(Silent, PointPolicy):
+class UniformPointPolicy(PointPolicy):
     """Every point that is offered with the same probability (in a box: density)."""
 
     kind: ClassVar[str] = "uniform-point-policy"
+    reports_are_private = True
+    _report = no_report
+    release = no_release
 
     def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         count = people.present.sum(axis=1)
-        return self._places(tickets, count), 1.0 / count
+        return _places(self, tickets, count), 1.0 / count
 
     def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
         if isinstance(self.offered, PublicSet):
             points = self.offered.array
-            arms = self._places(tickets, len(points))
+            arms = _places(self, tickets, len(points))
             return arms, points[arms], np.full(len(tickets), 1.0 / len(points))
         places = np.arange(self.domain.dimension)
         unit = public_uniforms(self.public_seed, self.version, tickets[:, None], places)
@@ -105,7 +109,7 @@ class UniformPointPolicy(Silent, PointPolicy):
         return arms, self.domain.from_unit(unit), np.ones(len(tickets))
 
 
-class Uniform(Learner[Silent, EmptyReports, Count]):
+class Uniform(Learner[Policy[Any], EmptyReports, Count]):
     """Chooses every arm or point with equal probability; its policy depends on no data."""
 
     name: ClassVar[str] = "uniform"
@@ -122,10 +126,10 @@ class Uniform(Learner[Silent, EmptyReports, Count]):
     def _check_sums(self, statistics: Count) -> None:
         """There is nothing but a count."""
 
-    def _publish(self) -> Silent:
+    def _publish(self) -> UniformPolicy | UniformPointPolicy:
         if isinstance(self.space, int | ArmPoints):
             return UniformPolicy(**self.policy_header(), arms=arm_count(self.space) or 0)
         return UniformPointPolicy(**self.policy_header(), offered=self.space)
 
-    def _statistics(self, policy: Silent, reports: EmptyReports) -> Count:
+    def _statistics(self, policy: Policy[Any], reports: EmptyReports) -> Count:
         return Count(reports=reports.count)

@@ -68,7 +68,7 @@ from discreet.lab.environments.tables import (
 )
 from discreet.lab.experiments import Source
 from discreet.lab.experiments.engine import Row
-from discreet.learners.messages import ArmPolicy, Policy
+from discreet.learners.policy import ArmPolicy, Policy
 from discreet.people.columns import Column
 from discreet.people.tables import read_csv, read_table
 from discreet.validation import FloatArray, IntArray, InvalidInput

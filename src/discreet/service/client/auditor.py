@@ -29,8 +29,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from discreet.codec import Range, decode, from_json
-from discreet.learners.stream import TARGET_NAME
-from discreet.learners.terms import Offer
+from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.privacy import Guarantee, Release, SecureNoise, derive_guarantee
 from discreet.privacy.accounting import GaussianEvent
 from discreet.service.client.transport import (
@@ -155,13 +154,13 @@ class Auditor(Client):
 
     def _policies(
         self, stream: str, rows: list[dict[str, Any]], problems: list[str]
-    ) -> list[Offer]:
+    ) -> list[Policy[Any]]:
         """The policies of a stream, each with the SHA-256 of its row."""
         where = () if stream == TARGET_NAME else ("sources", stream)
         offers = []
         for row in rows:
             path = study_path(self.study, *where, "policies", str(row["version"]))
-            offer: Offer = decode(self._ask("GET", path).content.decode(), Offer)
+            offer: Policy[Any] = decode(self._ask("GET", path).content.decode(), Policy)
             if offer.digest != row["digest"] or offer.version != row["version"]:
                 problems.append(
                     f"{stream}, version {row['version']}: the policy has the SHA-256 "
@@ -248,7 +247,7 @@ def _of_releases(ledger: list[dict[str, Any]], releases: list[dict[str, Any]]) -
 
 
 def _of_stream(
-    stream: str, rows: list[dict[str, Any]], offers: list[Offer], former: _Before, trust: str
+    stream: str, rows: list[dict[str, Any]], offers: list[Policy[Any]], former: _Before, trust: str
 ) -> list[str]:
     """What is wrong with the rows of a stream beside its policies."""
     problems = []
@@ -287,7 +286,7 @@ def _of_stream(
     return problems
 
 
-def _derived(claimed: Guarantee, offers: list[Offer]) -> Guarantee:
+def _derived(claimed: Guarantee, offers: list[Policy[Any]]) -> Guarantee:
     """What people who report under these policies pay, with the noise that a guarantee names."""
     names = claimed.noise or ("",)
     releases = [offer.release(name) for offer in offers for name in names]

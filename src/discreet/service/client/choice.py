@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.learners.messages import Actions, Policy
+from discreet.learners.policy import Actions, Policy
 from discreet.people.domain import whole_names
 
 

@@ -39,8 +39,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.codec import decode
-from discreet.learners.messages import Policy
-from discreet.learners.terms import Offer, Terms
+from discreet.learners.policy import TARGET_NAME, Policy, Terms
 from discreet.people.domain import with_names
 from discreet.privacy import SecureNoise
 from discreet.service.client.choice import ChosenAction
@@ -190,7 +189,6 @@ class Device(Client):
             agreement, policy = self._policy(AT_ONCE)
         except Unreachable:
             return self._default()
-        assert isinstance(policy, Policy)
         return self._pending.act(agreement, policy, context, self._hold_seconds)
 
     def observe(self, context: Any, arm: int | str) -> str | None:
@@ -272,7 +270,7 @@ class Device(Client):
                 f"own people and for none of a source, so call {instead}."
             )
 
-    def _policy(self, patience: Patience) -> tuple[Agreement, Offer]:
+    def _policy(self, patience: Patience) -> tuple[Agreement, Policy[Any]]:
         """What the person agreed to, and the policy at hand; it is fetched where there is none."""
         agreement = self._agreement(patience)
         policy = self._pending.policy(agreement.policy)
@@ -338,7 +336,7 @@ class Device(Client):
         if answer.status_code == 304:
             return False
         policy = _read_policy(answer)
-        if isinstance(policy, Policy) != (self.source is None):
+        if policy.stream != (self.source or TARGET_NAME):
             raise InvalidInput(
                 f"the service sent a {policy.kind} for source = {self.source!r:.80}; it is not "
                 "kept. Fetch it again."
@@ -416,10 +414,10 @@ def _names(terms: Terms | None) -> tuple[str, ...]:
     return () if terms is None else with_names(terms.arms)[1]
 
 
-def _read_policy(answer: httpx2.Response) -> Offer:
+def _read_policy(answer: httpx2.Response) -> Policy[Any]:
     """The policy in an answer, verified by its ETag."""
     try:
-        policy: Offer = decode(answer.content.decode(), Offer)
+        policy: Policy[Any] = decode(answer.content.decode(), Policy)
     except UnicodeDecodeError as error:
         raise InvalidInput("the policy was no text; fetch it again.") from error
     named = answer.headers.get("etag", "").removeprefix("W/").strip('"')

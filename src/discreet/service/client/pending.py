@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from discreet.codec import decode, encode
-from discreet.learners.messages import Actions, Policy, Reports
-from discreet.learners.terms import Offer, Terms
+from discreet.learners.messages import Reports
+from discreet.learners.policy import Actions, Policy, Terms
 from discreet.learners.visits import VisitCounter
 from discreet.people.domain import arm_numbers
 from discreet.privacy import SecureNoise
@@ -63,11 +63,11 @@ class Pending:
         self._place = service, study
         self._reward_seconds, self._missing = reward_seconds, missing
 
-    def policy(self, digest: str | None) -> Offer | None:
+    def policy(self, digest: str | None) -> Policy[Any] | None:
         """A policy that is kept; None where it is not."""
         with self._file.reading() as state:
             body = None if state is None else self._policy_text(state, digest)
-        return None if body is None else decode(body, Offer)
+        return None if body is None else decode(body, Policy)
 
     def act(
         self, agreement: Agreement, policy: Policy[Any], context: Any, hold_seconds: float
@@ -129,7 +129,7 @@ class Pending:
                 marked = self._row(state, identity)
                 if marked is None or marked["drawing"] != mark:
                     return _was_made(state, identity)
-                body = _body(report, isinstance(policy, Policy))
+                body = _body(report, policy.chooses)
                 self._settle(state, row, report.policy_version, body)
         return True
 
@@ -163,7 +163,7 @@ class Pending:
                 (to, sent, reason, number),
             )
 
-    def _facts(self, agreement: Agreement, policy: Offer) -> dict[str, Any]:
+    def _facts(self, agreement: Agreement, policy: Policy[Any]) -> dict[str, Any]:
         """To whom a report would go, under what, and what it would cost."""
         return {
             "service": self._place[0],
@@ -205,7 +205,7 @@ class Pending:
         if version is None:
             text = self._policy_text(state, row["policy"])
             assert text is not None
-            version = decode(text, Offer).version
+            version = decode(text, Policy).version
         state.execute(
             "INSERT INTO ledger (id, service, study, sha256, version, epsilon, multiplier, made, "
             "due, state, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -249,7 +249,7 @@ def _keep(
 def _drawn(policy: Any, terms: Terms, others: int, row: Any, reward: float) -> Reports:
     """The report of an action, of which `others` were made or begun under the same terms."""
     context, noise, report = json.loads(row["context"]), SecureNoise(), None
-    if isinstance(policy, Policy):
+    if policy.chooses:
         counter = VisitCounter(terms, others, row["multiplier"] is not None)
         actions = decode(row["actions"], Actions)
         report = counter.report(policy, context, actions, [reward], noise)

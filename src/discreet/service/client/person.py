@@ -25,7 +25,7 @@ from sqlite3 import Connection, Row
 from typing import Any, Literal
 
 from discreet.atomic_files import StateFile
-from discreet.learners.terms import Offer, Terms
+from discreet.learners.policy import Policy, Terms
 from discreet.privacy import SecureNoise
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
 from discreet.validation import number_from, positive_number
@@ -120,7 +120,7 @@ class Agreement:
     policy: str | None
 
 
-def event_of(policy: Offer) -> Event:
+def event_of(policy: Policy[Any]) -> Event:
     """What a report under a policy costs."""
     release = policy.release(SecureNoise.name)
     return PureEvent(0.0) if release is None else release.event

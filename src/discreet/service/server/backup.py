@@ -38,8 +38,7 @@ from sqlalchemy import Connection, Row, delete, func, select, text, update
 
 from discreet.atomic_files import draft_name, sync_folder
 from discreet.codec import canonical
-from discreet.learners.sources import source_id
-from discreet.learners.stream import TARGET_NAME
+from discreet.learners.policy import TARGET_NAME, stream_id
 from discreet.service.server.database import Database, Unavailable, private_file
 from discreet.service.server.deployment import (
     AnyLearner,
@@ -301,7 +300,7 @@ def _rename_reports(connection: Connection, study: str, identity: str) -> None:
         batches.c.study == study, batches.c.released.is_(None)
     )
     for batch, stream in connection.execute(waiting).all():
-        source = identity if stream == TARGET_NAME else source_id(identity, stream)
+        source = identity if stream == TARGET_NAME else stream_id(identity, stream)
         body: Any = connection.scalar(select(batches.c.body).where(batches.c.id == batch))
         try:
             kept = json.loads(unpacked(body))

@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import func, select
 
 from discreet.codec import decode
-from discreet.learners.stream import TARGET_NAME
+from discreet.learners.policy import TARGET_NAME
 from discreet.privacy import Guarantee
 from discreet.service.server.access import key_of, only, router
 from discreet.service.server.bodies import (

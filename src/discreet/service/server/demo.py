@@ -25,9 +25,8 @@ from discreet.lab.environments.base import Population, Problem
 from discreet.lab.environments.catalog import find_entry
 from discreet.lab.environments.synthetic_people import SyntheticPeople
 from discreet.lab.environments.tables import EARNINGS_COLUMNS
-from discreet.learners.messages import ArmPolicy
 from discreet.learners.partition.learner import Partition
-from discreet.learners.terms import Offer, Terms
+from discreet.learners.policy import ArmPolicy, Policy, Terms
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Local, SecureNoise
 from discreet.service.server.app import create_app
@@ -135,7 +134,7 @@ class Devices:
         """The current policy; it is sent only if it is another one."""
         answer = http.get(f"/v1/studies/{_STUDY}/policy", headers={"If-None-Match": self._tag})
         if answer.status_code == httpx2.codes.OK:
-            policy = decode(answer.text, Offer)
+            policy = decode(answer.text, Policy)
             self.terms.check(policy)
             assert isinstance(policy, ArmPolicy)
             self._policy, self._tag = policy, answer.headers["ETag"]

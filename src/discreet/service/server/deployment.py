@@ -18,11 +18,9 @@ import numpy as np
 
 from discreet.codec import Coded, Range, decode
 from discreet.learners.base import Learner
-from discreet.learners.messages import Policy
+from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.saving import learner_content, learner_of
 from discreet.learners.sources import SourceLearner
-from discreet.learners.stream import TARGET_NAME
-from discreet.learners.terms import Offer
 from discreet.people.domain import ActionSpace, Box, Candidates, DecisionSets
 from discreet.privacy import NoiseSource, SecureNoise
 from discreet.service.server.encryption import Cipher, needed
@@ -165,9 +163,9 @@ def unpacked(body: bytes) -> str:
     return zlib.decompress(body).decode()
 
 
-def read_policy(body: bytes) -> Offer:
+def read_policy(body: bytes) -> Policy[Any]:
     """A policy as it was packed."""
-    return decode(unpacked(body), Offer)
+    return decode(unpacked(body), Policy)
 
 
 def noise_for(learner_secret: bool) -> NoiseSource | None:

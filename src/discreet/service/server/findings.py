@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from discreet.learners.messages import ArmPolicy
-from discreet.learners.points import PointPolicy
+from discreet.learners.policy import ArmPolicy, PointPolicy
 from discreet.learners.values import Value
 from discreet.service.server.deployment import AnyLearner
 from discreet.validation import FloatArray, InvalidInput

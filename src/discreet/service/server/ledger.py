@@ -16,9 +16,8 @@ from sqlalchemy import Row
 
 from discreet.codec import encode, to_json
 from discreet.learners.base import Learner
+from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.sources import SourceLearner
-from discreet.learners.stream import TARGET_NAME
-from discreet.learners.terms import Offer
 from discreet.validation import InvalidInput
 
 MILLION = 1_000_000
@@ -31,7 +30,7 @@ def millionths(epsilon: float) -> int:
     return math.ceil(epsilon * MILLION * (1.0 - _ROUNDING))
 
 
-def ledger_row(learner: Learner[Any, Any, Any], stream: str, policy: Offer) -> dict[str, Any]:
+def ledger_row(learner: Learner[Any, Any, Any], stream: str, policy: Policy[Any]) -> dict[str, Any]:
     """The row of the release of a policy, but for the study and the time.
 
     Raises:
@@ -90,7 +89,7 @@ def check_recorded(learner: Learner[Any, Any, Any], rows: Sequence[Row[Any]], st
             )
 
 
-def published(learner: Learner[Any, Any, Any], stream: str) -> tuple[Sequence[Offer], int]:
+def published(learner: Learner[Any, Any, Any], stream: str) -> tuple[Sequence[Policy[Any]], int]:
     """The policies of a stream, and how many people the learner has met there."""
     if stream == TARGET_NAME:
         return learner._policies, learner.people

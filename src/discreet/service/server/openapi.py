@@ -16,10 +16,9 @@ from fastapi import FastAPI
 
 from discreet.codec import fields_of, to_json
 from discreet.codec.schemas import Schemas
-from discreet.learners.messages import Reports
+from discreet.learners.messages import SCHEMA, Reports
 from discreet.learners.partition.learner import Partition
-from discreet.learners.schema import SCHEMA
-from discreet.learners.terms import Offer
+from discreet.learners.policy import Policy
 from discreet.people.domain import ActionSpace, Box, RewardBounds
 from discreet.privacy import Guarantee, Local, Release, SecureNoise, SimulatedNoise
 from discreet.service.server.access import SCHEME
@@ -29,7 +28,7 @@ from discreet.service.server.bodies import MESSAGE
 _UNPROTECTED = ("plain-observations", "point-observations")
 _SCHEMAS: Mapping[str, Callable[[Schemas], dict[str, Any]]] = {
     "Report": lambda schemas: schemas.of_message(Reports, without=_UNPROTECTED),
-    "Policy": lambda schemas: schemas.of_message(Offer),
+    "Policy": lambda schemas: schemas.of_message(Policy),
     "Guarantee": lambda schemas: schemas.of_message(Guarantee),
     "Domain": lambda schemas: schemas.of(Box),
     "ActionSpace": lambda schemas: schemas.of(ActionSpace),

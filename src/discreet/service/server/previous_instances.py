@@ -14,8 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, insert, select
 
 from discreet.codec import decode, encode
-from discreet.learners.sources import source_id
-from discreet.learners.stream import TARGET_NAME
+from discreet.learners.policy import TARGET_NAME, stream_id
 from discreet.privacy import Guarantee, SecureNoise
 from discreet.service.server.deployment import AnyLearner
 from discreet.service.server.ledger import MILLION, millionths
@@ -72,10 +71,7 @@ def former_streams(connection: Connection, study: str) -> frozenset[str]:
     rows = connection.execute(
         select(former.c.identity, former.c.stream).where(former.c.study == study).distinct()
     )
-    return frozenset(
-        row.identity if row.stream == TARGET_NAME else source_id(row.identity, row.stream)
-        for row in rows
-    )
+    return frozenset(stream_id(row.identity, row.stream) for row in rows)
 
 
 def rows_of_former(connection: Connection, study: str) -> list[dict[str, Any]]:

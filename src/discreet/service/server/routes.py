@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 
-from discreet.learners.stream import TARGET_NAME
+from discreet.learners.policy import TARGET_NAME
 from discreet.service.server.access import ALL, key_of, only, router
 from discreet.service.server.answers import PaddedResponse
 from discreet.service.server.bodies import (

@@ -28,9 +28,8 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column,
 
 from discreet.codec import canonical, decode, encode
 from discreet.learners.messages import Reports
+from discreet.learners.policy import TARGET_NAME, Policy, Terms
 from discreet.learners.sources import SourceLearner
-from discreet.learners.stream import TARGET_NAME
-from discreet.learners.terms import Offer, Terms
 from discreet.service.server.database import Database
 from discreet.service.server.deployment import (
     AnyLearner,
@@ -269,7 +268,7 @@ class Store:
                 paid = paid_before(connection, name)
         published, rows = [], []
         for stream in streams:
-            policy: Offer = learner.policy() if stream == TARGET_NAME else _sourced(learner, stream)
+            policy = learner.policy() if stream == TARGET_NAME else _sourced(learner, stream)
             row = ledger_row(learner, stream, policy)
             rows.append(paid.added_to(row) if paid is not None and learner.secret else row)
             published.append(
@@ -445,7 +444,7 @@ def check_state(name: str, state: str | None) -> None:
 
 
 def _described(
-    learner: AnyLearner, policy: Offer, people: int, name: str, stream: str
+    learner: AnyLearner, policy: Policy[Any], people: int, name: str, stream: str
 ) -> str | None:
     """The summary of a release of the target; None where there is none."""
     if stream != TARGET_NAME:
@@ -458,7 +457,7 @@ def _described(
         return None
 
 
-def _sourced(learner: AnyLearner, stream: str) -> Offer:
+def _sourced(learner: AnyLearner, stream: str) -> Policy[Any]:
     assert isinstance(learner, SourceLearner)
-    policy: Offer = learner.source_policy(stream)
+    policy: Policy[Any] = learner.source_policy(stream)
     return policy

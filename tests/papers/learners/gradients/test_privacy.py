@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.learners.schema import decode, encode
-from discreet.learners.terms import Terms
+from discreet.learners.messages import decode, encode
+from discreet.learners.policy import Terms
 from discreet.papers.ma2025.learners.gradients.learner import PrivateLinear
 from discreet.papers.ma2025.learners.gradients.models import LinearModel
 from discreet.papers.ma2025.learners.gradients.policy import (

@@ -39,8 +39,8 @@ from discreet.learners.base import Common, Learner
 from discreet.learners.gp_ucb.learner import usual_kernel
 from discreet.learners.gp_ucb.policy import PointObservations
 from discreet.learners.gp_ucb.posterior import MOST_REWARD_VARIANCE
-from discreet.learners.messages import Actions, Statistics
-from discreet.learners.points import PointPolicy, Visitors
+from discreet.learners.messages import Statistics
+from discreet.learners.policy import Actions, CandidatesOrCount, PointPolicy
 from discreet.papers.dubey2021.learners.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.people.domain import ActionSpace, Box, Candidates, DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release
@@ -162,7 +162,7 @@ class ExactGPPolicy(PointPolicy):
         return np.full(n, self._place), np.tile(self.choice, (n, 1)), np.ones(n)
 
     def _report(
-        self, people: Visitors, actions: Actions, rewards: FloatArray, noise: NoiseSource
+        self, people: CandidatesOrCount, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> PointObservations:
         points, tickets = self.chosen(people, actions), actions.tickets
         # Public points are the policy's own: a report cannot smuggle another one in.

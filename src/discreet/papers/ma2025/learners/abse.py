@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
 import numpy as np
@@ -19,14 +18,7 @@ from discreet.privacy import NonPrivate
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, positive_number
 
 
-@dataclass(frozen=True, eq=False)
-class AbsePolicy(EliminationPolicy):
-    """Uniform choice among active arms; reports hold everything."""
-
-    kind: ClassVar[str] = "abse-policy"
-
-
-class Abse(EliminationLearner[AbsePolicy, Observations]):
+class Abse(EliminationLearner[Observations]):
     """Successive elimination in dyadic bins that are split once they are known.
 
     With tau the least number of pulls of an active arm in a leaf B and n |B| the people expected
@@ -59,11 +51,7 @@ class Abse(EliminationLearner[AbsePolicy, Observations]):
         self.smoothness = positive_number(smoothness, "smoothness")
         self.confidence_multiplier = positive_number(confidence_multiplier, "confidence_multiplier")
 
-    def _publish(self) -> AbsePolicy:
-        self._decide()
-        return AbsePolicy(**self.policy_header(), bins=self._bins)
-
-    def _statistics(self, policy: AbsePolicy, reports: Observations) -> CellSums:
+    def _statistics(self, policy: EliminationPolicy, reports: Observations) -> CellSums:
         people, (contexts, arms) = len(reports), (reports.contexts, reports.arms)
         if people == 0 or contexts.shape[1] != self.domain.dimension or arms.max() >= self.arms:
             raise InvalidInput(
@@ -71,8 +59,8 @@ class Abse(EliminationLearner[AbsePolicy, Observations]):
                 f"{arms.max(initial=-1)}; they must have at least one person, "
                 f"{self.domain.dimension} columns, and arms below {self.arms}."
             )
-        tree, leaves = policy.tree, policy.leaf_of(contexts)
-        gone = ~policy.active[leaves, arms]
+        tree, leaves = policy.bins.tree, policy.bins.leaf_of(contexts)
+        gone = ~policy.bins.active[leaves, arms]
         if gone.any():
             first = int(np.argmax(gone))
             raise InvalidInput(

@@ -24,18 +24,17 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar, Unpack
+from typing import Annotated, ClassVar, TypeVar, Unpack
 
 import numpy as np
 
 from discreet.codec import Range, Shape
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
-from discreet.learners.messages import Actions, ArmPolicy, Reports, Statistics
-from discreet.learners.partition.policy import BinOffer
+from discreet.learners.messages import Reports, Statistics, public_uniforms
 from discreet.learners.partition.tree import Bins, splittable
-from discreet.learners.public_randomness import public_uniforms
-from discreet.learners.sources import SourceLearner, SourcePolicy
+from discreet.learners.policy import Actions, ArmPolicy
+from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import Stream
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget, Local, NoiseSource, Release
@@ -83,17 +82,59 @@ class CellSums(Statistics):
 
 
 @dataclass(frozen=True, eq=False)
-class EliminationPolicy(BinOffer, ArmPolicy):
-    """Choose uniformly among the active arms of the leaf that holds the context."""
+class LaplaceReports(Reports):
+    """Noisy U and V of n people.
+
+    Attributes:
+        values: (n, 2C) for the C active (bin, arm) pairs, C columns of U and then C of V.
+    """
+
+    kind: ClassVar[str] = "laplace-reports"
+
+    values: Annotated[FloatArray, Shape("n", "c")]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class EliminationPolicy(ArmPolicy):
+    """Choose uniformly among the active arms of the leaf that holds the context.
+
+    Under local privacy people report U and V of every active (bin, arm) pair with Laplace noise.
+    Who got an arm that was given up in their bin is in none of the pairs, and all their numbers
+    are 0 (24). So are those of people of a source, whose arms were chosen elsewhere (25).
+
+    *Claim.* Any two people with contexts in the domain, any arms and rewards in [0, 1], have
+    numbers that differ by at most 4 in all, so no report is more than e^epsilon times as likely
+    under one.
+
+    Attributes:
+        bins: the partition and the arms left in each leaf.
+        epsilon: of one report; infinity where people report what happened as it was.
+    """
+
+    kind: ClassVar[str] = "elimination-policy"
+    for_sources: ClassVar[bool] = True
+
+    bins: Bins
+    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.bins.check(self.domain.dimension, self.arms)
+
+    @property
+    def reports_are_private(self) -> bool:
+        return self.epsilon < math.inf
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
-        active = self.active[self.leaf_of(unit)]
+        active = self.bins.active[self.bins.leaf_of(unit)]
         shares: FloatArray = active / active.sum(axis=1, keepdims=True)
         return shares
 
     def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        leaves = self.leaf_of(unit)
-        active = self.active[leaves]
+        active = self.bins.active[self.bins.leaf_of(unit)]
         count = active.sum(axis=1)
         uniforms = public_uniforms(
             self.public_seed, self.version, tickets, np.zeros(len(unit), dtype=np.int64)
@@ -103,12 +144,78 @@ class EliminationPolicy(BinOffer, ArmPolicy):
         arms = (np.cumsum(active, axis=1) <= rank[:, None]).sum(axis=1)
         return arms, 1.0 / count
 
+    @cached_property
+    def mechanism(self) -> LaplaceOnCells:
+        """The noise on the active pairs."""
+        return LaplaceOnCells(int(self.bins.active.sum()), self.epsilon, partial=True)
 
-P = TypeVar("P", bound=EliminationPolicy)
+    @cached_property
+    def _cell(self) -> IntArray:
+        """(L, K) the number of each active pair, -1 for others."""
+        cell = np.full(self.bins.active.shape, -1)
+        cell[self.bins.active] = np.arange(self.mechanism.cells)
+        return cell
+
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
+    ) -> Reports:
+        if not self.reports_are_private:
+            return super()._report(unit, actions, rewards, noise)
+        cells = self._cell[self.bins.leaf_of(unit), actions.arms]
+        values = self.mechanism.privatise(cells, rewards, noise)
+        return LaplaceReports(**self.origin(noise.name), values=values)
+
+    def release(self, noise: str) -> Release | None:
+        if not self.reports_are_private:
+            return super().release(noise)
+        mechanism = self.mechanism
+        sensitivity, scale = mechanism.sensitivity, mechanism.scale
+        held = laplace_epsilon(noise, sensitivity, scale, 2 * mechanism.cells)
+        equation = "(12)" if self.chooses else "(25)"
+        pairs = f"{mechanism.cells} (bin, arm) pairs"
+        return Release(
+            mechanism=f"Laplace on U and V of {pairs}, eq. {equation}",
+            event=PureEvent(held),
+            sensitivity=sensitivity,
+            sensitivity_source="largest l1 distance of (U, V) over records at the reward bounds",
+            scale=scale,
+            people=self.group,
+            data="the bin of the context, the arm and the reward",
+            noise=noise,
+        )
+
+    def sums(self, reports: LaplaceReports) -> CellSums:
+        """What reports add; `InvalidInput` if nobody makes them under this.
+
+        Laplace noise exceeds 60 scales with probability e^-60; one such value could undo everything
+        that others reported.
+        """
+        values, cells = reports.values, self.mechanism.cells
+        if values.shape[1] != 2 * cells or len(values) == 0:
+            raise InvalidInput(
+                f"reports had values of shape {values.shape}; under {self.title} it must be "
+                f"(people, {2 * cells}) with at least one person."
+            )
+        most = 1.0 + 60.0 * self.mechanism.scale
+        if not (np.abs(values) <= most).all():
+            raise InvalidInput(
+                f"reports had values beyond {most:g}, which the noise of {self.title} does not "
+                "reach; send them as the policy made them."
+            )
+        tree, active = self.bins.tree, self.bins.active
+        times = np.zeros(len(tree))
+        chosen, rewards = np.zeros((2, len(tree), active.shape[1]))
+        leaf, arm = np.nonzero(active)
+        node, total = tree.leaves[leaf], values.sum(axis=0)
+        chosen[node, arm], rewards[node, arm] = total[:cells], total[cells:]
+        times[tree.leaves] = len(values)
+        return CellSums(times, chosen, rewards, reports=len(values))
+
+
 R = TypeVar("R", bound=Reports)
 
 
-class EliminationLearner(ArmLearner[P, R, CellSums]):
+class EliminationLearner(ArmLearner[EliminationPolicy, R, CellSums]):
     """Eliminate and split after every `batch_size` reports; subclasses give the rules.
 
     Args:
@@ -164,6 +271,11 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
     def _known(self, leaves: IntArray, sums: CellSums) -> BoolArray:
         """(L,) the leaves that are known well enough to be split."""
 
+    def _publish(self) -> EliminationPolicy:
+        self._decide()
+        epsilon = self.budget.visit_epsilon
+        return EliminationPolicy(**self.policy_header(), bins=self._bins, epsilon=epsilon)
+
     def _decide(self) -> None:
         tree, active = self._bins.tree, self._bins.active
         leaves = tree.leaves
@@ -188,131 +300,6 @@ class EliminationLearner(ArmLearner[P, R, CellSums]):
         )
         chosen: IntArray = np.where(longest, lots, -1.0).argmax(axis=1)
         return chosen
-
-
-@dataclass(frozen=True, eq=False)
-class LaplaceReports(Reports):
-    """Noisy U and V of n people.
-
-    Attributes:
-        values: (n, 2C) for the C active (bin, arm) pairs, C columns of U and then C of V.
-    """
-
-    kind: ClassVar[str] = "laplace-reports"
-
-    values: Annotated[FloatArray, Shape("n", "c")]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-
-class LaplaceOffer(BinOffer):
-    """Under which people report U and V of every active (bin, arm) pair with Laplace noise.
-
-    Who got an arm that was given up in their bin is in none of the pairs, and all their numbers
-    are 0 (24).
-
-    *Claim.* Any two people with contexts in the domain, any arms and rewards in [0, 1], have
-    numbers that differ by at most 4 in all, so no report is more than e^epsilon times as likely
-    under one.
-    """
-
-    equation: ClassVar[str] = "(12)"
-    if TYPE_CHECKING:  # a field of the policies, which each declares with its bounds
-        epsilon: float
-
-    @cached_property
-    def mechanism(self) -> LaplaceOnCells:
-        """The noise on the active pairs."""
-        return LaplaceOnCells(int(self.active.sum()), self.epsilon, partial=True)
-
-    @cached_property
-    def _cell(self) -> IntArray:
-        """(L, K) the number of each active pair, -1 for others."""
-        cell = np.full(self.active.shape, -1)
-        cell[self.active] = np.arange(self.mechanism.cells)
-        return cell
-
-    def reported(
-        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> LaplaceReports:
-        """Reports from checked contexts in [0, 1]^d, arms, and rewards in [0, 1]."""
-        values = self.mechanism.privatise(self._cell[self.leaf_of(unit), arms], rewards, noise)
-        return LaplaceReports(**self.origin(noise.name), values=values)
-
-    def release(self, noise: str) -> Release | None:
-        mechanism = self.mechanism
-        sensitivity, scale = mechanism.sensitivity, mechanism.scale
-        held = laplace_epsilon(noise, sensitivity, scale, 2 * mechanism.cells)
-        pairs = f"{mechanism.cells} (bin, arm) pairs"
-        return Release(
-            mechanism=f"Laplace on U and V of {pairs}, eq. {self.equation}",
-            event=PureEvent(held),
-            sensitivity=sensitivity,
-            sensitivity_source="largest l1 distance of (U, V) over records at the reward bounds",
-            scale=scale,
-            people=self.group,
-            data="the bin of the context, the arm and the reward",
-            noise=noise,
-        )
-
-    def sums(self, reports: LaplaceReports) -> CellSums:
-        """What reports add; `InvalidInput` if nobody makes them under this.
-
-        Laplace noise exceeds 60 scales with probability e^-60; one such value could undo everything
-        that others reported.
-        """
-        values, cells = reports.values, self.mechanism.cells
-        if values.shape[1] != 2 * cells or len(values) == 0:
-            raise InvalidInput(
-                f"reports had values of shape {values.shape}; under {self.title} it must be "
-                f"(people, {2 * cells}) with at least one person."
-            )
-        most = 1.0 + 60.0 * self.mechanism.scale
-        if not (np.abs(values) <= most).all():
-            raise InvalidInput(
-                f"reports had values beyond {most:g}, which the noise of {self.title} does not "
-                "reach; send them as the policy made them."
-            )
-        tree = self.tree
-        times = np.zeros(len(tree))
-        chosen, rewards = np.zeros((2, len(tree), self.active.shape[1]))
-        leaf, arm = np.nonzero(self.active)
-        node, total = tree.leaves[leaf], values.sum(axis=0)
-        chosen[node, arm], rewards[node, arm] = total[:cells], total[cells:]
-        times[tree.leaves] = len(values)
-        return CellSums(times, chosen, rewards, reports=len(values))
-
-
-@dataclass(frozen=True, eq=False)
-class PublishedPolicy(LaplaceOffer, EliminationPolicy):
-    """Uniform choice among active arms; Laplace noise on every active (bin, arm) pair."""
-
-    kind: ClassVar[str] = "published-partition-policy"
-
-    epsilon: Annotated[float, Range(above=0.0)]
-
-    @property
-    def reports_are_private(self) -> bool:
-        return True
-
-    def _report(
-        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
-    ) -> LaplaceReports:
-        return self.reported(unit, actions.arms, rewards, noise)
-
-
-@dataclass(frozen=True, eq=False)
-class PublishedSourcePolicy(LaplaceOffer, SourcePolicy):
-    """The same numbers for people of a source, whose arms were chosen elsewhere (24), (25)."""
-
-    kind: ClassVar[str] = "published-partition-source-policy"
-    equation: ClassVar[str] = "(25)"
-
-    def _report(
-        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> LaplaceReports:
-        return self.reported(unit, arms, rewards, noise)
 
 
 def several_sources(
@@ -353,8 +340,8 @@ def several_sources(
 
 
 class PublishedPartition(
-    EliminationLearner[PublishedPolicy, LaplaceReports],
-    SourceLearner[PublishedPolicy, LaplaceReports, CellSums, PublishedSourcePolicy],
+    EliminationLearner[LaplaceReports],
+    SourceLearner[EliminationPolicy, LaplaceReports, CellSums],
 ):
     """The paper's learner.
 
@@ -380,7 +367,6 @@ class PublishedPartition(
     name: ClassVar[str] = "published_partition"
     trust_models: ClassVar[tuple[str, ...]] = ("local",)
     reports_type = LaplaceReports
-    source_policy_type: ClassVar[type[SourcePolicy]] = PublishedSourcePolicy
     source_reports_type: ClassVar[type[Reports]] = LaplaceReports
 
     def __init__(
@@ -405,15 +391,7 @@ class PublishedPartition(
         largest = [self.source_horizon, *people] if people else []
         return math.log(max(self.expected, 2, *largest))
 
-    def _publish(self) -> PublishedPolicy:
-        self._decide()
-        return PublishedPolicy(
-            **self.policy_header(),
-            bins=self._bins,
-            epsilon=self.budget.visit_epsilon,
-        )
-
-    def _statistics(self, policy: PublishedPolicy, reports: LaplaceReports) -> CellSums:
+    def _statistics(self, policy: EliminationPolicy, reports: LaplaceReports) -> CellSums:
         return policy.sums(reports)
 
     # Sources.
@@ -421,15 +399,11 @@ class PublishedPartition(
     def source_batch(self, name: str) -> int:
         return self.batch_size
 
-    def _publish_source(
-        self, source: Stream[PublishedSourcePolicy, CellSums]
-    ) -> PublishedSourcePolicy:
+    def _publish_source(self, source: Stream[EliminationPolicy, CellSums]) -> EliminationPolicy:
         self._decide()
-        return PublishedSourcePolicy(**self.source_header(source), bins=self._bins)
+        return EliminationPolicy(**self.source_header(source), bins=self._bins)
 
-    def _source_statistics(
-        self, policy: PublishedSourcePolicy, reports: LaplaceReports
-    ) -> CellSums:
+    def _source_statistics(self, policy: EliminationPolicy, reports: LaplaceReports) -> CellSums:
         return policy.sums(reports)
 
     # Rules.

@@ -38,8 +38,7 @@ from discreet.lab.reporting.numbers import (
     upward,
 )
 from discreet.lab.reporting.provenance import provenance_of_service
-from discreet.learners.messages import ArmPolicy
-from discreet.learners.stream import TARGET_NAME
+from discreet.learners.policy import TARGET_NAME, ArmPolicy
 from discreet.learners.values import Value
 from discreet.privacy import Guarantee
 from discreet.service.server.control import certificate_of

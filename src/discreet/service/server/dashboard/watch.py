@@ -18,8 +18,7 @@ from typing import Any
 
 from sqlalchemy import func, literal, select
 
-from discreet.learners.messages import ArmPolicy
-from discreet.learners.stream import TARGET_NAME
+from discreet.learners.policy import TARGET_NAME, ArmPolicy
 from discreet.service.server.findings import (
     LevelShares,
     ReleaseSummary,

@@ -66,7 +66,8 @@ import numpy as np
 from discreet.codec import Range, Shape
 from discreet.learners.base import Common
 from discreet.learners.calibration import Calibration, read_options
-from discreet.learners.sources import SourceLearner, check_source_epsilon
+from discreet.learners.policy import check_source_epsilon
+from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import Stream
 from discreet.papers.ma2025.learners.gradients.models import (
     LARGEST,
@@ -78,7 +79,6 @@ from discreet.papers.ma2025.learners.gradients.policy import (
     GradientMechanism,
     GradientPolicy,
     GradientReports,
-    GradientSourcePolicy,
     GradientSums,
     MechanismName,
 )
@@ -169,9 +169,7 @@ class Iterate:
         return replace(self, parameters=parameters, averages=averages, time=time)
 
 
-class GradientLearner(
-    SourceLearner[GradientPolicy, GradientReports, GradientSums, GradientSourcePolicy]
-):
+class GradientLearner(SourceLearner[GradientPolicy, GradientReports, GradientSums]):
     """Greedy on a model of each arm that is fitted by stochastic gradient descent.
 
     Args:
@@ -184,7 +182,6 @@ class GradientLearner(
     reports_type = GradientReports
     statistics_type = GradientSums
     source_reports_type = GradientReports
-    source_policy_type = GradientSourcePolicy
     saved = ("_iterate", "_used", "_used_of_sources")
     _iterate: Iterate
     _used: GradientSums
@@ -235,7 +232,7 @@ class GradientLearner(
         self._iterate = self._iterate.stepped(self.calibration, gradient, weight, self._delay)
         self._used = self._sums
 
-    def _worth(self, source: Stream[GradientSourcePolicy, GradientSums]) -> float:
+    def _worth(self, source: Stream[GradientPolicy, GradientSums]) -> float:
         """How much a report of a source counts, by its noise."""
         mechanism = self._mechanism_of(source.budget.epsilon)
         return self._mechanism.mean_square / mechanism.mean_square
@@ -279,20 +276,16 @@ class GradientLearner(
     def _empty_source(self) -> GradientSums:
         return self._empty()
 
-    def _publish_source(
-        self, source: Stream[GradientSourcePolicy, GradientSums]
-    ) -> GradientSourcePolicy:
+    def _publish_source(self, source: Stream[GradientPolicy, GradientSums]) -> GradientPolicy:
         self._advance()
-        return GradientSourcePolicy(
+        return GradientPolicy(
             **self.source_header(source),
             model=self.model,
             parameters=self._iterate.parameters,
             mechanism_name=self.calibration.mechanism,
         )
 
-    def _source_statistics(
-        self, policy: GradientSourcePolicy, reports: GradientReports
-    ) -> GradientSums:
+    def _source_statistics(self, policy: GradientPolicy, reports: GradientReports) -> GradientSums:
         return policy.sums(reports)
 
     # Options and state.

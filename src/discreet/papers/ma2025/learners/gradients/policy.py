@@ -31,17 +31,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from discreet.codec import Range, Shape
-from discreet.learners.messages import TICKETS, LocalArmPolicy, Reports, Statistics
-from discreet.learners.public_randomness import public_uniforms
-from discreet.learners.sources import SourcePolicy
-from discreet.learners.terms import Offer
+from discreet.learners.messages import TICKETS, Reports, Statistics, public_uniforms
+from discreet.learners.policy import Actions, ArmPolicy
 from discreet.papers.ma2025.learners.gradients.models import LARGEST, Model
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
@@ -186,22 +184,31 @@ class GradientSums(Statistics):
 
 
 @dataclass(frozen=True, eq=False)
-class GradientOffer(Offer):
-    """Under which people report gradients of the loss of one arm.
+class GradientPolicy(ArmPolicy):
+    """The best arm under the averages; some explore (see the module).
+
+    In a source nobody explores, so every arm is private.
 
     Attributes:
         model: of an arm.
         parameters: (K, p), at which gradients are taken.
         mechanism_name: `l2_ball` or `privunit`.
+        epsilon: budget of one report; infinity for a non-private reference.
+        averages: (K, p), by which arms are chosen; None for a source.
+        exploring: the probability with which a ticket gives an arm at random; None for a source.
     """
 
-    if TYPE_CHECKING:  # fields of the policies, which each declares with its bounds
-        arms: int
-        epsilon: float
+    kind: ClassVar[str] = "gradient-policy"
+    for_sources: ClassVar[bool] = True
+    decision_fields: ClassVar[tuple[str, ...]] = ("averages", "exploring")
+    reports_are_private = True
 
     model: Model
     parameters: Parameters
     mechanism_name: MechanismName
+    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
+    averages: Parameters | None = None
+    exploring: Annotated[float, Range(0.0, 1.0)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -219,27 +226,46 @@ class GradientOffer(Offer):
 
     def lots(self, tickets: TicketArray | None, people: int) -> tuple[BoolArray, IntArray]:
         """(n,) whether each of `people` explores, and (n,) the arm that their ticket gives then."""
-        if tickets is not None:
-            raise InvalidInput(
-                "reports had tickets, which nobody draws there; send them as the policy made them."
-            )
-        return np.zeros(people, dtype=np.bool_), np.zeros(people, dtype=np.int64)
+        if (tickets is not None) != self.chooses:
+            had = "no tickets" if self.chooses else "tickets, which nobody draws there"
+            raise InvalidInput(f"reports had {had}; send them as the policy made them.")
+        if tickets is None or self.exploring is None:
+            return np.zeros(people, dtype=np.bool_), np.zeros(people, dtype=np.int64)
+        whether = public_uniforms(self.public_seed, self.version, tickets, _WHETHER)
+        which = public_uniforms(self.public_seed, self.version, tickets, _WHICH)
+        explorers: BoolArray = whether < self.exploring
+        return explorers, np.minimum((which * self.arms).astype(np.int64), self.arms - 1)
 
-    def reported(
-        self,
-        unit: FloatArray,
-        arms: IntArray,
-        rewards: FloatArray,
-        tickets: TicketArray | None,
-        noise: NoiseSource,
+    def _best(self, unit: FloatArray) -> IntArray:
+        assert self.averages is not None
+        best: IntArray = self.model.logits(self.averages, unit).argmax(axis=1)
+        return best
+
+    def _probabilities(self, unit: FloatArray) -> FloatArray:
+        assert self.exploring is not None
+        shares = np.full((len(unit), self.arms), self.exploring / self.arms)
+        shares[np.arange(len(unit)), self._best(unit)] += 1.0 - self.exploring
+        return shares
+
+    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+        assert self.exploring is not None
+        explorers, given = self.lots(tickets, len(unit))
+        best = self._best(unit)
+        arms = np.where(explorers, given, best)
+        share = self.exploring / self.arms
+        return arms, np.where(arms == best, share + (1.0 - self.exploring), share)
+
+    def _report(
+        self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> GradientReports:
         """One private gradient each, for the arm that each says they got.
 
         Someone who explores was given an arm by their ticket, in public, so their report is for
         that arm whatever they say. The mechanism hides any other arm.
         """
+        tickets = actions.tickets if self.chooses else None
         explorers, given = self.lots(tickets, len(unit))
-        arms = np.where(explorers, given, arms)
+        arms = np.where(explorers, given, actions.arms)
         vectors = self.model.gradients(self.parameters, unit, arms, rewards)
         return GradientReports(
             **self.origin(noise.name if self.mechanism.private else NO_NOISE),
@@ -254,9 +280,12 @@ class GradientOffer(Offer):
         return GradientSums(gradients=reports.gradients.sum(axis=0), reports=len(reports))
 
     def release(self, noise: str) -> Release | None:
+        if not self.mechanism.private:
+            return self.as_it_is(_DATA)
         matrix = self.mechanism.of_matrix
+        exploring = f"; for those who explore on {self.model.size} of them" if self.chooses else ""
         return Release(
-            mechanism=matrix.mechanism,
+            mechanism=matrix.mechanism + exploring,
             event=PureEvent(self.epsilon),
             sensitivity=matrix.sensitivity,
             sensitivity_source="gradients have length at most 1, so any two lie at most 2 apart, "
@@ -266,64 +295,3 @@ class GradientOffer(Offer):
             data=_DATA,
             noise=noise,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class GradientPolicy(GradientOffer, LocalArmPolicy):
-    """The best arm under the averages; some explore (see the module).
-
-    Attributes:
-        averages: (K, p), by which arms are chosen.
-        exploring: the probability with which a ticket gives an arm at random.
-        epsilon: budget of one report; infinity for a non-private reference.
-    """
-
-    kind: ClassVar[str] = "gradient-policy"
-
-    averages: Parameters
-    exploring: Annotated[float, Range(0.0, 1.0)]
-    epsilon: Annotated[float, Range(above=0.0, infinite=True)]
-
-    def lots(self, tickets: TicketArray | None, people: int) -> tuple[BoolArray, IntArray]:
-        if tickets is None:
-            raise InvalidInput("reports had no tickets; send them as the policy made them.")
-        whether = public_uniforms(self.public_seed, self.version, tickets, _WHETHER)
-        which = public_uniforms(self.public_seed, self.version, tickets, _WHICH)
-        explorers: BoolArray = whether < self.exploring
-        return explorers, np.minimum((which * self.arms).astype(np.int64), self.arms - 1)
-
-    def _best(self, unit: FloatArray) -> IntArray:
-        best: IntArray = self.model.logits(self.averages, unit).argmax(axis=1)
-        return best
-
-    def _probabilities(self, unit: FloatArray) -> FloatArray:
-        shares = np.full((len(unit), self.arms), self.exploring / self.arms)
-        shares[np.arange(len(unit)), self._best(unit)] += 1.0 - self.exploring
-        return shares
-
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        explorers, given = self.lots(tickets, len(unit))
-        best = self._best(unit)
-        arms = np.where(explorers, given, best)
-        share = self.exploring / self.arms
-        return arms, np.where(arms == best, share + (1.0 - self.exploring), share)
-
-    def release(self, noise: str) -> Release | None:
-        if not self.mechanism.private:
-            return self.as_it_is(_DATA)
-        release = super().release(noise)
-        assert release is not None
-        exploring = f"; for those who explore on {self.model.size} of them"
-        return replace(release, mechanism=release.mechanism + exploring)
-
-
-@dataclass(frozen=True, eq=False)
-class GradientSourcePolicy(GradientOffer, SourcePolicy):
-    """How the people of a source report: nobody explores, so every arm is private."""
-
-    kind: ClassVar[str] = "gradient-source-policy"
-
-    def _report(
-        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, noise: NoiseSource
-    ) -> GradientReports:
-        return self.reported(unit, arms, rewards, None, noise)
