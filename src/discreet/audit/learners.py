@@ -15,8 +15,8 @@ replayed under every ticket of several dozen by which another mechanism is used 
 
 **A dishonest server.** A policy reaches a device as JSON, and may be forged (forgeries.py). A
 server may also send the honest policy to act with and a forged one, of the same identity and
-version, to report under. Under terms that were agreed before, either the device refuses it whoever
-the person is, or the report costs no more than the terms say.
+version, to report under. Under terms that were agreed before, either the device refuses it for
+every person, or the report costs no more than the terms allow.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from discreet.privacy import Budget, Joint, Local, SecureNoise, SimulatedNoise
 from discreet.validation import FloatArray, InvalidInput
 
 JOINT_EPSILON, LOCAL_EPSILON, DELTA = 8.0, 2.0, 1e-5
-# People of a run, and those whom a local learner is told to expect.
+# People of a run, and the horizon of a local learner.
 JOINT_PEOPLE, LOCAL_PEOPLE = 24, 20_000
 _ARMS = 3
 _SPACES: tuple[tuple[type[Any], str, ActionSpace], ...] = (
@@ -100,7 +100,7 @@ _PREDICTIONS = 3
 _OTHERS = 30
 _LEARNT = "a report under a policy learnt from others"
 SOURCE = "auxiliary"
-# So many of the people of an honest report meet every forged policy.
+# The number of people who report under every forged policy.
 _PEOPLE = 9
 # Budgets of the states besides the usual one.
 _EPSILONS = (0.1, 16.0)
@@ -110,7 +110,7 @@ _BRIEFLY, _FEW = 1600, 4
 _LATE, _LATE_BATCH = 45, 500
 # The taught policy is replayed under these versions too: code may depend on the number alone.
 _VERSIONS = (_LATE, 60, 1000)
-# Tickets that are tried, and of these at most so many that use other mechanisms.
+# Tickets that are tried, and the most of these that are replayed for using other mechanisms.
 _TICKETS, _BRANCHES = 48, 6
 # Recorded runs where a few outcomes of many tell.
 _OUTCOMES = 16
@@ -121,10 +121,10 @@ _DRIFT = {"joint": 16.0, "local": 1500.0}
 # How often people come who come more than once.
 _VISITS = 3
 _MANY_VISITS = 60
-# So many reports of a person are replayed at most; each is like all others under its policy.
+# The most reports of a person that are replayed; all under one policy are alike.
 _MOST_VISITS = 10
 _LONG = 200
-# Options with which sensitivities are worked out in another way.
+# Options that change how sensitivities are computed.
 _OTHER_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "gp_ucb": {
         "rewards weigh more": {"reward_weight": 2.4},
@@ -202,7 +202,7 @@ def _worst_report(maker: Maker, source: bool) -> Exact:
 
 
 def deployed_check(setting: Setting, problem: Problem, rounds: int) -> Check:
-    """The check of a learner as a study of so many people would deploy it.
+    """The check of a learner as a study of `rounds` people would deploy it.
 
     Under local privacy the attack is on one report, made under a policy of the study's horizon.
     Under joint privacy whole runs are attacked, of fewer people than the study has; the horizon is
@@ -334,7 +334,7 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
     for name, options in _OTHER_OPTIONS.get(maker.learner, {}).items():
         yield other(name, maker=replace(maker, options={**maker.options, **options}))
     if maker.learner in _SAMPLED:
-        # Rows are bounded over the sample; whoever lies elsewhere may have a longer one.
+        # Rows are bounded over the sample; people elsewhere may have longer ones.
         options = {**maker.options, "contexts": _SAMPLE}
         sampled = replace(maker, domain=unit_cube(2), options=options)
         yield other("contexts far from the public sample", maker=sampled)
@@ -410,8 +410,11 @@ def _drifting(maker: Maker) -> tuple[Maker, ...]:
 
 
 def _branches(report: LocalReport) -> Iterator[LocalReport]:
-    """The report under the first ticket, and under others by which other mechanisms are used, or
-    by which two people are told apart as they are not under those before."""
+    """The report under the first ticket, and under tickets that behave differently.
+
+    A ticket behaves differently if another mechanism is used, or if the loss or the transcript of
+    two people differs in a new way.
+    """
     crowd = next(iter(report.groups()))
     seen: set[tuple[object, ...]] = set()
     for ticket in range(_TICKETS):
@@ -427,10 +430,10 @@ def _branches(report: LocalReport) -> Iterator[LocalReport]:
         with written_out(others), played.playing(tape):
             there.run(crowd[min(3, len(crowd) - 1)], others)
         used = [(draw.kind, repr(draw.mechanism), draw.value.shape) for draw in tape.draws]
-        told = transcript.difference(others) or played.astray
+        shown = transcript.difference(others) or played.astray
         loss = loss_between(tape.draws, played.draws)
         lost = 0 if loss.reason else round(loss.epsilon(report.asked.delta), 1)
-        branch = (*used, told, loss.reason, transcript.refused, lost)
+        branch = (*used, shown, loss.reason, transcript.refused, lost)
         if branch not in seen and len(seen) < _BRANCHES:
             seen.add(branch)
             yield there
@@ -475,7 +478,7 @@ def _loaded(learner: AnyLearner) -> AnyLearner:
 
 
 def _taught(maker: Maker, source: bool, people: int, batches: int = _BATCHES) -> AnyLearner:
-    """A learner that has heard from so many people, its own or those of its source."""
+    """A learner after reports of that many people, its own or those of its source."""
     learner = maker.make()
     if source:
         assert isinstance(learner, SourceLearner)

@@ -10,9 +10,25 @@
 
 The SecureNoise forms draw from OpenDP and from the operating system.
 
-The exponential mechanism looks an integer of 106 bits, drawn in two parts, up in sums of weights.
-Handed integers of the audit's choice, it shows where one option ends and the next begins; so it is
-known how many integers each option has, and their share is its probability.
+The exponential mechanism looks up an integer of 106 bits, drawn in two parts, in cumulative
+weights. With integers of the audit's choice it reveals where one option ends and the next begins;
+the share of integers of an option is its probability.
+
+**Streams.** Every mechanism for prefix sums is run with the person in each of its rows, short and
+long. When the person's row is released, the noise source fails once and the release is tried again.
+
+**Composition.** The accounting of several releases is compared with their exact loss together:
+
+| data                 | releases of it                                                      |
+|----------------------|---------------------------------------------------------------------|
+| rounds that overlap  | Gaussian noise, for rounds 0 to 9 and for 5 to 14; a person of both |
+| a group              | two of unequal noise, of which a person enters one                  |
+| Laplace noise        | two releases of it                                                  |
+| many reports         | nine pure ones of one person, at a delta                            |
+| both kinds           | Laplace and Gaussian noise, the Laplace noise the louder            |
+| repeated             | one release with two rows of one person                             |
+
+The sentence of a certificate must not state less than its numbers.
 """
 
 from __future__ import annotations
@@ -73,7 +89,7 @@ from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_
 from discreet.validation import FloatArray, IntArray
 
 EPSILON, DELTA = 1.0, 1e-5
-# Of promises that are as tight as each other the first is shown.
+# Of equally tight promises the first is shown.
 _EPSILONS = (EPSILON, 0.1, 16.0)
 _DIMENSION = 6
 _VALUES = 3
@@ -107,7 +123,7 @@ def _exactly(
 
 
 def _of_event(event: Event, epsilon: float) -> Promise:
-    """That epsilon, and what the accounting says of one event."""
+    """A budget of that epsilon, and the accounting of one event."""
     delta = DELTA if isinstance(event, GaussianEvent) else 0.0
     return promised(Claim(epsilon, delta), [event])
 
@@ -327,7 +343,7 @@ def _vector_report(name: str, make: Callable[[float], VectorReport], asked: floa
 
 
 def _independent() -> Exact:
-    """Whether noise is shared by people, by every mechanism of reports."""
+    """Whether people share noise, for every mechanism of reports."""
     vector = _opposite()[0][1]
     many, partly = SignedSubsetSelection(16, 3, EPSILON), LaplaceOnCells(4, EPSILON)
     mechanisms: tuple[tuple[Any, ...], ...] = (
@@ -345,7 +361,7 @@ def _independent() -> Exact:
 
 
 def _numbers(data: tuple[Any, ...], people: int, noise: NoiseSource) -> FloatArray:
-    """(n, k) numbers that stand for reports: of bins their signs, and 0 for those not in it."""
+    """(n, k) reports as numbers; reported bins by their signs, other bins by 0."""
     report = _privatised(data, noise, people)
     if not isinstance(report, tuple):
         return np.asarray(report, dtype=np.float64).reshape(people, -1)
@@ -401,7 +417,7 @@ def _selection_drawn() -> Exact:
 
 
 class _Handed(SimulatedNoise):
-    """Hands out the integer that is asked about, in parts of the sizes that are asked for."""
+    """A source that returns a given integer, in parts of the requested sizes."""
 
     def __init__(self, number: int) -> None:
         super().__init__(0)
@@ -409,7 +425,7 @@ class _Handed(SimulatedNoise):
 
     def below(self, bound: int, shape: Shape) -> IntArray:
         self._bits -= int(bound).bit_length() - 1
-        if self._bits < 0:  # rejected: whatever comes now is another draw
+        if self._bits < 0:  # rejected, so this is another draw
             return super().below(bound, shape)
         part = self._number >> self._bits
         self._number -= part << self._bits
@@ -417,7 +433,7 @@ class _Handed(SimulatedNoise):
 
 
 def drawn_as_said(mechanism: ExponentialMechanism, scores: FloatArray) -> str:
-    """What is wrong with the draws for scores (n, K) of range 1; empty if nothing is."""
+    """An option of scores (n, K) of range 1 with a wrong probability, in words; empty for none."""
     for row, chances in zip(scores, mechanism.probabilities(scores, 1.0), strict=True):
         ends = _ends(mechanism, row)
         # No integer at all leads to the last option where draws do not follow the integers.
@@ -428,7 +444,7 @@ def drawn_as_said(mechanism: ExponentialMechanism, scores: FloatArray) -> str:
 
 
 def _ends(mechanism: ExponentialMechanism, row: FloatArray) -> list[int]:
-    """For each option the least integer that gives a later one, by bisection."""
+    """For each option the least integer that selects a later one, by bisection."""
     ends: list[int] = []
     for option in range(len(row)):
         low, high = (ends[-1] if ends else 0), 2**106
@@ -513,7 +529,7 @@ def _streamed(data: Stream, noise: NoiseSource) -> tuple[list[FloatArray], Relea
         try:
             estimate = stream.release(row, stop - came)
         except OSError:
-            # Whoever runs it tries again, with the row that did not come out.
+            # A service tries again with the row that was not released.
             estimate = stream.release(row, stop - came)
         estimates.append(estimate.values)
         came = stop
@@ -521,7 +537,7 @@ def _streamed(data: Stream, noise: NoiseSource) -> tuple[list[FloatArray], Relea
 
 
 class _Failing(SimulatedNoise):
-    """Fails once, when the person's row is released."""
+    """A source that fails once, when the person's row is released."""
 
     fails = False
 
@@ -536,7 +552,7 @@ class _Failing(SimulatedNoise):
 
 
 def composition_checks() -> Iterator[Check]:
-    """One check for each way in which releases come together."""
+    """One check for each way in which releases compose."""
     for name, about in (
         ("rounds", "rounds that overlap"),
         ("group", "releases of which a person enters one"),
@@ -589,7 +605,7 @@ def _entering(name: str, value: float, transcript: Transcript) -> Promise:
 
 
 def _understated(held: Guarantee) -> str:
-    """Whether the sentence of a certificate says less than its numbers; empty if it does not."""
+    """A certificate's sentence that states less than its numbers, in words; empty if none."""
     stated = re.search(r"epsilon = ([0-9.e+-]+)", held.sentence)
     if stated is None or float(stated[1].rstrip(".")) < held.epsilon * (1.0 - 1e-9):
         return f"the certificate's sentence says less than epsilon = {held.epsilon:.6g}"

@@ -1,8 +1,8 @@
-"""The audit's game through HTTP: what others see of a trusted study does not depend on one person.
+"""Exact replay through HTTP: what others see of a trusted study does not depend on one person.
 
-A service is run on one person's data and on their neighbours' with the same luck and the same noisy
-outcomes (replay.py). Everything that anybody else can see must then be equal to the
-byte, and the loss of what was drawn is that of the releases:
+A service is run on one person's data and on their neighbours' with the same coins and the same
+noisy outcomes (replay.py). Everything that others can see must then be equal to the byte, and the
+loss of the draws is that of the releases:
 
 | observer                          | sees                                                         |
 |-----------------------------------|--------------------------------------------------------------|
@@ -74,8 +74,8 @@ class ServedRun(Subject):
     Attributes:
         make: the learner that is served.
         people: to compare.
-        crowd: contexts of everybody.
-        named: whether decisions say who comes; then each of the others comes twice.
+        crowd: contexts of all people.
+        named: whether decisions name the person; then each of the others comes twice.
     """
 
     make: Callable[[], AnyLearner]
@@ -105,7 +105,7 @@ class ServedRun(Subject):
                 service.stop()
 
     def _play(self, service: Service, one: Any, transcript: Transcript, outbox: Path) -> None:
-        """Everybody asks for a decision and sends its reward twice; others look meanwhile."""
+        """All people ask for a decision and send its reward twice; others look meanwhile."""
         tokens = {role: service.keys.make(role) for role in ("client", "operator", "auditor")}
         transport = _InProcess(service)
         luck = np.random.default_rng(2).integers(0, 2, len(self.crowd))
@@ -197,7 +197,7 @@ def _show(answer: httpx2.Response, transcript: Transcript) -> None:
 
 
 def _look_inside(service: Service, transcript: Transcript) -> None:
-    """Note the database as whoever lacks its key sees it."""
+    """Note the database as an operator without its key sees it."""
     with service.database.reading() as connection:
         for table in metadata.sorted_tables:
             for row in connection.execute(select(table).order_by(*table.primary_key)):
@@ -207,8 +207,8 @@ def _look_inside(service: Service, transcript: Transcript) -> None:
 
 @contextmanager
 def _same_luck() -> Iterator[None]:
-    """Whoever comes at one place draws the same in all runs, at the same time: actions are drawn
-    without noise, and clocks are of no person."""
+    """The person in one place draws the same in all runs, at the same time: actions are drawn
+    without noise, and clocks depend on no person."""
     turn, real = [0], np.random.default_rng
 
     def seeded() -> np.random.Generator:
@@ -268,9 +268,9 @@ def _visits() -> ServedRun:
         people=[
             Labelled("a short name", ({"hiv": "no"}, 0.0, "x")),
             Labelled("a long one", ({"hiv": "not tested"}, 0.123456789012345, "é" * 100)),
-            Labelled("that of somebody who comes", ([1], 1.0, "person 1")),
-            Labelled("that of somebody else who comes", ({"hiv": "yes"}, 1.0, "person 2")),
-            Labelled("a label that nobody declared", ({"hiv": "perhaps"}, 0.0, "x")),
+            Labelled("that of another person", ([1], 1.0, "person 1")),
+            Labelled("that of a second other person", ({"hiv": "yes"}, 1.0, "person 2")),
+            Labelled("an undeclared label", ({"hiv": "perhaps"}, 0.0, "x")),
             Labelled("no value", ({"hiv": None}, 0.0, "x")),
         ],
     )

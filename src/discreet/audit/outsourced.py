@@ -1,8 +1,8 @@
-"""Outsourced tables: a curator releases one for real, and answers questions about it.
+"""Outsourced tables: a curator releases a table and answers questions about it.
 
-The adversary knows every row but one, sees the files that are published, the answers and the
-certificate, and knows where the row stands: the promise rests on the noise, so the secret order is
-the same on either side. Tables differ in one person: a row that moves by the radius, along a column
+The adversary knows every row but one, sees the published files, the answers and the certificate,
+and knows the place of the row: the promise rests on the noise, so the secret order is the same on
+either side. Tables differ in one person: a row that moves by the radius, along a column
 and in the direction that a projection lengthens most, or an outcome, missing ones included.
 """
 
@@ -41,7 +41,7 @@ Person = tuple[FloatArray, float]
 
 @dataclass(frozen=True)
 class TableSetup:
-    """What is asked of a curator.
+    """A table and what a curator does with it.
 
     Attributes:
         radius: how far neighbouring rows are apart at most; None for any two rows.
@@ -186,7 +186,7 @@ def _released(
 
 
 def _curated(wish: TableSetup, person: Person, transcript: Transcript) -> Promise:
-    """Release, publish, and answer; everything that leaves the curator is a fact."""
+    """Release, publish, and answer; everything that leaves the curator is public."""
     with tempfile.TemporaryDirectory() as folder:
         curator, releases = Curator(Path(folder) / "key"), []
         for number in range(wish.releases):
@@ -205,7 +205,7 @@ def _curated(wish: TableSetup, person: Person, transcript: Transcript) -> Promis
 
 
 def _plain_order(curator: Curator, certificate: Certificate) -> str:
-    """Whether rows stand in the order of the table; one in 720 secret orders does by chance."""
+    """Rows that are released in the table's order, in words; one in 720 orders is by chance."""
     key = read_key(curator.folder)
     assert key is not None
     order = key.find(certificate.release).order
@@ -214,7 +214,7 @@ def _plain_order(curator: Curator, certificate: Certificate) -> str:
 
 
 def _released_unasked(wish: TableSetup, curator: Curator, person: Person) -> str:
-    """Whether a table is released once more although nobody asked for that."""
+    """A table that is released again without an explicit request, in words; empty if refused."""
     try:
         _released(wish, curator, person, epsilon=0.5 * EPSILON)
     except InvalidInput:

@@ -26,7 +26,7 @@ same.
 all visits with the same data, which is the worst: under joint privacy in neighbouring places, and
 once more than is covered, which must not show; under local privacy with as many reports.
 
-**Rules** on which promises rest besides the loss of a run: what must be refused, and said.
+**Rules** on which promises rest besides the loss of a run:
 
 | rule                                                        | what breaks without it           |
 |-------------------------------------------------------------|----------------------------------|
@@ -84,7 +84,7 @@ _GRID = 2.0**20
 _RANDOM = 6
 # Standard deviation of a step of the search, as a share of the domain.
 _STEP = 0.15
-# Decision sets of at most so many points are tried.
+# The largest decision set that is tried, in points.
 _WIDEST = 8
 
 Point = tuple[float, ...]
@@ -133,7 +133,7 @@ class Participants:
             self.size = min(space.most, _WIDEST)
 
     def crowd(self, people: int, rng: np.random.Generator) -> list[FloatArray]:
-        """What so many ordinary people bring."""
+        """The points of `people` random people."""
         return list(self.unit(rng, people, self.size))
 
     def contexts(self, brought: Sequence[Any]) -> Any:
@@ -176,7 +176,7 @@ class Participants:
         return replace(person, where=tuple(map(self.snapped, points)))
 
     def near(self, person: Person, rng: np.random.Generator) -> Person:
-        """Somebody like that person."""
+        """A person near that one."""
         moved = tuple(
             self.snapped(np.array(point) + _STEP * rng.standard_normal(len(point)))
             for point in person.where
@@ -252,7 +252,7 @@ class Maker:
         options: as in a study file.
         bounds: of rewards.
         public_seed: of the learner.
-        horizon: what the learner is told; `people` if left out.
+        horizon: of the learner; `people` if left out.
     """
 
     learner: str
@@ -314,7 +314,7 @@ _SEED, _LOCAL_SEED = 5, 7
 _PLACES = ((1, 0), (3, 1), (3, 0), (3, 2))
 # Terms that a policy is over: by a hundredth.
 _OVER = 0.99
-# After so many policies a learner is saved while people wait for the next.
+# Numbers of policies after which a learner is saved while people wait for the next.
 _SAVED_AFTER = (1, 3)
 _SCALES = ("scale", "multiplier", "noise_multiplier")
 
@@ -441,7 +441,7 @@ class JointRun(Subject):
         return self.variant == "late" and sent.first > came
 
     def _cuts(self, came: int, stop: int) -> list[int]:
-        """Where people `came` to `stop` are cut into those who act and report together."""
+        """Where people `came` to `stop` are cut into batches that act and report together."""
         halves, alone = [(came + stop) // 2], [self.place, self.place + 1]
         cuts = {"late": halves, "lagging": alone, "alone": alone}.get(self.variant, [])
         return [came, *(cut for cut in cuts if came < cut < stop), stop]
@@ -631,7 +631,7 @@ def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
 
 
 def same_identity(maker: Maker) -> str:
-    """Whether two learners cannot be told apart; empty if they can."""
+    """Two learners with one identity, in words; empty if identities differ."""
     first, second = maker.make(), maker.make()
     return "two learners have one identity" if first.identity == second.identity else ""
 

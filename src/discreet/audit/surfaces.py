@@ -199,7 +199,7 @@ class SearchRun(SurfaceRun):
             with _refusals(transcript, "a value"):
                 tell()
             if number == _PLACE and not refused(tell):
-                transcript.rule("a trial is told a second value")
+                transcript.rule("a trial accepts a second value")
             with _refusals(transcript, "best"):
                 transcript.add("the best setting", repr(search.best()))
                 transcript.add("a prediction", search.predict({"dose": 4.0, "form": "drop"}))
@@ -342,11 +342,11 @@ def _fits(budget: Joint | Local) -> Iterator[EstimatorRun]:
 
 @dataclass(frozen=True)
 class Life:
-    """What happens to a person of whom a device knows.
+    """What happens to one person.
 
     Attributes:
         context: of every visit.
-        arm: that somebody else chose, for a source.
+        arm: chosen elsewhere, for a source.
         reward: of every visit; None for one that never comes.
     """
 
@@ -542,7 +542,7 @@ def _devices() -> Iterator[DeviceRun]:
 
 
 def _served(budget: Local, taught: int) -> Partition:
-    """A learner after batches of so many people, half of whom had the first arm's reward."""
+    """A learner after batches of that many people, half of whom had the first arm's reward."""
     learner = Partition(_BOX, 3, budget, horizon=2000, identity="served")
     rng, noise = np.random.default_rng(_SEED), SimulatedNoise(_SEED)
     for _ in range(_BATCHES if taught else 0):
@@ -599,7 +599,7 @@ class ClientRun(SurfaceRun):
             )
             with client:
                 for _ in range(_VISITS):
-                    choice = client.decide(life.context, person="somebody")
+                    choice = client.decide(life.context, person="a person")
                     transcript.add("the repr of a choice", repr(choice))
                     transcript.rule("" if choice.offered else "the client asks for no decision")
                     client.reward(choice.id, life.reward or 0.0)

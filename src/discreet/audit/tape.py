@@ -1,7 +1,6 @@
-"""A run of any code with all that it hands to noise written down, the same on a neighbour, and the
-exact privacy loss between the two.
+"""Record and replay of everything that code draws, and the exact privacy loss between two runs.
 
-While a `NoiseTape` is open, noise sources and mechanisms write down what they are given, wherever
+While a `NoiseTape` is open, noise sources and mechanisms record their inputs and outcomes, wherever
 the code got them from. Played back, they hand out the same outcomes again while the code runs on
 another data set, so both runs have the same public past, and what was handed in on either tells the
 exact loss. This is record and replay as in Re:cord-play (Cebere, Erb, Desfontaines, Bellet and
@@ -16,12 +15,12 @@ Fitzsimons 2026, arXiv 2602.17454).
 | coins                          | uniform numbers        | the same, against the new probability |
 | whole numbers, keys, `urandom` | the outcome            | the outcome: their law has no data    |
 
-Noise protects only if its source does: an adversary who can rebuild a generator takes the noise off
-again, and replay cannot tell its numbers from others. So everything must be drawn from the sources
-that the audit hands in. `foreign` names the first draw from anything else: a source that the code
-made or copied, a generator other than those of public randomness (randomness.py), Python's or
-NumPy's own generator, or the operating system's. Public randomness must have one seed, and be used
-up equally, whoever the person is.
+Noise protects only if its source does: an adversary who can rebuild a generator subtracts its
+noise, and replay cannot distinguish its numbers from others. So everything must be drawn from the
+sources that the audit hands in. `foreign` names the first draw from anything else: a source that
+the code made or copied, a generator other than those of public randomness (randomness.py), Python's
+or NumPy's own generator, or the operating system's. Public randomness must have one seed, and be
+used equally, for every person.
 
 Conditional on coins, whole numbers and keys, which have the same law on either data set, the loss
 of a run is that of its mechanisms; so a loss that is never above epsilon proves epsilon for these
@@ -36,13 +35,19 @@ two data sets, and where these numbers are public, or do not matter, it is exact
 | PrivUnit         | log of the largest ratio of the two mixtures of caps                          |
 | exponential      | log of the largest ratio of the probabilities of an option                    |
 
-What they come to together is worked out in loss.py.
+Together (epsilon, delta) is, for Gaussian noise alone,
+
+    delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
+
+(Balle and Wang 2018, Theorem 8), solved here without the library's accounting. Several other losses
+compose at a delta as randomised responses do, the worst case. With both kinds the larger of the two
+epsilons is a lower bound, and is used.
 
 Files, connections and processes that the code opens to write are `foreign` too: data that leave by
 them are in no report. The interpreter's audit events name them.
 
 A seed from which a source is made while a tape is open must not depend on data: an adversary who
-guesses the data would take the noise off.
+guesses the data could subtract the noise.
 """
 
 from __future__ import annotations
@@ -74,12 +79,12 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 
 @dataclass(frozen=True)
 class Loss:
-    """What tells two runs apart.
+    """The privacy loss between two runs.
 
     Attributes:
         squared: mu^2 of all Gaussian noise.
-        losses: all others.
-        reason: what tells them apart with certainty; empty if nothing does.
+        losses: of all other mechanisms.
+        reason: a difference that distinguishes the runs with certainty; empty for none.
     """
 
     squared: float = 0.0
@@ -104,7 +109,7 @@ class Loss:
 
     @property
     def order(self) -> tuple[bool, float]:
-        """What larger losses are larger in."""
+        """A sort key, larger for larger losses."""
         return bool(self.reason), self.pure + math.sqrt(self.squared)
 
 
@@ -116,8 +121,8 @@ def responses_epsilon(losses: Sequence[float], delta: float) -> float:
     for loss in losses:
         before, shares = shares, {}
         for lost, share in before.items():
-            for said in (loss, -loss):  # the truth, or not
-                key, part = round(lost + said, 12), share / (1.0 + math.exp(-said))
+            for answer in (loss, -loss):  # the truth, or not
+                key, part = round(lost + answer, 12), share / (1.0 + math.exp(-answer))
                 shares[key] = shares.get(key, 0.0) + part
 
     def excess(epsilon: float) -> float:
@@ -149,7 +154,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 _SAME = 1e-13
 _NUMBERS = 64
 # Two numbers on OpenDP's grid are equal with a probability of 2.6e-10: among more numbers than the
-# first of these one pair is let pass, then two, then three.
+# first of these one pair is allowed, then two, then three.
 _BY_CHANCE = (4, 64, 1000)
 
 
@@ -158,11 +163,11 @@ class Draw(ABC):
     """One mechanism, applied once.
 
     Attributes:
-        kind: what it is called.
+        kind: its name.
         mechanism: the scale of additive noise; else the mechanism itself.
-        value: (n, ...) what was private: values before noise, (bin, sign), vectors, or scores.
-        outcome: what came back.
-        public: what the mechanism was told besides, as the ranges of scores.
+        value: (n, ...) the private input: values before noise, (bin, sign), vectors, or scores.
+        outcome: the output.
+        public: its public input, as the ranges of scores.
         secure: whether noise came from SecureNoise, whose grid makes equal numbers by chance.
     """
 
@@ -178,7 +183,7 @@ class Draw(ABC):
 
     @abstractmethod
     def loss(self, other: Self) -> Loss:
-        """What the same mechanism loses between this value and the other one."""
+        """The loss of the mechanism between this value and the other one."""
 
     def log_density(self) -> float:
         """The log-likelihood of the outcome, but for a constant."""
@@ -307,11 +312,10 @@ def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
 
 
 def shared_noise(draws: Sequence[Draw]) -> str:
-    """How noise that should be independent is not; empty if nothing shows.
+    """Noise that two numbers share, or that is 0, in words; empty if there is none.
 
-    Losses add because each number has noise of its own. Noise that is 0, or that two numbers share,
-    is found in the recorded run itself: the difference of two such numbers has no noise. OpenDP
-    draws on a grid, on which a few of many numbers are equal by chance.
+    Losses add because each number has noise of its own; the difference of two numbers with the same
+    noise has none. OpenDP draws on a grid, on which a few of many numbers are equal by chance.
     """
     noises, tolerances = [], []
     for draw in draws:
@@ -350,7 +354,7 @@ _watches = 0
 
 
 def _seams() -> Iterator[tuple[Any, str, str]]:
-    """What draws, and the method of `NoiseTape` that stands in for it."""
+    """Everything that draws, and the method of `NoiseTape` that stands in for it."""
     for source in (SimulatedNoise, SecureNoise):
         for name in ("add_gaussian", "add_laplace", "coins", "below", "keys"):
             yield source, name, f"_{name}"
@@ -361,7 +365,7 @@ def _seams() -> Iterator[tuple[Any, str, str]]:
 
 
 def _makers() -> Iterator[tuple[Any, str, str]]:
-    """What makes sources and generators, and the method of `NoiseTape` that stands in for it."""
+    """Makers of sources and generators, and the method of `NoiseTape` that stands in for each."""
     yield SimulatedNoise, "__init__", "_simulated"
     yield SecureNoise, "__init__", "_secure"
     yield np.random, "default_rng", "_generator"
@@ -371,9 +375,9 @@ def _makers() -> Iterator[tuple[Any, str, str]]:
 
 @contextmanager
 def watching() -> Iterator[None]:
-    """Put stand-ins in the place of all that draws; they ask the tape that records, if one does.
+    """Replace everything that draws by stand-ins, which ask the tape that records, if one does.
 
-    Entered around many runs it saves each of them the replacing.
+    Entered once around many runs, it saves the cost of replacing in each.
     """
     global _watches
     _listen()
@@ -396,7 +400,7 @@ def watching() -> Iterator[None]:
 
 @lru_cache
 def _listen() -> None:
-    """Hear of files and connections; the interpreter keeps such a hook to its end."""
+    """Listen to audit events about files and connections, until the interpreter ends."""
     sys.addaudithook(_leaves)
 
 
@@ -410,7 +414,7 @@ def _leaves(event: str, given: tuple[Any, ...]) -> None:
 
 
 def _drawing(original: Any, method: str) -> Callable[..., Any]:
-    """A stand-in that writes down, and while it does lets everything inside be as it is."""
+    """A stand-in that records; draws inside the original are not recorded again."""
 
     def stand_in(*given: Any, **named: Any) -> Any:
         tape = _RECORDING[-1] if _RECORDING else None
@@ -426,7 +430,7 @@ def _drawing(original: Any, method: str) -> Callable[..., Any]:
 
 
 def _making(original: Any, method: str) -> Callable[..., Any]:
-    """A stand-in that looks at who makes something, inside mechanisms too."""
+    """A stand-in that checks who makes something, inside mechanisms too."""
 
     def stand_in(*given: Any, **named: Any) -> Any:
         if not _RECORDING:
@@ -437,7 +441,7 @@ def _making(original: Any, method: str) -> Callable[..., Any]:
 
 
 def _made(kind: type[Any]) -> Any:
-    """A class of generators whose every new object is looked at."""
+    """A class of generators that checks who makes each new object."""
 
     class Watched(type(kind)):  # type: ignore[misc]
         def __call__(cls, *given: Any, **named: Any) -> Any:
@@ -456,9 +460,9 @@ class NoiseTape:
 
     Attributes:
         draws: of the present run.
-        astray: how the run asked for something else than the recorded one; empty if it did not.
-        foreign: the first draw from anything but what the audit handed in; empty if none was.
-        inside: whether a mechanism runs that is written down as a whole.
+        astray: how the run drew something else than the recorded one; empty if it did not.
+        foreign: the first draw from anything but the audit's sources; empty if none was.
+        inside: whether a mechanism runs that is recorded as a whole.
     """
 
     def __init__(self, seed: int | np.random.SeedSequence = 0) -> None:
@@ -478,7 +482,7 @@ class NoiseTape:
 
     @contextmanager
     def recording(self) -> Iterator[NoiseTape]:
-        """Write down what happens inside, with fresh noise."""
+        """Record the draws inside, with new noise."""
         self._entries, self._handed, self._generators, self._public = [], [], [], set()
         self.draws, self.astray, self.foreign = [], "", ""
         with watching():
@@ -496,7 +500,7 @@ class NoiseTape:
 
     @contextmanager
     def playing(self, recorded: NoiseTape) -> Iterator[NoiseTape]:
-        """Hand out inside what the other tape recorded."""
+        """Replay inside the outcomes that the other tape recorded."""
         self._played = recorded
         with self.recording():
             yield self
@@ -573,8 +577,7 @@ class NoiseTape:
         return self._taken("bytes", (count,), partial(original, count))
 
     def _taken(self, name: str, asked: tuple[Any, ...], fresh: Callable[[], Any]) -> Any:
-        """What was recorded in this place if it was asked for in the same way, else a fresh draw;
-        a copy, which the code may change."""
+        """A copy of the recorded outcome in this place; a new draw if another one was asked for."""
         place = len(self._entries)
         played = None if self._played is None else self._played._entries
         if played is None:
@@ -614,7 +617,7 @@ class NoiseTape:
         return taken
 
     def _fresh(self, original: Any, *given: Any) -> Callable[[], Any]:
-        """Mechanisms whose law has a check of its own draw from a source that costs little."""
+        """Mechanisms whose distribution has a check of its own draw from a fast source."""
         return lambda: original(*given, SimulatedNoise(int(self._rng.integers(2**62))))
 
     def _add_gaussian(self, original: Any, source: Any, values: Any, scale: float) -> Any:
@@ -629,8 +632,8 @@ class NoiseTape:
         self, original: Any, mechanism: Any, bins: Any, signs: Any, noise: NoiseSource
     ) -> Any:
         value = np.stack([np.asarray(bins), np.asarray(signs)], axis=1)
-        # Every report can be anybody's: one of a random person shows what the code does with
-        # reports that are rare for the person of the run.
+        # Every report has positive probability for every person: one drawn for a random person
+        # shows what the code does with reports that are rare for the person of the run.
         anyone = self._rng.integers(mechanism.bins, size=len(value))
         either = self._rng.choice(np.array([-1, 1], dtype=np.int8), size=len(value))
         fresh = self._fresh(original, mechanism, anyone, either)

@@ -1,6 +1,6 @@
-"""Reproductions of papers: tables for the terminal, and figures in the papers' form.
+"""Tables for the terminal, and figures in the papers' form, shared by reproductions.
 
-All take the reproduction and the frames of `PaperResults`.
+All take the reproduction and its `PaperResults`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from discreet.papers.reproduction import NON_PRIVATE, OURS, PUBLISHED, REGRET, P
 Row = dict[str, Any]
 Cell = Callable[[Row], str]
 
-# What goes with another key.
+# Settings that follow from another one.
 _HIDDEN = {"kernel"}
 _HUES = {OURS: BLUE, PUBLISHED: VERMILLION, "ours, local": GREEN, "published, local": PURPLE}
 _OTHERS = (GREEN, PURPLE, ORANGE, SKY)
@@ -49,12 +49,12 @@ FREE = Stroke(shade(GREY, 0.5), (0, (5, 2)), 1.4)
 
 @dataclass(frozen=True)
 class Presentation:
-    """How results are shown; all three are given the reproduction and its results.
+    """How results are shown; all take the reproduction and its results.
 
     Attributes:
         table: for the terminal.
-        note: what its columns mean.
-        figure: given also whether the vertical axis shall be logarithmic; None for no figure.
+        note: the meaning of its columns.
+        figure: takes also whether the vertical axis is logarithmic; None for no figure.
     """
 
     table: Callable[[Any, PaperResults], RenderableType]
@@ -63,7 +63,7 @@ class Presentation:
 
 
 def rows_of(frame: pd.DataFrame) -> list[Row]:
-    """The rows of a frame, with None where there is nothing."""
+    """The rows of a frame, with None for missing values."""
     rows: list[Row] = frame.astype(object).where(frame.notna(), None).to_dict("records")  # type: ignore[assignment]
     return rows
 
@@ -119,7 +119,7 @@ def add_row(
 
 
 def held(row: Row) -> str:
-    """The epsilon that is really kept, in words."""
+    """The true epsilon, in words."""
     if row["true_epsilon"] is None:
         return ABSENT
     return f"{row['true_epsilon']:.3g}" if math.isfinite(row["true_epsilon"]) else "none"
@@ -156,7 +156,7 @@ def regret_table(what: Any, results: PaperResults) -> Group:
 
 
 def _columns(ends: pd.DataFrame) -> dict[str, Cell]:
-    """What is written under each heading; a column that would be empty is left out."""
+    """The cells of each column; empty columns are left out."""
     columns: dict[str, Cell] = {"method": lambda row: row["method"]}
     # Pure budgets beside others of one delta need no column: that they have none goes without it.
     if len(set(ends["delta"].dropna()) - {0.0}) > 1:
@@ -197,13 +197,13 @@ def regret_note(what: Any, results: PaperResults) -> str:
 
 
 def _head(ends: pd.DataFrame) -> str:
-    """What the main column is called: any way of counting regret is regret."""
+    """The name of the main column: any way of counting regret is regret."""
     names = set(ends.loc[ends["role"] != "beside", "metric"])
     return REGRET if any(name.startswith(REGRET) for name in names) else ", ".join(sorted(names))
 
 
 def _number(value: float, digits: int = 3) -> str:
-    """So many digits of a small number, no more than one decimal of a large one."""
+    """A small number with that many digits, a large one with at most one decimal."""
     if value == 0.0 or not abs(value) < 1.0:
         return f"{value:,.{1 if abs(value) < 1000.0 else 0}f}"
     return f"{value:.{decimals(value, digits, 7)}f}"

@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PaperResults:
-    """What the finished trials of a plan gave; frames as in `discreet.lab.experiments.means`.
+    """Results of finished trials; frames as in `discreet.lab.experiments.means`.
 
     Attributes:
         records: for files, one for each case and metric (`discreet.records.REPRODUCED`).
-        ends: the same in order, with what tables and figures need besides.
-        curves: how it came about; empty where nothing was traced.
-        trials: the rows that they are means of.
+        ends: the same in order, with further columns for tables and figures.
+        curves: traces; empty where nothing was traced.
+        trials: the rows of all trials.
     """
 
     records: Sequence[Row]
@@ -68,16 +68,16 @@ class PaperResults:
 
 @dataclass(frozen=True, eq=False)
 class PaperPlan:
-    """What is run for a reproduction.
+    """The runs of a reproduction.
 
     Attributes:
         trial: see `discreet.lab.experiments.engine`.
         settings: of the trials.
-        names: of the settings, for whoever waits for them.
+        names: of the settings, for progress.
         trials: repetitions of each setting.
         seed: of everything that is drawn.
-        finish: makes results of trials, some of which may be missing.
-        notices: what the user should know beforehand.
+        finish: turns trials, some of which may be missing, into results.
+        notices: for the user, before anything runs.
     """
 
     trial: Callable[..., Sequence[Row]]
@@ -102,15 +102,19 @@ class PaperPlan:
         return self.finish(list(self.run(jobs)))
 
 
+RUN_OPTIONS = ("jobs", "engine", "address", "json", "plot")
+"""Options of every command that runs trials."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reproduction(ABC):
     """A figure or table of a paper.
 
     Attributes:
         name: how the command line calls it.
-        title: what it shows, and where it comes from.
-        note: what the numbers do and do not say.
-        trials: how many repetitions the paper has.
+        title: its content and its place in the paper.
+        note: how to read the numbers.
+        trials: repetitions in the paper.
         seed: base of the trials' seeds.
         form: in which form it is shown (`registry.presentations`); "drawing" where nothing is
             run.
@@ -131,11 +135,11 @@ class Reproduction(ABC):
     @property
     @abstractmethod
     def options(self) -> Mapping[str, Any]:
-        """What its command can be asked for, by name, and what it does unless it is asked."""
+        """The options of its command by name, with their defaults."""
 
     @abstractmethod
     def plan(self, *none: Any, **wish: Any) -> PaperPlan:
-        """What is run; wishes are by the parameters of the command.
+        """The runs that the options of the command ask for.
 
         Raises:
             InvalidInput: before anything runs, for what cannot be run.
@@ -146,7 +150,7 @@ REGRET = "regret"
 OURS, PUBLISHED = "ours", "published"
 NON_PRIVATE, UNIFORM = "non-private", "uniform"
 
-# What the learner is like when everybody has been served, by name.
+# Measurements of a learner after all people have been served, by name.
 Measure = Callable[[Learner[Any, Any, Any], Population], Mapping[str, float]]
 Runs = TypeVar("Runs", bound="HasMethod")
 
@@ -179,17 +183,17 @@ class Case:
         problem: where people come from.
         learner: its registered name.
         rounds: people in a trial.
-        budget: what it is asked to keep.
+        budget: of the learner.
         arguments: of the learner.
         setting: what was varied, for records; keys that differ get a column of the table.
         panel: the panel of the figure; None for every panel, "" for none.
-        label: what the figure calls it.
+        label: in the figure.
         paper: the numbers printed in the paper, by metric.
-        metric: what its regret is called, where the problem does not count it in several ways; or
-            the name of what `measure` finds, which is then reported in place of regret.
-        measure: what is measured of the learner when everybody has been served.
-        sources: draws what auxiliary sources report, in their order.
-        probe: makes what watches the policies of a trial; None for nothing.
+        metric: the name of its regret, unless the problem counts it in several ways; or the name of
+            a result of `measure`, which is then reported in place of regret.
+        measure: measures the learner after all people have been served.
+        sources: draws the reports of auxiliary sources, in their order.
+        probe: makes a watcher of the policies of a trial; None for none.
     """
 
     method: str
@@ -222,7 +226,7 @@ class Case:
 
 
 class HasMethod(Protocol):
-    """What is run by a method."""
+    """A run of a method."""
 
     @property
     def method(self) -> str:
@@ -231,7 +235,7 @@ class HasMethod(Protocol):
 
 
 def of_methods(cases: Sequence[Runs], names: Sequence[str] | None) -> list[Runs]:
-    """Those by the named methods, all if none; refuses a method that there is not."""
+    """The runs of the named methods, all if none; refuses an unknown method."""
     known = dict.fromkeys(case.method for case in cases)
     for name in names or ():
         if name not in known:
@@ -297,7 +301,7 @@ def serve(seed: Seed, case: Case) -> list[Row]:
 
 
 def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) -> Row:
-    """What a trial really promised, and how long the learner, its policies and reports took.
+    """The guarantee of a trial, and the seconds of the learner, its policies and reports.
 
     Excess noise is the noise over the least that keeps the budget, below 1 where the budget is not
     kept; None without Gaussian noise.
@@ -319,7 +323,7 @@ def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) ->
 
 
 def promises_of(frame: pd.DataFrame) -> dict[int, Row]:
-    """What was promised by case, over its trials: the largest epsilon, the least noise."""
+    """The guarantee by case over its trials: the largest epsilon, the least noise."""
     promises = frame.groupby("case").agg(
         {
             "true_epsilon": "max",
@@ -379,12 +383,12 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> PaperResults:
 
 @dataclass(frozen=True)
 class CaseRequest:
-    """What cases are made for.
+    """The options that cases depend on.
 
     Attributes:
         rounds: people in a trial.
         delta: of every budget, where the reproduction does not vary it.
-        slow: whether methods that take long run too.
+        slow: whether slow methods run too.
     """
 
     rounds: int
@@ -399,8 +403,8 @@ class RegretFigure(Reproduction):
     Attributes:
         rounds: people in a trial in the paper, or several such numbers.
         delta: the paper's; None where delta is varied, or where budgets have none.
-        cases: what is run.
-        slow: what `CaseRequest.slow` adds, in words; "" for nothing.
+        cases: the cases of a request.
+        slow: the methods that `CaseRequest.slow` adds, in words; "" for none.
     """
 
     rounds: tuple[int, ...]
@@ -419,7 +423,7 @@ class RegretFigure(Reproduction):
             "trials": self.trials,
             "rounds": list(self.rounds),
             "delta": self.delta,
-            **dict.fromkeys(("jobs", "engine", "address", "json", "plot")),
+            **dict.fromkeys(RUN_OPTIONS),
             "log_scale": False,
             "published": False,
             "method": None,
@@ -463,10 +467,10 @@ class RegretFigure(Reproduction):
 
 
 def record_of(setting: Point, method: str, mean: Mapping[Any, Any], paper: float | None) -> Row:
-    """What files say of a mean: what was varied, and `discreet.records.REPRODUCED`.
+    """A mean as a row of a file: the setting, and `discreet.records.REPRODUCED`.
 
     Args:
-        setting: what was varied, and what was promised.
+        setting: what was varied, and the promise.
         method: its name.
         mean: a row of `discreet.lab.experiments.means.means`, by metric.
         paper: the number that the paper prints.

@@ -103,7 +103,7 @@ class PrivateSets(Problem):
     """A function to be maximised where every person brings points of their own.
 
     Points are uniform in the box. Regret is counted against the best point of the person's own
-    set; `metrics` counts it against the best point of the box too, which nobody could be given.
+    set; `metrics` counts it against the best point of the box too, which is in no person's set.
     A person's reward noise is the same whatever is chosen.
 
     Args:
@@ -263,8 +263,8 @@ def _table_cases(
 
 
 _DELTA_NOTE = (
-    "A delta of 0.1 promises little: a release that shows everybody's data with probability 0.1 "
-    "keeps it. Ask for --delta 1e-5 to see what a promise worth having costs."
+    "A delta of 0.1 promises little: a release that shows all data with probability 0.1 keeps it. "
+    "Use --delta 1e-5 to see what a meaningful promise costs."
 )
 
 FIGURE_1 = RegretFigure(
@@ -293,7 +293,7 @@ FIGURE_2 = RegretFigure(
     cases=figure_2,
     note=(
         "The paper prints this figure without numbers. A delta of 0.5 or 0.99 promises nothing "
-        "that anybody should rely on: a release that shows everybody's data with that probability "
+        "to rely on: a release that shows all data with that probability "
         "keeps it. Such lines are here because the paper drew them."
     ),
 )
@@ -308,8 +308,8 @@ TABLE_1 = RegretFigure(
     cases=table_1,
     note=(
         "Functions are scaled to [0, 1]. The paper says neither its units nor where decision sets "
-        "come from, so its numbers are no yardstick for ours. On the public box only the reward is "
-        "anybody's data, and only it is protected; where people bring 100 random points of the box "
+        "come from, so its numbers cannot be compared with ours. On the public box only the reward "
+        "is private, and only it is protected; where people bring 100 random points of the box "
         "each, those are protected too. Length scales are taken to be public knowledge. "
         f"{_DELTA_NOTE}"
     ),

@@ -1,4 +1,4 @@
-"""The four data sets: rows of equal length scale, and outcomes to be maximised in units of sigma_y.
+"""Data sets: rows of equal length scale, and outcomes to be maximised in units of sigma_y.
 
 | array   | shape  | meaning                                                                |
 |---------|--------|------------------------------------------------------------------------|
@@ -7,9 +7,8 @@
 | answers | (n,)   | what the curator would measure at the rows, with noise                 |
 
 Two facts of every table are taken as public, and no epsilon pays for them: the hyperparameters with
-the scaling, which the paper learns from the data (`fitted`, `isotropic`), and the box in which rows
-lie, the smallest that holds them. Somebody who protects people declares both without looking at
-the table.
+the scaling, which the paper learns from the data (`fitted`, `isotropic`), and the smallest box that
+holds the rows. A deployment declares both without looking at the table.
 """
 
 from __future__ import annotations
@@ -90,18 +89,18 @@ SETTINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What is to be found in one run.
+    """The outcomes of one run.
 
     Attributes:
         values: (n,) f at all rows, in units of sigma_y.
-        answers: (n,) what is measured there; a second question about a row gets the same answer.
+        answers: (n,) measured outcomes; a second question about a row gets the same answer.
     """
 
     values: FloatArray
     answers: FloatArray
 
     def simple_regret(self, asked: IntArray) -> FloatArray:
-        """(T,) how far the best of the first 1, .., T rows of `asked` is from the best of all."""
+        """(T,) simple regret after the first 1, .., T rows of `asked`."""
         best: FloatArray = np.maximum.accumulate(self.values[asked])
         return float(self.values.max()) - best
 

@@ -78,7 +78,7 @@ Branch = Literal["as stated", "if", "else"]
 AS_STATED: Branch = "as stated"
 
 RADIUS = 1.0
-"""How far a row moves between neighbours (Definition 1 of the paper)."""
+"""The distance of neighbouring rows (Definition 1 of the paper)."""
 
 REASON = (
     "Algorithm 1 is not differentially private where a table has more rows than columns. All "
@@ -148,7 +148,7 @@ class RandomProjection:
         return points
 
     def guarantee(self) -> Guarantee:
-        """What is really promised: nothing (`REASON`)."""
+        """The true guarantee: none (`REASON`)."""
         release = Release(
             mechanism="random projection of a centred table (Algorithm 1)",
             event=PureEvent(math.inf),
@@ -185,8 +185,8 @@ _BRANCHES: tuple[Taken, ...] = ("if", "else")
 _STREAMS = {(PUBLISHED, False): 0, (PUBLISHED, True): 1, (OURS, False): 2}
 LOWER_BOUND, LARGEST_ERROR = "empirical epsilon", "largest error of a reconstructed number"
 
-# A threshold is chosen among so many quantiles of the scores, and as many close to each end. An odd
-# number has the median among them, which parts scores that do not overlap.
+# A threshold is chosen among this many quantiles of the scores, and as many close to each end. An
+# odd number includes the median, which separates scores that do not overlap.
 _CANDIDATES = 101
 
 Releasing = Callable[[FloatArray, int, np.random.Generator], FloatArray]

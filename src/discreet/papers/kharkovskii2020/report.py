@@ -1,7 +1,7 @@
-"""Searches of tables, as published and ours: what was found, and what the release promised.
+"""Tables and figures of searches and attacks of Kharkovskii et al. (2020).
 
-All take the frames of `PaperResults`. What has no guarantee never has the
-colour of what has one; references are grey.
+All take the frames of `PaperResults`. Methods without a guarantee never share a colour with methods
+that have one; references are grey.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _REFERENCES = {
 }
 _OURS = {OURS: BLUE, OURS_UCB: GREEN}
 _BRANCHES = {"if": PURPLE, "else": VERMILLION}
-# Marks go with hues: whoever cannot see the one sees the other.
+# Marks go with hues, for readers who cannot distinguish hues.
 _MARKS = {"if": "D", "else": "^"}
 # Regret below this share of the largest is at the bottom of a logarithmic axis.
 _LEAST_SHARE = 3e-3
@@ -109,7 +109,7 @@ def _columns(ends: pd.DataFrame) -> dict[str, Cell]:
 
 
 def search_note(what: Any, results: PaperResults) -> str:
-    """What the columns mean."""
+    """The meaning of the columns."""
     ends = results.ends
     runs = trials_of(ends[ends["metric"] == REGRET], "run")
     words = [

@@ -65,6 +65,7 @@ from discreet.papers.reproduction import (
     NON_PRIVATE,
     OURS,
     PUBLISHED,
+    RUN_OPTIONS,
     PaperPlan,
     PaperResults,
     Reproduction,
@@ -449,17 +450,7 @@ class Searches(Reproduction):
     @property
     def options(self) -> Mapping[str, Any]:
         tables = ("table",) if any(part.table is not None for part in self.parts) else ()
-        names = (
-            "questions",
-            *tables,
-            "only",
-            "method",
-            "jobs",
-            "engine",
-            "address",
-            "json",
-            "plot",
-        )
+        names = ("questions", *tables, "only", "method", *RUN_OPTIONS)
         return {"files": None, "runs": self.trials, **dict.fromkeys(names), "linear": False}
 
     def plan(

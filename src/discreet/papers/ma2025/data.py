@@ -83,7 +83,7 @@ PROBE = (1.0 / 3.0, 1.0 / 3.0)
 LOCAL_REGRET = "local_regret"
 
 LOW_FIRST, HIGH_FIRST = "low quality first", "high quality first"
-# As the program calls them: the source with the smallest epsilon first, or that with the largest.
+# The program's names: the source with the smallest epsilon first, or that with the largest.
 _ORDERS = {LOW_FIRST: "first_inf", HIGH_FIRST: "first_sup"}
 
 Rewards = Literal["exponential", "symmetric"]
@@ -153,7 +153,7 @@ class SyntheticSources:
 
 
 class Probe:
-    """Watches what policies offer at one context x, in the units of the problem's domain."""
+    """Records action probabilities at one context x, in the units of the problem's domain."""
 
     def __init__(self, context: tuple[float, ...], problem: SyntheticProblem) -> None:
         self._contexts = [list(context)]
@@ -167,7 +167,7 @@ class Probe:
         self._offers.append(policy.probabilities(self._contexts)[0])
 
     def rows(self, at: IntArray) -> list[Row]:
-        """What was seen, at numbers of people (t,) up to that of the last batch, as rows.
+        """Shares and regret at numbers of people (t,) up to that of the last batch, as rows.
 
         `share_of_arm_k` has besides its trace `mean_reward` f_k(x), and `given_up`: after how many
         people the arm was never offered again, None if it was.
@@ -371,7 +371,7 @@ _READ: dict[str, tuple[Callable[[Path], Rows], tuple[Column, ...], ClassLabels, 
             Column("ComputerSkills", 0, 40, outside="clip"),
         ),
         ClassLabels("Employed", ("0", "1")),
-        "Job applicants, employed or not: those who had earned 100,024 or more (a stand-in).",
+        "Job applicants, employed or not, with earlier earnings of 100,024 or more (a stand-in).",
     ),
     TAXI: (
         _taxi,

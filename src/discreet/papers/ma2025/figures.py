@@ -62,6 +62,7 @@ from discreet.papers.reproduction import (
     OURS,
     PUBLISHED,
     REGRET,
+    RUN_OPTIONS,
     UNIFORM,
     Case,
     PaperPlan,
@@ -145,7 +146,7 @@ class TransferFigure(Reproduction):
             "repetitions": self.trials,
             **dict.fromkeys(("targets", *axes, "method", "constant")),
             "rewards": self.rewards,
-            **dict.fromkeys(("jobs", "engine", "address", "json", "plot")),
+            **dict.fromkeys(RUN_OPTIONS),
         }
 
     def plan(self, repetitions: int | None = None, **wish: Any) -> PaperPlan:
@@ -578,7 +579,7 @@ class RatioTable(Reproduction):
             "people": None,
             **dict.fromkeys(("only", "method", "epsilon", "auxiliary_epsilon")),
             "scale": 1.0,
-            **dict.fromkeys(("jobs", "engine", "address", "json", "plot")),
+            **dict.fromkeys(RUN_OPTIONS),
         }
 
     def plan(

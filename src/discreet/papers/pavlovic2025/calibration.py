@@ -1,4 +1,4 @@
-"""CAPRI and USCA as published: `Capri(calibration=PublishedElimination())`, `Usca(..)` alike.
+"""CAPRI and USCA as published, for `Capri(calibration=..)` and `Usca(calibration=..)`.
 
 Both papers replace the covariance of what people see by that of points which are drawn from the
 same law rho, S and R in CAPRI (T_r of each in an epoch), Z in USCA (T K of them). The draws are
@@ -32,9 +32,9 @@ it; Lemma 6.6 calls the variance by the same name. (b) beta_1 is that of Lemma 6
 theorem, which the proof gives; the one printed under (7) is smaller and leaves its third argument
 out. beta, which both share, is so large that nothing hangs on the choice. (c) Logarithms are
 natural. (d) K = ceil(T / gamma_T); USCA prints the ceiling and the floor. (e) In the local variant
-everybody adds the noise of (5) to M^(-1/2) k_S(w_t) y_t, as Algorithm 1 says (the proof has M^-1),
-with the log T that only composition over epochs asks for. It is left out here: it keeps what the
-joint variant keeps, with sqrt(T_r) times the noise, where the joint one gives nothing up.
+every person adds the noise of (5) to M^(-1/2) k_S(w_t) y_t, as in Algorithm 1 (the proof has M^-1),
+with the log T that only composition over epochs needs. It is left out here: it keeps what the joint
+variant keeps, with sqrt(T_r) times the noise, where the joint one gives nothing up.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def information_gain(phi: FloatArray, points: int, regulariser: float) -> float:
 class PublishedElimination(Elimination):
     """The noise and the widths of CAPRI, in units of rewards that are centred in [-1/2, 1/2].
 
-    Everybody enters one release only, so the division of the budget by log T is not needed; what
-    the noise really holds is in the guarantee, like everything else.
+    Every person enters one release only, so the division of the budget by log T is not needed; the
+    guarantee states the epsilon that the noise really holds.
 
     Attributes:
         deviations: give an arm up when it is this many deviations of the posterior (from all
@@ -146,7 +146,7 @@ class PublishedElimination(Elimination):
     def drawn(self, learner: Capri, chances: FloatArray, people: int) -> tuple[RowMap, float]:
         """Rows from random S and R of `people` pairs each with probabilities (w,), and their sigma.
 
-        The draws are public, so whoever has the policy of an epoch works the same out again.
+        The draws are public: the policy of an epoch is enough to repeat them.
         """
         phi, seed = learner.pairs, learner.public_seed
         basis = drawn_counts(chances, people, seed, _BASIS)
