@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import pytest
 
-from discreet.codec import Coded, Range, Shape, decode, encode, from_json, register, to_json
+from discreet.codec import Range, Serializable, Shape, decode, encode, from_json, register, to_json
 from discreet.people.domain import Box, RewardBounds
 from discreet.validation import (
     BoolArray,
@@ -38,7 +38,7 @@ def _read_colour(value: Any) -> Colour:
 register(Colour, lambda colour: colour.name[0], _read_colour, "colour")
 
 
-class Rule(Coded, ABC):
+class Rule(Serializable, ABC):
     """One of several rules."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class Nothing:
 
 
 @dataclass(frozen=True, eq=False)
-class Everything(Coded):
+class Everything(Serializable):
     kind: ClassVar[str] = "test-everything"
 
     arms: Annotated[int, Range(2, 9)]
@@ -104,7 +104,7 @@ class Everything(Coded):
 
 
 @dataclass(frozen=True, eq=False)
-class Wide(Coded):
+class Wide(Serializable):
     words: Annotated[TicketArray, Shape("n")]
 
 

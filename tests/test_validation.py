@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from discreet.validation import (
+    ErrorCollector,
     InvalidInput,
-    Refusals,
     distinct,
     finite_number,
     instance_of,
@@ -72,10 +72,10 @@ def test_what_is_refused_is_named(check: Callable[[Any], Any], given: Any, messa
 
 
 def test_everything_that_is_wrong_is_said_once() -> None:
-    refusals = Refusals()
+    errors = ErrorCollector()
     for value in (-1.0, 2.0, -1.0):
-        with refusals.collected("line 3: "):
+        with errors.collected("line 3: "):
             number_from(value, "it", 0.0, 1.0)
     with pytest.raises(InvalidInput) as refusal:
-        refusals.raise_if_any()
+        errors.raise_if_any()
     assert str(refusal.value).startswith("2 things are wrong.\n1. line 3: it was -1.0")

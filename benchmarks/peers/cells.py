@@ -33,7 +33,7 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.learners.arm_learner import ArmLearner
 from discreet.learners.base import Common
 from discreet.learners.messages import Reports, Totals
@@ -48,7 +48,7 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     finite_number,
-    refused,
+    invalid,
     whole_number,
 )
 
@@ -64,7 +64,7 @@ Parts = int | Sequence[int | Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Grid(Coded):
+class Grid(Serializable):
     """A product of intervals.
 
     Attributes:
@@ -99,7 +99,7 @@ class Grid(Coded):
         d = domain.dimension
         each = [parts] * d if isinstance(parts, int) else parts
         if not isinstance(each, list | tuple) or len(each) != d:
-            raise refused(
+            raise invalid(
                 parts,
                 "cells",
                 f"a number of parts for all {d} columns, or a list with, for each column, its "

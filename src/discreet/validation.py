@@ -13,8 +13,8 @@ checks run before any state is touched, so refused input leaves everything as it
 | number_matrix, finite_matrix, number_vector, finite_vector | float64 arrays of a shape         |
 | whole_vector, nearest_whole                                | int64 arrays of a shape           |
 
-Where none of them fits, `raise refused(value, name, requirement)`. What holds for several entries
-of a file is collected by `Refusals`, so one message lists everything that is wrong.
+Where none of them fits, `raise invalid(value, name, requirement)`. What holds for several entries
+of a file is collected by `ErrorCollector`, so one message lists everything that is wrong.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class InvalidInput(ValueError):
         return "\n".join([f"{len(lines)} things are wrong.", *lines])
 
 
-class Refusals:
+class ErrorCollector:
     """Collects errors, so one message lists everything that is wrong.
 
-    refusals = Refusals()
+    refusals = ErrorCollector()
     for column in columns:
         with refusals.collected():
             check(column)
@@ -100,7 +100,7 @@ def check_options(owner: str, options: Mapping[str, Any], known: Sequence[str]) 
     """Refuse options that are not among those known."""
     if not isinstance(options, Mapping):
         raise InvalidInput(f"the options of {owner} were {options!r:.80}; give a dictionary.")
-    refusals = Refusals()
+    refusals = ErrorCollector()
     for each in options:
         if each not in known:
             refusals.add(
@@ -110,7 +110,7 @@ def check_options(owner: str, options: Mapping[str, Any], known: Sequence[str]) 
     refusals.raise_if_any()
 
 
-def refused(value: object, name: str, requirement: str) -> InvalidInput:
+def invalid(value: object, name: str, requirement: str) -> InvalidInput:
     """The error for a value: what was given and what is allowed, such as `a number above 0`."""
     return InvalidInput(f"{name} was {value!r:.200}; it must be {requirement}.")
 
@@ -149,7 +149,7 @@ def number_from(
     if not (math.isfinite(number) and least <= number <= most):
         unbounded = f"a finite number of at least {least:g}"
         bounds = unbounded if math.isinf(most) else f"a number from {least:g} to {most:g}"
-        raise refused(value, name, requirement or bounds)
+        raise invalid(value, name, requirement or bounds)
     return number
 
 
@@ -158,7 +158,7 @@ def whole_number(value: Any, name: str, minimum: int = 0, maximum: int | None = 
     whole = not isinstance(value, bool) and isinstance(value, int | np.integer)
     if not whole or value < minimum or (maximum is not None and value > maximum):
         bounds = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise refused(value, name, f"a whole number {bounds}")
+        raise invalid(value, name, f"a whole number {bounds}")
     return int(value)
 
 

@@ -1,4 +1,4 @@
-"""What learners say that policies earn: arithmetic against dense Gaussians, coverage, refusals."""
+"""What learners say that policies earn: arithmetic against dense Gaussians, coverage, errors."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ def test_public_points_are_policies() -> None:
         learner.value(contexts=SETS)
 
 
-# Refusals.
+# ErrorCollector.
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from discreet.cli.console import (
     cores,
     err,
     out,
-    refusing,
+    reporting_errors,
     shared,
 )
 from discreet.validation import InvalidInput
@@ -52,7 +52,7 @@ def aggregate(
     from discreet.codec import encode
     from discreet.learners.saving import load, save
 
-    with refusing():
+    with reporting_errors():
         try:
             from discreet.service.aggregation.aggregate import aggregate as add
         except ModuleNotFoundError as error:

@@ -22,7 +22,7 @@ from discreet.cli.console import (
     cores,
     err,
     out,
-    refusing,
+    reporting_errors,
     write_results,
 )
 from discreet.cli.database import refusing_service
@@ -72,7 +72,7 @@ def audit(
     Ends with exit code 1 if a promise is broken or was not audited in every state, if nothing was
     audited, or if a known-broken design is not caught.
     """
-    with refusing():
+    with reporting_errors():
         checks, study = _checks(name, data)
         inputs = () if study is None else study.files
         check_outputs([(json, RECORDS), (plot, FIGURE), (report, PAGE)], inputs)
@@ -95,7 +95,7 @@ def audit(
         out.print(plain(line))
         out.print()
     out.print(f"[bold]{plain(audit_verdict(findings))}[/]")
-    with refusing():
+    with reporting_errors():
         origin = provenance_of_audit(name, seed) if study is None else provenance(study)
         write_results(json, origin.stamped(findings), plot, lambda: audit_figure(findings))
         if report is not None:

@@ -19,7 +19,7 @@ from discreet.cli.console import (
     cores,
     err,
     out,
-    refusing,
+    reporting_errors,
 )
 from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
@@ -39,7 +39,7 @@ def check(
     from discreet.codec import encode
 
     kind = Kind("an outlook of discreet check", (".json",), _is_outlook)
-    with refusing():
+    with reporting_errors():
         check_outputs([(json, kind)], [study])
         outlook, files = _outlook(study, data, jobs or cores())
         check_outputs([(json, kind)], files)

@@ -23,7 +23,7 @@ from discreet.cli import STOPPED, Stop, stop_of
 from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import Screen, plain
 from discreet.records import Record, check_path, holds_records, write_records
-from discreet.validation import InvalidInput, Refusals
+from discreet.validation import ErrorCollector, InvalidInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +62,7 @@ RecordsOption = Annotated[
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def reporting_errors() -> Iterator[None]:
     """Turn refused input into a message and exit code 2, and a stop into one and its code."""
     try:
         yield
@@ -197,11 +197,11 @@ def check_outputs(outputs: Sequence[tuple[Path | None, Kind]], inputs: Iterable[
             be written to, an input, one file for two outputs, or a file that holds something else.
     """
     wanted = [(path, kind) for path, kind in outputs if path is not None]
-    read, refusals = list(inputs), Refusals()
+    read, errors = list(inputs), ErrorCollector()
     for place, (path, kind) in enumerate(wanted):
-        with refusals.collected():
+        with errors.collected():
             _check_output(path, kind, read, [other for other, _ in wanted[:place]])
-    refusals.raise_if_any()
+    errors.raise_if_any()
 
 
 def _check_output(path: Path, kind: Kind, read: Sequence[Path], others: Sequence[Path]) -> None:

@@ -14,7 +14,7 @@ from discreet.cli.console import (
     check_outputs,
     err,
     out,
-    refusing,
+    reporting_errors,
     table_of,
 )
 from discreet.lab.results.progress import ShownProgress
@@ -107,7 +107,7 @@ def release(
     ] = False,
 ) -> None:
     """Release a table once, with noise on every row."""
-    with refusing():
+    with reporting_errors():
         public = read_bounds(bounds)
         budget = Outsourced(epsilon, delta, public.radius if radius is None else radius)
         curator = Curator(key if simulate is None else simulated_key(key))
@@ -186,7 +186,7 @@ def answer(
 ) -> None:
     """Answer the questions in an ask file. Run again, it gives the same answers."""
     inputs = [path for path in (ask, outcomes) if path is not None]
-    with refusing():
+    with reporting_errors():
         check_outputs([(answers, table_of(ANSWER_COLUMNS))], inputs)
         name, questions = read_questions(ask)
         curator = Curator(key_of(name, key))

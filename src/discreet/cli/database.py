@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.console import refusing
+from discreet.cli.console import reporting_errors
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ DatabaseOption = Annotated[
 
 @contextmanager
 def refusing_service() -> Iterator[None]:
-    """As `refusing`, for commands that need the packages of the service and its database."""
-    with refusing():
+    """As `reporting_errors`, for commands that need the packages of the service."""
+    with reporting_errors():
         try:
             from discreet.service.server.database import Unavailable
         except ModuleNotFoundError as error:

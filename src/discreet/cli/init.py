@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.atomic_files import write_bytes
-from discreet.cli.console import Kind, check_outputs, out, refusing
+from discreet.cli.console import Kind, check_outputs, out, reporting_errors
 from discreet.lab.results.screen import plain
-from discreet.validation import Refusals
+from discreet.validation import ErrorCollector
 
 if TYPE_CHECKING:
     from discreet.lab.environments.scaffold import Scaffold
@@ -38,17 +38,17 @@ def init(
     """Draft a study file from a table; bounds are left for you to state."""
     from discreet.lab.environments.scaffold import profile_table, scaffold
 
-    with refusing():
+    with reporting_errors():
         path = file or Path(_stem(table)).with_suffix(".toml")
         kind = Kind("a draft as discreet init wrote it", (".toml",), _is_draft, _OTHERWISE)
-        refusals, names = Refusals(), [] if rewards is None else _split(rewards)
-        with refusals.collected():
+        errors, names = ErrorCollector(), [] if rewards is None else _split(rewards)
+        with errors.collected():
             check_outputs([(path, replace(kind, wrote=lambda _: True) if force else kind)], [table])
         if rewards is not None and not names:
-            refusals.add(f"--rewards was {rewards!r}; name a column for each arm, such as A,B.")
-        with refusals.collected():
+            errors.add(f"--rewards was {rewards!r}; name a column for each arm, such as A,B.")
+        with errors.collected():
             study = scaffold(profile_table(table), label, names)
-        refusals.raise_if_any()
+        errors.raise_if_any()
         write_bytes(path, study.text(path).encode())
         _show(study, path)
 

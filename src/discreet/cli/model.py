@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.console import PAGE, Kind, check_outputs, out, refusing, table_of
+from discreet.cli.console import PAGE, Kind, check_outputs, out, reporting_errors, table_of
 from discreet.outsourcing.modeler import ACQUISITIONS
 from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
 from discreet.validation import InvalidInput, finite_number, one_of
@@ -67,7 +67,7 @@ def model(
     from discreet.outsourcing.exchange import ASK_COLUMNS, ReleasedTable
     from discreet.outsourcing.modeler import RowSearch, SearchSettings
 
-    with refusing():
+    with reporting_errors():
         if optimum is not None:
             finite_number(optimum, "optimum")
         remembered = ask.with_suffix(".state.sqlite") if state is None else state

@@ -25,13 +25,13 @@ from discreet.cli.console import (
     cores,
     err,
     out,
-    refusing,
+    reporting_errors,
     shared,
     write_results,
 )
 from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
-from discreet.validation import InvalidInput, Refusals
+from discreet.validation import ErrorCollector, InvalidInput
 
 if TYPE_CHECKING:
     from discreet.lab.planning.planner import Progress as Told
@@ -96,15 +96,15 @@ def plan(
     from discreet.lab.planning.source import study_for
     from discreet.lab.planning.stage import EPSILONS
 
-    with refusing():
-        refusals = Refusals()
+    with reporting_errors():
+        errors = ErrorCollector()
         share: float | None = None
         tried: tuple[float, ...] = EPSILONS
-        with refusals.collected():
+        with errors.collected():
             share = share_of(lose_at_most)
-        with refusals.collected():
+        with errors.collected():
             tried = EPSILONS if epsilons is None else numbers_in(epsilons, "--epsilons")
-        with refusals.collected():
+        with errors.collected():
             if contrast is not None and not synthetic:
                 raise InvalidInput(
                     f"--contrast was {contrast:g}, which is about invented people; add --synthetic "
@@ -112,15 +112,15 @@ def plan(
                 )
         limit = (SECONDS if seconds is None else seconds) or None
         names = () if learners is None else names_in(learners)
-        with refusals.collected():
+        with errors.collected():
             Wish(people, share, epsilon, tried, names, trust_model, seconds=limit)
         inputs = [study] if table is None else [study, table]
-        with refusals.collected():
+        with errors.collected():
             check_outputs(((json, RECORDS), (report, PAGE)), inputs)
-        if refusals:  # nothing is planned, but what is wrong with the study is said as well
-            with refusals.collected():
+        if errors:  # nothing is planned, but what is wrong with the study is said as well
+            with errors.collected():
                 study_for(study, None, table, synthetic, data_dir=data)
-        refusals.raise_if_any()
+        errors.raise_if_any()
         # What planning needs takes seconds to import.
         from discreet.lab.reporting.plan_view import plan as make_plan
 

@@ -25,7 +25,7 @@ from discreet.cli.console import (
     exit_if_empty,
     exit_if_stopped,
     out,
-    refusing,
+    reporting_errors,
     shared,
     write_results,
 )
@@ -122,7 +122,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
         jobs, json, plot = (wish.pop(name, None) for name in ("jobs", "json", "plot"))
         engine, address = (wish.pop(name, None) for name in ("engine", "address"))
         log_scale = wish.pop("log_scale", False) or not wish.pop("linear", True)
-        with refusing():
+        with reporting_errors():
             check_outputs([(json, RECORDS), (plot, FIGURE)])
             if what.form == "drawing":
                 from discreet.papers.ma2025.report import setting_figure
@@ -151,7 +151,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
             out.print(plain(text))
         out.print()
         draw = form.figure
-        with refusing():
+        with reporting_errors():
             write_results(
                 json,
                 results.records,

@@ -26,7 +26,7 @@ from discreet.cli.console import (
     cores,
     err,
     out,
-    refusing,
+    reporting_errors,
     shared,
     write_results,
 )
@@ -65,7 +65,7 @@ def run(
     from discreet.lab.studies import load_study
 
     outputs = ((json, RECORDS), (report, PAGE))
-    with refusing():
+    with reporting_errors():
         loaded = load_study(study, rounds, replicates, data)
         check_outputs(outputs, loaded.files)
         for warning in loaded.warnings:
@@ -135,7 +135,7 @@ def data_show(
     """Columns with their public bounds, arms, options and source of one problem."""
     from discreet.lab.environments.catalog import find_entry
 
-    with refusing():
+    with reporting_errors():
         entry = find_entry(name)
     out.print(f"[bold]{entry.name}[/]: {plain(entry.description)}")
     out.print(f"Source: {plain(str(entry.source))}")

@@ -1,7 +1,7 @@
 """Frozen dataclasses as JSON and back, from one declaration of what each field may hold.
 
     @dataclass(frozen=True, eq=False)
-    class CellSums(Coded):
+    class CellSums(Serializable):
         kind: ClassVar[str] = "cell-sums"
 
         arms: Annotated[int, Range(2)]
@@ -25,7 +25,8 @@ through the same constructor. A field can be
 | a class that was registered         | what its functions make of it (`register`)                 |
 | a class with to_fields()            | what this makes of it, under the names of its fields       |
 
-A field with `field(default=.., metadata=ADDED)` is left out of JSON where it has its default.
+A field with `field(default=.., metadata=OPTIONAL_FIELD)` is left out of JSON where it has its
+default.
 
 Equal letters of a shape are equal numbers; a letter that names an attribute of the object has its
 value: "arms" above, or "domain.dimension".
@@ -68,18 +69,17 @@ from typing import (
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.validation import InvalidInput, refused, with_article
+from discreet.validation import InvalidInput, invalid, with_article
 
 if TYPE_CHECKING:
     from discreet.codec.schemas import Schemas
 
 __all__ = [
-    "ADDED",
+    "OPTIONAL_FIELD",
     "CheckedBy",
-    "Coded",
     "Range",
+    "Serializable",
     "Shape",
-    "announce",
     "canonical",
     "check_fields",
     "class_of",
@@ -92,14 +92,15 @@ __all__ = [
     "from_json",
     "padded",
     "register",
+    "register_lazy",
     "to_json",
 ]
 
-# Raised when a field is removed, changes its meaning, or is added without ADDED.
+# Raised when a field is removed, changes its meaning, or is added without OPTIONAL_FIELD.
 SCHEMA = 1
 # That of a message that names none.
 FIRST_SCHEMA = 1
-ADDED: Mapping[str, bool] = types.MappingProxyType({"added": True})
+OPTIONAL_FIELD: Mapping[str, bool] = types.MappingProxyType({"added": True})
 # Objects lie in each other no deeper than this.
 MOST_DEPTH = 32
 # What a constructor raises for values that fit their types, but not each other.
@@ -233,7 +234,7 @@ class FieldCodec:
     def check(self, value: Any, name: str, owner: object, sizes: dict[str, int]) -> Any:
         """The value as constructors keep it, or `InvalidInput`."""
         if not self.matches(value):
-            raise refused(value, name, self.wanted)
+            raise invalid(value, name, self.wanted)
         return value
 
     def write(self, value: Any) -> Any:
@@ -316,7 +317,7 @@ class Scalar(FieldCodec):
             size = len(given) if self._kind is str else given
             if self._least <= size <= self._most:
                 return given
-        raise refused(value, name, self.wanted)
+        raise invalid(value, name, self.wanted)
 
     def write(self, value: Any) -> Any:
         return None if self._infinite and value == math.inf else value
@@ -501,7 +502,7 @@ class MappingCodec(FieldCodec):
         if not isinstance(value, list) or any(
             not isinstance(pair, list) or len(pair) != 2 for pair in value
         ):
-            raise refused(value, name, "a list of pairs")
+            raise invalid(value, name, "a list of pairs")
         table: dict[Any, Any] = {}
         for given, inner in value:
             key = self._key.check(given, f"a key of {name}", None, {})
@@ -520,7 +521,7 @@ class MappingCodec(FieldCodec):
 T = TypeVar("T")
 
 
-class Coded:
+class Serializable:
     """A frozen dataclass whose constructor checks its fields (see the module)."""
 
     kind: ClassVar[str]
@@ -598,7 +599,7 @@ def from_json(values: Any, annotation: Any, name: str = "the value") -> Any:
 _HOMES: dict[str, str] = {}
 
 
-def announce(homes: Mapping[str, str]) -> None:
+def register_lazy(homes: Mapping[str, str]) -> None:
     """Register the modules that define kinds, to be imported when a message needs them."""
     _HOMES.update(homes)
 
@@ -679,7 +680,7 @@ def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", d
             f"{name} was nested more than {MOST_DEPTH} deep; send the original message."
         )
     if not isinstance(fields, dict):
-        raise refused(fields, name, "an object of its fields")
+        raise invalid(fields, name, "an object of its fields")
     wanted, added = _codecs(cast(Any, kind)), _added(cast(Any, kind))
     lacking = [field for field in wanted if field not in fields and field not in added]
     if lacking:
@@ -695,7 +696,7 @@ def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", d
     }
     try:
         # Fields are checked before a constructor computes with them.
-        if getattr(kind, "__post_init__", None) is not Coded.__post_init__:
+        if getattr(kind, "__post_init__", None) is not Serializable.__post_init__:
             bare = object.__new__(kind)
             vars(bare).update(values)
             check_fields(bare)
@@ -756,7 +757,7 @@ class _TupleCodec(FieldCodec):
 
     def read(self, value: Any, name: str, depth: int) -> Any:
         if not isinstance(value, list):
-            raise refused(value, name, self.wanted)
+            raise invalid(value, name, self.wanted)
         return [item.read(inner, inside, depth) for item, inner, inside in self._each(value, name)]
 
     def schema(self, schemas: Schemas) -> dict[str, Any]:
@@ -830,7 +831,7 @@ class _UnionCodec(FieldCodec):
             return None
         item = self._of(value)
         if item is None:
-            raise refused(value, name, self.wanted)
+            raise invalid(value, name, self.wanted)
         return item.check(value, name, owner, sizes)
 
     def write(self, value: Any) -> Any:
@@ -846,7 +847,7 @@ class _UnionCodec(FieldCodec):
         elif isinstance(value, dict):
             item = self._items.get(str(value.get("kind")))
         if item is None:
-            raise refused(value, name, f"one of {', '.join(self._items)}")
+            raise invalid(value, name, f"one of {', '.join(self._items)}")
         return item.read(value, name, depth)
 
     def schema(self, schemas: Schemas) -> dict[str, Any]:

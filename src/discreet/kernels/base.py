@@ -34,7 +34,7 @@ from scipy.stats import qmc
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.codec import Coded, described, fields_to_json, register
+from discreet.codec import Serializable, described, fields_to_json, register
 from discreet.kernels.text import kernel_from_text, kernel_to_text
 from discreet.people.domain import Box
 from discreet.validation import FloatArray, InvalidInput, distinct, whole_number
@@ -65,7 +65,7 @@ class Group:
 
 
 class FeatureMap(
-    Coded,
+    Serializable,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]

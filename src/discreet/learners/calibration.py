@@ -21,12 +21,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Self
 
-from discreet.codec import Coded
+from discreet.codec import Serializable
 from discreet.learners.base import Learner
 from discreet.validation import InvalidInput, check_options
 
 
-class Calibration(Coded, ABC):
+class Calibration(Serializable, ABC):
     """A frozen dataclass; its fields are its options, and say what they may be (codec).
 
     A direct subclass is the family of one algorithm and says what that leaves open. Each subclass

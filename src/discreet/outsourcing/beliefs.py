@@ -19,7 +19,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.validation import FloatArray, InvalidInput, finite_matrix, number_from
 
 _LOG_ROOT_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
@@ -31,7 +31,7 @@ _AT_ONCE = 2**18
 
 
 @dataclass(frozen=True, eq=False)
-class RowBeliefs(Coded):
+class RowBeliefs(Serializable):
     """Independent normal beliefs about the rows of a table (see the module)."""
 
     mean: Annotated[FloatArray, Shape("n", "r")]

@@ -49,7 +49,7 @@ from discreet.codec import register
 from discreet.people.columns import Column, Label, Labels, Number, label_text
 from discreet.people.tables import column_of, encode_columns, numbers_of, sheet_row
 from discreet.toml_files import Place, checked, read_toml, toml_value
-from discreet.validation import FloatArray, InvalidInput, Refusals, positive_number
+from discreet.validation import ErrorCollector, FloatArray, InvalidInput, positive_number
 
 # Coordinates are multiples of this, so that how far rounding may carry a row is known.
 GRID = 2.0**-32
@@ -345,20 +345,20 @@ def read_bounds(path: Path) -> PublicBounds:
     """
     text, content = read_toml(path, "bounds file")
     place = Place.of_file(path.name, text)
-    refusals = Refusals()
+    errors = ErrorCollector()
     file = None
-    with refusals.collected():
+    with errors.collected():
         file = checked(_BoundsFile, content, place)
     columns = []
     tables = content.get("columns")
     for name, table in tables.items() if isinstance(tables, dict) else ():
         where = place.within("columns", name)
-        with refusals.collected():
+        with errors.collected():
             if not isinstance(table, dict):
                 raise InvalidInput(
                     where.message(f"columns.{name} was {toml_value(table)}; it must be a table.")
                 )
             columns.append(checked(PublicColumn, {**table, "name": name}, where))
-    refusals.raise_if_any()
+    errors.raise_if_any()
     assert file is not None
     return PublicBounds(tuple(columns), file.id, file.outcome, file.radius)

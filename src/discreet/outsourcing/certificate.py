@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from discreet import codec
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.mechanisms import AnswerNoise, Mechanism, RowProjection, stretch
 from discreet.privacy import (
@@ -43,7 +43,7 @@ codec.register(Outsourced, Outsourced.to_fields, budget_from_fields, "budget of 
 
 
 @dataclass(frozen=True)
-class Certificate(Coded):
+class Certificate(Serializable):
     """A release and what it promises.
 
     Attributes:

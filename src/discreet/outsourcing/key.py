@@ -42,7 +42,7 @@ from discreet.atomic_files import PRIVATE_FILE, StateFile, sweep_drafts, sync_fo
 from discreet.outsourcing.bounds import PublicBounds
 from discreet.outsourcing.certificate import DAMAGE, Certificate
 from discreet.outsourcing.mechanisms import GivenAnswer
-from discreet.validation import FloatArray, IntArray, InvalidInput, Refusals
+from discreet.validation import ErrorCollector, FloatArray, IntArray, InvalidInput
 
 NOTICE = (
     "SECRET: key.sqlite says which person each released row belongs to. Keep it; without it no "
@@ -91,16 +91,16 @@ class Roster:
         Raises:
             InvalidInput: for everything that does not fit the bounds, at once.
         """
-        refusals = Refusals()
-        with refusals.collected():
+        errors = ErrorCollector()
+        with errors.collected():
             ids = bounds.ids_of(frame)
-        with refusals.collected():
+        with errors.collected():
             coordinates = bounds.coordinates(frame)
         outcomes = np.full(len(frame), np.nan)
         if bounds.outcome is not None:
-            with refusals.collected():
+            with errors.collected():
                 outcomes = bounds.outcomes_of(frame)
-        refusals.raise_if_any()
+        errors.raise_if_any()
         by_id = sorted(range(len(ids)), key=ids.__getitem__)
         names = tuple(ids[place] for place in by_id)
         coordinates = coordinates[by_id]

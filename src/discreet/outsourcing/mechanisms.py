@@ -46,7 +46,7 @@ from typing import Annotated, Literal
 import numpy as np
 import pandas as pd
 
-from discreet.codec import CheckedBy, Coded, Range, Shape
+from discreet.codec import CheckedBy, Range, Serializable, Shape
 from discreet.outsourcing.bounds import ROUNDING
 from discreet.privacy import NoiseSource, Outsourced, Release, Rounds, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent
@@ -81,7 +81,7 @@ NoiseName = Annotated[str, CheckedBy(_of_noise)]
 
 
 @dataclass(frozen=True, eq=False)
-class RowProjection(Coded):
+class RowProjection(Serializable):
     """A public linear map of rows.
 
     Attributes:
@@ -124,7 +124,7 @@ class RowProjection(Coded):
 
 
 @dataclass(frozen=True)
-class Mechanism(Coded):
+class Mechanism(Serializable):
     """How the rows of a table were released; enough to derive what that costs.
 
     Attributes:
@@ -261,7 +261,7 @@ _WIDEST = 1e60
 
 
 @dataclass(frozen=True)
-class AnswerNoise(Coded):
+class AnswerNoise(Serializable):
     """Gaussian noise on every answer.
 
     Each person's outcome leaves at most `repeats` times, so the total costs (epsilon, delta).

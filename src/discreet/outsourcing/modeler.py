@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from discreet import codec
 from discreet.atomic_files import StateFile
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.outsourcing.exchange import (
     ASK_COLUMNS,
@@ -67,7 +67,7 @@ _MOST = 1e100
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
-class Acquisition(Coded, ABC):
+class Acquisition(Serializable, ABC):
     """A rule that scores rows; the largest score is asked for.
 
     Attributes:
@@ -448,7 +448,7 @@ _SCHEMA = (
 
 
 @dataclass(frozen=True)
-class SearchSettings(Coded):
+class SearchSettings(Serializable):
     """The settings that decide which rows are asked for; fixed when a search begins.
 
     Attributes:

@@ -48,7 +48,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.outsourcing.beliefs import RowBeliefs
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -87,7 +87,7 @@ def mixture_of(family: Family) -> tuple[tuple[float, float], ...]:
 
 
 @dataclass(frozen=True)
-class RowPrior(Coded):
+class RowPrior(Serializable):
     """A Gaussian process over rows that are known up to noise (see the module).
 
     Attributes:

@@ -38,16 +38,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.validation import (
+    ErrorCollector,
     FloatArray,
     InvalidInput,
-    Refusals,
     a_kind,
     distinct,
     finite_number,
+    invalid,
     nearest,
     one_of,
     ordered,
-    refused,
     whole_number,
 )
 
@@ -171,7 +171,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise refused(self.name, "a column's name", "a text")
+            raise invalid(self.name, "a column's name", "a text")
         one_of(self.outside, f"outside of column {self.name!r}", ("error", "clip", "drop"))
         one_of(self.missing, f"missing of column {self.name!r}", ("error", "drop", UNKNOWN))
         if self.thresholds is not None:
@@ -281,12 +281,12 @@ def declared_columns(bounds: Declared) -> tuple[Column, ...]:
         InvalidInput: for anything else, for each column that is wrong, and for a name twice.
     """
     if isinstance(bounds, Mapping):
-        refusals = Refusals()
+        errors = ErrorCollector()
         columns = []
         for name, stated in bounds.items():
-            with refusals.collected():
+            with errors.collected():
                 columns.append(_stated(name, stated))
-        refusals.raise_if_any()
+        errors.raise_if_any()
         bounds = columns
     if isinstance(bounds, str) or not isinstance(bounds, Sequence):
         raise InvalidInput(
@@ -443,13 +443,13 @@ def rows_by_name(
         values |= {key: _objects(lacking) for key in optional if key not in given}
     else:
         values = _of_dictionaries(contexts, known, known if lenient else optional, extra, name)
-    refusals = Refusals()
+    errors = ErrorCollector()
     read = []
     for column in columns:
         may_lack = column.missing == UNKNOWN or column.name in implied
-        with refusals.collected():
+        with errors.collected():
             read.append(_numbers(values[column.name], column, lenient, may_lack, name))
-    refusals.raise_if_any()
+    errors.raise_if_any()
     return np.column_stack(read)
 
 
@@ -485,18 +485,18 @@ def _of_dictionaries(
 
 def _check_names(given: list[Any], known: list[str], extra: Extra, name: str, where: str) -> None:
     """Refuse columns that are missing or, unless they are to be ignored, too many."""
-    refusals = Refusals()
+    errors = ErrorCollector()
     missing = [key for key in known if key not in given]
     more = [key for key in given if key not in known]
     names = f"the domain has {', '.join(known)}, {where} {', '.join(map(str, given)) or 'nothing'}"
     for key in missing:
-        refusals.add(f"{name} lacked the column {key!r}; {names}.{nearest(key, map(str, more))}")
+        errors.add(f"{name} lacked the column {key!r}; {names}.{nearest(key, map(str, more))}")
     if more and extra == "refuse" and not missing:
-        refusals.add(
+        errors.add(
             f"{name} had the column {more[0]!r}, which the domain lacks; {names}. Leave it "
             f"out, as {name}[{known}] does in pandas."
         )
-    refusals.raise_if_any()
+    errors.raise_if_any()
 
 
 def _numbers(

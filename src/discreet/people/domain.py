@@ -27,7 +27,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.codec import ADDED, Coded, Range
+from discreet.codec import OPTIONAL_FIELD, Range, Serializable
 from discreet.people.columns import (
     UNKNOWN,
     Column,
@@ -84,7 +84,7 @@ class Box:
     names: tuple[str, ...] = ()
     levels: tuple[int | None, ...] = ()
     categories: tuple[tuple[str, ...], ...] = ()
-    unknown: tuple[bool, ...] = field(default=(), repr=False, metadata=ADDED)
+    unknown: tuple[bool, ...] = field(default=(), repr=False, metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
         lower = tuple(finite_number(value, "a lower bound") for value in self.lower)
@@ -511,7 +511,7 @@ class ArmPoints(_Points):
         names: of the arms, or ().
     """
 
-    names: ArmNames = field(default=(), metadata=ADDED)
+    names: ArmNames = field(default=(), metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -553,7 +553,7 @@ class PublicSet(_Points):
 
 
 @dataclass(frozen=True)
-class DecisionSets(Coded):
+class DecisionSets(Serializable):
     """Every person brings a finite set of points of the domain.
 
     Attributes:

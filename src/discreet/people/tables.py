@@ -48,10 +48,10 @@ from discreet.people.columns import (
 )
 from discreet.validation import (
     BoolArray,
+    ErrorCollector,
     FloatArray,
     IntArray,
     InvalidInput,
-    Refusals,
     nearest,
 )
 
@@ -195,7 +195,7 @@ def encode_columns(
     lacking: dict[str, int] = {}
     outside: dict[str, int] = {}
     clipped: dict[str, int] = {}
-    refusals = Refusals()
+    refusals = ErrorCollector()
     for column in columns:
         with refusals.collected((starts or {}).get(column.name, "")):
             series = column_of(frame, column.name)

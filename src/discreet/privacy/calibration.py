@@ -43,7 +43,7 @@ from typing import Annotated, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
 from discreet.privacy.noise import NoiseSource, gaussian_multiplier, laplace_epsilon
 from discreet.validation import FloatArray, InvalidInput, positive_number, probability
@@ -229,7 +229,7 @@ def polar(vectors: ArrayLike, dimension: int) -> tuple[FloatArray, FloatArray]:
 
 
 @dataclass(frozen=True)
-class AdditiveNoise(Coded):
+class AdditiveNoise(Serializable):
     """Noise on every number of a report, as a policy promises it.
 
     Attributes:

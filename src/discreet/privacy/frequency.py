@@ -29,7 +29,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.privacy.calibration import hiding_probability
 from discreet.privacy.noise import NoiseSource
 from discreet.validation import (
@@ -51,7 +51,7 @@ _WIDER = 1.0 + 2.0**-50
 
 
 @dataclass(frozen=True)
-class SignedSubsetSelection(Coded):
+class SignedSubsetSelection(Serializable):
     """Report m distinct bins, each with a sign; sets with the truth in them are e^epsilon likelier.
 
     A set without (j, s) is drawn with probability h, one with it otherwise, uniformly. With
@@ -247,7 +247,7 @@ def _best_size(bins: int, epsilon: float, estimate_mass: bool) -> int:
 
 
 @dataclass(frozen=True)
-class UnaryEncoding(Coded):
+class UnaryEncoding(Serializable):
     """Report V bits, one for each value: the own one shows with probability p, each other with q.
 
     Optimised unary encoding (Wang et al. 2017) has p = 1/2, the symmetric one (basic RAPPOR,
@@ -319,7 +319,7 @@ class UnaryEncoding(Coded):
 
 
 @dataclass(frozen=True)
-class LaplaceOnCells(Coded):
+class LaplaceOnCells(Serializable):
     """The published mechanism: Laplace noise on indicator U and reward V of every cell.
 
     Ma et al. (2025), eqs (11) and (12): a cell is a pair (active bin, active arm); U is 1 in the

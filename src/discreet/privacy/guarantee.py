@@ -23,7 +23,7 @@ from html import escape
 from itertools import product
 from typing import Annotated, ClassVar
 
-from discreet.codec import Coded, Range, decode, encode
+from discreet.codec import Range, Serializable, decode, encode
 from discreet.privacy.accounting import (
     Adjacency,
     Event,
@@ -46,7 +46,7 @@ PROTECTS_NOBODY = 30.0
 
 
 @dataclass(frozen=True)
-class Guarantee(Coded):
+class Guarantee(Serializable):
     """What one person is promised, as derived from the releases.
 
     Attributes:

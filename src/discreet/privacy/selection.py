@@ -40,7 +40,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.privacy.accounting import Event, PureEvent
 from discreet.privacy.noise import NoiseSource
 from discreet.validation import FloatArray, IntArray, InvalidInput
@@ -58,7 +58,7 @@ _SCORES_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
-class ExponentialMechanism(Coded):
+class ExponentialMechanism(Serializable):
     """Selections that are epsilon-private each.
 
     Attributes:

@@ -58,7 +58,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betaincinv, gammaln, ndtri
 
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
 from discreet.privacy.budget import Budget
 from discreet.privacy.calibration import (
@@ -81,7 +81,7 @@ _ROUNDING = 1e-6
 _NUMBERS_AT_ONCE = 2**20
 
 
-class VectorReport(Coded, ABC):
+class VectorReport(Serializable, ABC):
     """A mechanism for vectors of length at most 1, and what it costs and adds.
 
     Attributes:

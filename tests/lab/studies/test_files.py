@@ -12,7 +12,7 @@ import pytest
 from discreet.lab.studies import load_study
 from discreet.learners.defaults import Choice, Declared, usual_learner
 from discreet.privacy import Local, NonPrivate
-from discreet.validation import InvalidInput, Refusals
+from discreet.validation import ErrorCollector, InvalidInput
 from tests.refusals import CheckRefusals, Refused
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -288,7 +288,7 @@ def test_what_is_still_to_be_stated_hides_nothing_else(tmp_path: Path) -> None:
     ],
 )
 def test_messages_about_budgets_speak_toml(tmp_path: Path, learner: str, trust_model: str) -> None:
-    refusals = Refusals()
+    refusals = ErrorCollector()
     for delta in ("", "delta = 1e-6", "delta = 0", "delta = 2"):
         entry = f'name = "{learner}"\ntrust_model = "{trust_model}"\n{delta}\nepsilon = 2'
         with refusals.collected():

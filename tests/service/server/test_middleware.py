@@ -1,4 +1,4 @@
-"""Refusals before any route, limits, and the headers of every answer."""
+"""ErrorCollector before any route, limits, and the headers of every answer."""
 
 from __future__ import annotations
 

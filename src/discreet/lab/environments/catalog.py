@@ -25,7 +25,7 @@ from discreet.lab.environments.base import Problem
 from discreet.people.columns import Column
 from discreet.people.tables import encode_columns, read_table
 from discreet.toml_files import Location, Place, checked
-from discreet.validation import InvalidInput, Refusals, a_kind, one_of
+from discreet.validation import ErrorCollector, InvalidInput, a_kind, one_of
 
 # The module of each named problem, in the order in which they are listed.
 _MODULES = {
@@ -179,13 +179,13 @@ def load_problem(
     where = place or Place(f"problem {entry.name!r}")
     folder = None if data_dir is None else Path(data_dir)
     files, given = Files(folder, Path(base), where, tables or {}), dict(options or {})
-    refusals = Refusals()
-    with refusals.collected():
+    errors = ErrorCollector()
+    with errors.collected():
         settings = dict(checked(entry.options, given, where))
-    if refusals and "path" in entry.options.model_fields:
-        with refusals.collected():
+    if errors and "path" in entry.options.model_fields:
+        with errors.collected():
             files.check_columns(given)
-    refusals.raise_if_any()
+    errors.raise_if_any()
     if "files" in inspect.signature(entry.build).parameters:
         settings["files"] = files
     with where.at():
@@ -280,7 +280,7 @@ class Files:
         entries = given if isinstance(given, list) else []
         columns: list[Column] = []
         for entry in entries:
-            with Refusals().collected():  # reported already
+            with ErrorCollector().collected():  # reported already
                 columns.append(checked(Column, entry, self.place))
         if not isinstance(path, str):
             return

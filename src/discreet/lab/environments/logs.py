@@ -61,10 +61,10 @@ from discreet.people.domain import Box, RewardBounds
 from discreet.people.tables import RowCounts, column_of, missing_rows, sheet_row
 from discreet.toml_files import toml_value
 from discreet.validation import (
+    ErrorCollector,
     FloatArray,
     IntArray,
     InvalidInput,
-    Refusals,
     distinct,
     finite_matrix,
     finite_vector,
@@ -217,7 +217,7 @@ class Log:
     rows: RowCounts | None = None
 
     def __post_init__(self) -> None:
-        refusals = Refusals()
+        refusals = ErrorCollector()
         for name in _ARRAYS:
             if getattr(self, name) is not None:
                 with refusals.collected():
@@ -290,7 +290,7 @@ class Log:
             InvalidInput: for columns that are not there, that stand twice in the declaration, or
                 whose values their rules refuse, with how many rows and the first of them.
         """
-        table, refusals = checked_frame(frame, "frame"), Refusals()
+        table, refusals = checked_frame(frame, "frame"), ErrorCollector()
         given = declared_columns(columns)
         instance_of(action, "action", LoggedAction, "LoggedAction(column, names)")
         instance_of(reward, "reward", LoggedReward, "LoggedReward(column, lower, upper)")
@@ -383,7 +383,7 @@ class Log:
                 f"feedback lacked {', '.join(missing)}; it has {', '.join(map(str, feedback))}. "
                 "Give the whole dictionary that Open Bandit Pipeline makes."
             )
-        refusals, rounds, arms = Refusals(), 0, 0
+        refusals, rounds, arms = ErrorCollector(), 0, 0
         with refusals.collected():
             rounds = whole_number(feedback["n_rounds"], "n_rounds", minimum=1)
         with refusals.collected():

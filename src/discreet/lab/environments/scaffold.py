@@ -46,7 +46,7 @@ from discreet.people.tables import (
     read_table,
 )
 from discreet.toml_files import UNSTATED, toml_text
-from discreet.validation import FloatArray, IntArray, InvalidInput, Refusals, nearest
+from discreet.validation import ErrorCollector, FloatArray, IntArray, InvalidInput, nearest
 
 Kind = Literal["numbers", "levels", "labels", "left out"]
 
@@ -534,7 +534,7 @@ def scaffold(
             f"the label {label!r} and the rewards {', '.join(rewards)} were given; a study has one "
             "or the other: a column to predict, or a column of rewards for each arm."
         )
-    refusals, learnt = Refusals(), list[ColumnProfile]()
+    refusals, learnt = ErrorCollector(), list[ColumnProfile]()
     for name in rewards if label is None else (label,):
         with refusals.collected():
             learnt.append(_outcome_column(table, name, bool(rewards)))

@@ -48,10 +48,10 @@ from discreet.people.tables import (
 )
 from discreet.toml_files import One, Two
 from discreet.validation import (
+    ErrorCollector,
     FloatArray,
     IntArray,
     InvalidInput,
-    Refusals,
     finite_matrix,
     finite_vector,
     freeze_arrays,
@@ -197,27 +197,27 @@ def sets_from_table(
             "a table of candidates was given without candidate; name the column that says, in "
             "both tables, which candidate a row is about."
         )
-    refusals = Refusals()
+    errors = ErrorCollector()
     visits: list[str] = []
     names: list[str] = []
     who: IntArray | None = None
-    with refusals.collected():
+    with errors.collected():
         visits = _ids(frame, visit, "visit")
     if person is not None:
-        with refusals.collected((starts or {}).get(person, "")):
+        with errors.collected((starts or {}).get(person, "")):
             who = person_numbers(column_of(frame, person))
     if candidate is not None:
-        with refusals.collected():
+        with errors.collected():
             names = _ids(frame, candidate, "candidate")
     joined = frame if candidates is None else None
     if candidates is not None and candidate is not None and visits and names:
-        with refusals.collected("in the table of candidates: "):
+        with errors.collected("in the table of candidates: "):
             rows = _looked_up(names, _ids(candidates, candidate, "candidate"), visits)
             joined = _with_facts(frame, candidates.iloc[rows], domain.names)
     if joined is not None:
-        with refusals.collected():
+        with errors.collected():
             values, counts = encode_columns(joined, [*columns, reward], starts=starts)
-    refusals.raise_if_any()
+    errors.raise_if_any()
     return _problem(visits, who, names, values, domain, reward, most, source, counts)
 
 

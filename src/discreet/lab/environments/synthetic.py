@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import named
 from discreet.people.columns import Number
@@ -254,7 +254,7 @@ def symmetric(contexts: Contexts = "uniform") -> SyntheticProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class AuxiliaryData(Coded):
+class AuxiliaryData(Serializable):
     """The contexts, arms and rewards of one source; copied, checked and read-only.
 
     Attributes:

@@ -48,10 +48,10 @@ from discreet.people.tables import (
 from discreet.toml_files import Positive
 from discreet.validation import (
     BoolArray,
+    ErrorCollector,
     FloatArray,
     IntArray,
     InvalidInput,
-    Refusals,
     finite_matrix,
     freeze_arrays,
     positive_number,
@@ -317,14 +317,14 @@ def encoded_rows(
             f"{begin.get(person, '')}column {person!r} says who a person is and is also a context "
             f"column or the {kind}; an id is nothing to learn from. Take it out there."
         )
-    refusals, numbers = Refusals(), None
-    with refusals.collected():
+    errors, numbers = ErrorCollector(), None
+    with errors.collected():
         values, rows = encode_columns(frame, [*columns, *outcomes], starts=starts)
         rows.check_any()
     if person is not None:
-        with refusals.collected(begin.get(person, "")):
+        with errors.collected(begin.get(person, "")):
             numbers = person_numbers(column_of(frame, person))
-    refusals.raise_if_any()
+    errors.raise_if_any()
     some = kept_rows(values)
     ids = None
     if numbers is not None:

@@ -24,7 +24,7 @@ from discreet.lab.planning.results import Clock, Ran, Results, Run, depends_on_h
 from discreet.lab.planning.stage import EPSILONS, Stage, checked_epsilons, make_stage, works
 from discreet.lab.studies import Study
 from discreet.learners.registry import learner_class
-from discreet.validation import Refusals, number_from, positive_number, whole_number
+from discreet.validation import ErrorCollector, number_from, positive_number, whole_number
 
 REPLICATES = 8
 _LEAST_HORIZONS = 3
@@ -67,7 +67,7 @@ class Wish:
     jobs: int = 1
 
     def __post_init__(self) -> None:
-        refusals = Refusals()
+        errors = ErrorCollector()
         checks: list[tuple[Any, Callable[[Any], object]]] = [
             (self.people, lambda value: whole_number(value, "people", minimum=1)),
             (self.lose_at_most, lambda value: number_from(value, "lose_at_most", 0.0, 1.0)),
@@ -77,21 +77,21 @@ class Wish:
             (self.jobs, lambda value: whole_number(value, "jobs", minimum=1)),
         ]
         for value, check in checks:
-            with refusals.collected():
+            with errors.collected():
                 if value is not None:
                     check(value)
         if None not in (self.people, self.lose_at_most, self.epsilon):
-            refusals.add(
+            errors.add(
                 f"people was {self.people}, lose_at_most {self.lose_at_most} and epsilon "
                 f"{self.epsilon}; give at most two of them, and the plan answers with the third."
             )
-        with refusals.collected():
+        with errors.collected():
             checked_epsilons(self.epsilons)
         for name in self.learners:
-            with refusals.collected():
+            with errors.collected():
                 if name not in REFERENCES:  # what learns nothing is refused by the stage
                     learner_class(name)
-        refusals.raise_if_any()
+        errors.raise_if_any()
 
     @property
     def tried(self) -> tuple[float, ...]:

@@ -28,7 +28,7 @@ from discreet.people.domain import arm_count
 from discreet.privacy import Budget, Local, NonPrivate
 from discreet.privacy.budget import budget_from_fields
 from discreet.privacy.guarantee import PROTECTS_NOBODY
-from discreet.validation import InvalidInput, Refusals, distinct, positive_number
+from discreet.validation import ErrorCollector, InvalidInput, distinct, positive_number
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _HALVINGS = 4
@@ -158,17 +158,17 @@ def make_stage(
 
 def checked_epsilons(epsilons: Iterable[float]) -> tuple[float, ...]:
     """Epsilons in increasing order, each once; `InvalidInput` for those that are no promise."""
-    refusals = Refusals()
+    errors = ErrorCollector()
     given: list[float] = []
     for epsilon in epsilons:
-        with refusals.collected():
+        with errors.collected():
             given.append(positive_number(epsilon, "an epsilon"))
             if given[-1] > PROTECTS_NOBODY:
                 raise InvalidInput(
                     f"an epsilon was {epsilon:g}; above {PROTECTS_NOBODY:g} it protects no one, so "
                     "there is nothing to plan. Give smaller ones."
                 )
-    refusals.raise_if_any()
+    errors.raise_if_any()
     if not given:
         raise InvalidInput("epsilons was empty; give at least one, such as 1.")
     return tuple(sorted(set(given)))
@@ -215,11 +215,11 @@ def _private(study: Study, learners: Sequence[str], model: str) -> tuple[Contend
             )
         learners = (_usual(study, model, study.rounds),)
     budget = own[0].budget if own else None
-    refusals, chosen = Refusals(), []
+    errors, chosen = ErrorCollector(), []
     for name in distinct(learners, "learners"):
-        with refusals.collected():
+        with errors.collected():
             chosen.append(_contender(study, name, model, budget))
-    refusals.raise_if_any()
+    errors.raise_if_any()
     return tuple(chosen)
 
 

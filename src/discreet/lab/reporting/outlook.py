@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from discreet.codec import ADDED, Coded
+from discreet.codec import OPTIONAL_FIELD, Serializable
 from discreet.lab.environments.base import Problem
 from discreet.lab.environments.tables import ClassificationProblem
 from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Setting, learner_of
@@ -117,7 +117,7 @@ class LineOutlook:
 
 
 @dataclass(frozen=True)
-class Outlook(Coded):
+class Outlook(Serializable):
     """What is wrong with a study, or what it asks for.
 
     Attributes:
@@ -153,7 +153,7 @@ class Outlook(Coded):
     warnings: tuple[str, ...] = ()
     jobs: int = 1
     seconds: float | None = None
-    served: str = field(default="", metadata=ADDED)
+    served: str = field(default="", metadata=OPTIONAL_FIELD)
 
     @property
     def can_run(self) -> bool:

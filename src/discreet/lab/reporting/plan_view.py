@@ -49,7 +49,7 @@ from discreet.lab.reporting.plan_words import (
 )
 from discreet.lab.reporting.provenance import Provenance, provenance
 from discreet.lab.studies import Study
-from discreet.validation import Refusals, path_of, refused
+from discreet.validation import ErrorCollector, invalid, path_of
 
 
 class Plots:
@@ -168,8 +168,8 @@ def plan(
         )
     stands_in = None if table is None else path_of(table, "table", "the path of a table")
     folder = None if data_dir is None else path_of(data_dir, "data_dir", "the path of a folder")
-    refusals = Refusals()
-    with refusals.collected():
+    errors = ErrorCollector()
+    with errors.collected():
         wish = Wish(
             people=people,
             lose_at_most=lose_at_most,
@@ -181,10 +181,10 @@ def plan(
             seconds=seconds,
             jobs=jobs,
         )
-    with refusals.collected():
-        sized = None if refusals else people  # a number that is refused is refused once
+    with errors.collected():
+        sized = None if errors else people  # a number that is refused is refused once
         loaded, wished, data = study_for(study, sized, stands_in, synthetic, contrast, folder)
-    refusals.raise_if_any()
+    errors.raise_if_any()
     forecast = make_forecast(loaded, wished, data, wish, progress)
     known = {each.name: getattr(forecast, each.name) for each in fields(forecast)}
     return Plan(**known, provenance=_origin(loaded, forecast))
@@ -202,7 +202,7 @@ def _several(given: object, kind: type, name: str, wanted: str) -> tuple[Any, ..
     if isinstance(given, kind):
         return (given,)
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise refused(given, name, wanted)
+        raise invalid(given, name, wanted)
     return tuple(given)
 
 

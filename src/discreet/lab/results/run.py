@@ -13,7 +13,7 @@ from discreet.lab.results.result import StudyResult
 from discreet.lab.results.running import simulate_study
 from discreet.lab.results.screen import Screen
 from discreet.lab.studies import Study, load_study
-from discreet.validation import InvalidInput, Refusals, a_kind, whole_number
+from discreet.validation import ErrorCollector, InvalidInput, a_kind, whole_number
 
 _RESUME = "resume=True"
 
@@ -57,13 +57,13 @@ def run_study(
         InvalidInput: everything that is wrong with the study, before anything runs.
         Interrupted: when it was stopped; its `result` has what was finished.
     """
-    refusals, count = Refusals(), joblib.cpu_count()
+    errors, count = ErrorCollector(), joblib.cpu_count()
     if jobs is not None:
-        with refusals.collected():
+        with errors.collected():
             count = whole_number(jobs, "jobs", minimum=1)
-    with refusals.collected():
+    with errors.collected():
         loaded = _loaded(study, rounds, replicates, data_dir)
-    refusals.raise_if_any()
+    errors.raise_if_any()
     if resume and loaded.path is None:
         raise InvalidInput(
             "resume was True, but only a run of a study file keeps what was finished; write the "

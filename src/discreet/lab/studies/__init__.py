@@ -53,7 +53,7 @@ from discreet.lab.studies.settings import (
 from discreet.people.domain import Box
 from discreet.privacy import Budget
 from discreet.toml_files import Place, checked, read_toml
-from discreet.validation import InvalidInput, Refusals, nearest, path_of, whole_number
+from discreet.validation import ErrorCollector, InvalidInput, nearest, path_of, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -280,14 +280,14 @@ class Study:
         from discreet.lab.studies.frames import FRAME, learner_entries, table_of_frame, unstated
 
         table = checked_frame(frame, "frame")
-        refusals = Refusals()
+        errors = ErrorCollector()
         problem: dict[str, Any] = {}
         entries: list[dict[str, Any]] = []
-        with refusals.collected():
+        with errors.collected():
             problem = table_of_frame(table, bounds, label, classes, rewards, reward_bounds, radius)
-        with refusals.collected():
+        with errors.collected():
             entries = learner_entries(learners, epsilon, delta, trust_model, non_private)
-        refusals.raise_if_any()
+        errors.raise_if_any()
         mapping = {
             "name": name,
             "title": title or None,
@@ -305,12 +305,12 @@ class Study:
 
 def _check_size(rounds: int | None, replicates: int | None) -> None:
     """Refuse numbers of people or replicates that cannot be."""
-    refusals = Refusals()
+    errors = ErrorCollector()
     for value, name in ((rounds, "rounds"), (replicates, "replicates")):
         if value is not None:
-            with refusals.collected():
+            with errors.collected():
                 whole_number(value, name, minimum=1)
-    refusals.raise_if_any()
+    errors.raise_if_any()
 
 
 def _trusted(budget: Budget) -> str:
@@ -370,42 +370,42 @@ def _study(
     makes another problem than it says."""
     place = given.place
     _check_size(rounds, replicates)
-    refusals = Refusals()
+    errors = ErrorCollector()
     file = problem = None
-    with refusals.collected():
+    with errors.collected():
         file = checked(StudyFile, content, place)
-    with refusals.collected():
+    with errors.collected():
         problem = problem_of(content, given) if instead is None else instead(content, place)
     people = 0
     if file is not None and problem is not None:
-        with refusals.collected():
+        with errors.collected():
             asked = rounds or file.rounds
             if instead is not None and asked and problem.size:
                 asked = min(asked, problem.size)  # what stands in may have fewer people
             people = people_of(asked, problem, place if rounds is None else None)
     entries = entries_of(content, place) if file is None else list(enumerate(file.learners))
-    settings = all_settings(entries, problem, people, place, refusals)
+    settings = all_settings(entries, problem, people, place, errors)
     if file is None or problem is None:
-        refusals.raise_if_any()
+        errors.raise_if_any()
     assert file is not None
     assert problem is not None
     report = ReportEntry()
-    with refusals.collected():
+    with errors.collected():
         report = _report(file.report, problem.domain, place.within("report"))
     warnings = dict.fromkeys(problem.warnings)
     for setting, where in settings if people else ():
-        with refusals.collected(), where.at():
+        with errors.collected(), where.at():
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
     if file.serve is not None:
         from discreet.lab.studies.serving import check_served_name, check_serving
 
-        with refusals.collected(), place.at("name"):
+        with errors.collected(), place.at("name"):
             check_served_name(file.name)
         if settings:
-            with refusals.collected():
+            with errors.collected():
                 lines = [setting for setting, _ in settings]
                 check_serving(file.serve, lines, problem, place.within("serve"))
-    refusals.raise_if_any()
+    errors.raise_if_any()
     return Study(
         name=file.name,
         title=file.title or file.name,
@@ -423,12 +423,12 @@ def _study(
 
 def _report(report: _ReportTable, domain: Box, place: Place) -> ReportEntry:
     """The columns of the maps, with categories as numbers."""
-    refusals = Refusals()
+    errors = ErrorCollector()
     at: dict[str, float] = {}
     for key, names in (("axes", report.axes), ("at", report.at)):
         for name in names:
             if name not in domain.names:
-                refusals.add(
+                errors.add(
                     place.message(
                         f"{key} in [report] names the column {name!r}; the problem has "
                         f"{', '.join(domain.names)}.{nearest(name, domain.names)}",
@@ -437,7 +437,7 @@ def _report(report: _ReportTable, domain: Box, place: Place) -> ReportEntry:
                 )
     for name, value in report.at.items():
         if name in domain.names:
-            with refusals.collected(place.message("at in [report]: ", ("at",))):
+            with errors.collected(place.message("at in [report]: ", ("at",))):
                 at[name] = domain.number(domain.names.index(name), value)
-    refusals.raise_if_any()
+    errors.raise_if_any()
     return ReportEntry(report.axes, at)

@@ -39,7 +39,7 @@ from discreet.lab.experiments import REFERENCES
 from discreet.learners.registry import learner_class
 from discreet.people.columns import Column
 from discreet.people.tables import column_of
-from discreet.validation import InvalidInput, Refusals, finite_number, ordered
+from discreet.validation import ErrorCollector, InvalidInput, finite_number, ordered
 
 FRAME = "data frame"  # the path under which the frame stands
 _PUBLIC = (
@@ -66,14 +66,14 @@ def table_of_frame(
     Raises:
         InvalidInput: bounds that were not stated, and outcomes without arms: all at once.
     """
-    refusals = Refusals()
+    errors = ErrorCollector()
     columns: list[dict[str, Any]] = []
     outcome: dict[str, Any] = {}
-    with refusals.collected():
+    with errors.collected():
         columns = _declared(bounds, frame)
-    with refusals.collected():
+    with errors.collected():
         outcome = _outcome(frame, label, classes, rewards, reward_bounds)
-    refusals.raise_if_any()
+    errors.raise_if_any()
     return {"name": "table", "path": FRAME, "columns": columns, **outcome, "radius": radius}
 
 
@@ -95,12 +95,12 @@ def _declared(bounds: object, frame: pd.DataFrame) -> list[dict[str, Any]]:
             f"bounds was {given}; {_WHY}. {_PUBLIC} The frame has the columns "
             f"{', '.join(map(str, frame.columns[:30]))}."
         )
-    refusals = Refusals()
+    errors = ErrorCollector()
     columns = []
     for name, given in bounds.items():
-        with refusals.collected():
+        with errors.collected():
             columns.append({"name": str(name), **_column(str(name), given)})
-    refusals.raise_if_any()
+    errors.raise_if_any()
     return columns
 
 
@@ -130,12 +130,12 @@ def _column(name: str, given: Any) -> dict[str, Any]:
 
 def _bounds_of(name: str, lower: Any, upper: Any) -> dict[str, Any]:
     """Bounds as keys of a study file, if both are numbers and in order."""
-    refusals = Refusals()
+    errors = ErrorCollector()
     for key, value in (("lower", lower), ("upper", upper)):
-        with refusals.collected():
+        with errors.collected():
             wanted = "a finite number (labels stand in a list, in square brackets)"
             finite_number(value, f"the {key} bound of column {name!r}", wanted)
-    refusals.raise_if_any()
+    errors.raise_if_any()
     ordered(float(lower), float(upper), f"column {name!r} had bounds")
     return {"lower": lower, "upper": upper}
 

@@ -28,7 +28,7 @@ from discreet.learners.sources import SourceLearner, check_source_name
 from discreet.privacy import NoiseSource
 from discreet.privacy.guarantee import PROTECTS_NOBODY
 from discreet.toml_files import Place, toml_value
-from discreet.validation import InvalidInput, Refusals, nearest
+from discreet.validation import ErrorCollector, InvalidInput, nearest
 
 if TYPE_CHECKING:
     from discreet.lab.studies import Study
@@ -155,16 +155,16 @@ def check_serving(
         problem: what there is to choose.
         place: where the table stands.
     """
-    refusals = Refusals()
+    errors = ErrorCollector()
     setting = None
-    with refusals.collected(), place.at():
+    with errors.collected(), place.at():
         setting = served_setting(settings, table)
-    with refusals.collected(), place.at():
+    with errors.collected(), place.at():
         _check_default(table.default_arm, problem)
     for name, epsilon in table.sources.items():
-        with refusals.collected(), place.at("sources", name):
+        with errors.collected(), place.at("sources", name):
             _check_source(name, epsilon, setting)
-    refusals.raise_if_any()
+    errors.raise_if_any()
 
 
 def _check_default(arm: str | None, problem: Problem) -> None:

@@ -20,7 +20,7 @@ from discreet.learners.registry import LEARNERS, learner_class
 from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.privacy.budget import budget_from_fields
 from discreet.toml_files import Place, checked, toml_value
-from discreet.validation import InvalidInput, Refusals
+from discreet.validation import ErrorCollector, InvalidInput
 
 # Longer is not a deployment, but an archive.
 _MOST_DAYS = 3650.0
@@ -62,18 +62,18 @@ def all_settings(
     problem: Problem | None,
     people: int,
     place: Place,
-    refusals: Refusals,
+    errors: ErrorCollector,
 ) -> list[tuple[Setting, Place]]:
     """The settings of all learners, each with its place in the file."""
     settings: list[tuple[Setting, Place]] = []
     for number, entry in entries:
         where = place.within("learners", number)
-        with refusals.collected(), where.at():
+        with errors.collected(), where.at():
             settings += [(each, where) for each in _settings(entry, problem, people, where)]
     labels = [setting.label for setting, _ in settings]
     for label, where in {setting.label: where for setting, where in settings}.items():
         if labels.count(label) > 1:
-            refusals.add(
+            errors.add(
                 where.message(f"there are two learners called {label!r}; give each its own label.")
             )
     return settings
@@ -83,7 +83,7 @@ def entries_of(content: Mapping[str, Any], place: Place) -> list[tuple[int, Lear
     """The well-written learners of a study that is refused, each with its number."""
     learners, entries = content.get("learners"), []
     for number, entry in enumerate(learners if isinstance(learners, list) else ()):
-        with Refusals().collected():  # reported already
+        with ErrorCollector().collected():  # reported already
             entries.append((number, checked(LearnerEntry, entry, place)))
     return entries
 
@@ -108,26 +108,26 @@ def _settings(
     private, free = (_chosen(entry, model or "", problem, people) for model in (asked, "none"))
     with place.at("name"):
         kind = learner_class(private.learner, REFERENCES)
-    allowed, settings, refusals = kind.trust_models, [], Refusals()
+    allowed, settings, errors = kind.trust_models, [], ErrorCollector()
     if problem is not None:
-        with refusals.collected(), place.at("name"):
+        with errors.collected(), place.at("name"):
             check_space(private.learner, problem)
-    with refusals.collected(), place.at("options"):
+    with errors.collected(), place.at("options"):
         kind.read_options(entry.options)
     epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
     if len(set(epsilons)) < len(epsilons):
-        refusals.add(f"epsilon was {toml_value(epsilons)}; name each once.")
+        errors.add(f"epsilon was {toml_value(epsilons)}; name each once.")
     for epsilon in dict.fromkeys(epsilons):
-        with refusals.collected():
+        with errors.collected():
             budget = _budget(entry, private.learner, asked or allowed[0], epsilon)
             label = f"{entry.label or private.learner}, epsilon {epsilon:g}"
             settings.append(Setting(private.learner, label, budget, entry.options, private.reason))
     if entry.non_private and "none" not in learner_class(free.learner).trust_models:
-        refusals.add(
+        errors.add(
             f"{entry.name} got non_private = true, but takes the trust model "
             f"{' or '.join(allowed)} only; remove non_private."
         )
-    refusals.raise_if_any()
+    errors.raise_if_any()
     if entry.non_private or allowed == ("none",):
         label = entry.label or free.learner
         label = f"{label} (non-private)" if settings else label
@@ -200,10 +200,10 @@ def problem_of(content: Mapping[str, Any], given: Files) -> Problem | None:
                 "[problem] is without a name; `discreet data list` shows the names.", ("name",)
             )
         )
-    refusals = Refusals()
-    with refusals.collected(where.message("", ("name",))):
+    errors = ErrorCollector()
+    with errors.collected(where.message("", ("name",))):
         find_entry(name)
-    refusals.raise_if_any()
+    errors.raise_if_any()
     options |= _people_option(content, name, given.place)
     return load_problem(name, options, given.data_dir, given.base, where, given.tables)
 

@@ -35,7 +35,7 @@ from scipy.spatial import cKDTree
 from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
-from discreet.codec import Coded, Range, Shape, from_json
+from discreet.codec import Range, Serializable, Shape, from_json
 from discreet.kernels import (
     FeatureMap,
     feature_map,
@@ -90,7 +90,7 @@ _ROUNDED = 1.001
 
 
 @dataclass(frozen=True, eq=False)
-class ContextDistribution(Coded):
+class ContextDistribution(Serializable):
     """A distribution on finitely many public contexts (see the module's table).
 
     Attributes:
@@ -259,7 +259,7 @@ def _shares(weights: ArrayLike | None, count: int) -> FloatArray:
     return shares
 
 
-class ArmFeatures(Coded, ABC):
+class ArmFeatures(Serializable, ABC):
     """Features of contexts with arms.
 
     Attributes:

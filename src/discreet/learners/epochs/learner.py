@@ -57,7 +57,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.codec import Coded, Range, Shape, to_json
+from discreet.codec import Range, Serializable, Shape, to_json
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.arm_learner import ArmLearner
@@ -111,7 +111,7 @@ _CLOSE = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EpochSum(Coded):
+class EpochSum(Serializable):
     """The sum of contributions under one version of a policy.
 
     Attributes:
@@ -184,7 +184,7 @@ class EpochStatistics(Statistics):
 
 
 @dataclass(frozen=True, eq=False)
-class EpochRelease(Coded):
+class EpochRelease(Serializable):
     """A release of one sum: public, and never drawn again.
 
     Attributes:

@@ -34,7 +34,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.gaussian import Posterior
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.rows import CENTRE, RowMap
@@ -96,7 +96,7 @@ def offers_of(
     return shares
 
 
-class Decision(Coded, ABC):
+class Decision(Serializable, ABC):
     """A public law of arms given contexts.
 
     Attributes:

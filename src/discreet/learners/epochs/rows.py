@@ -77,7 +77,7 @@ from typing import Annotated
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.gaussian import GaussianNaturalParameters, LevelPosteriors, Posterior, average
 from discreet.kernels.grid import covariance_root
 from discreet.learners.epochs.sums import lengths, portions, second_moment
@@ -128,7 +128,7 @@ Around = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class RowMap(Coded):
+class RowMap(Serializable):
     """From features and rewards to rows (see the module's table).
 
     Attributes:

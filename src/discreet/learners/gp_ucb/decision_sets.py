@@ -39,7 +39,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.learners.gp_ucb.looks import KnowledgeGradient
 from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
@@ -66,7 +66,7 @@ SYMMETRIC = math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
-class RowWeights(Coded):
+class RowWeights(Serializable):
     """The weights of the parts of a row, and the range of centred rewards.
 
     Attributes:

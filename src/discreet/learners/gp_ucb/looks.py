@@ -22,7 +22,7 @@ from typing import Annotated
 
 import numpy as np
 
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.learners.gp_ucb.policy import normal_excess
 from discreet.privacy.prefix_sums.system import MOST_PEOPLE as MOST_COUNTED
 from discreet.validation import FloatArray, IntArray
@@ -36,7 +36,7 @@ _REACH = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class KnowledgeGradient(Coded):
+class KnowledgeGradient(Serializable):
     """What a look at a point is worth to those who still come; public.
 
     In a person's own set x* is the best point by the mean, gap(x) = m(x*) - m(x) and s(x) the

@@ -45,7 +45,7 @@ from typing import Annotated
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.gaussian import GaussianNaturalParameters, LevelPosteriors, Posterior, average
 from discreet.kernels import FeatureMap, public_points
 from discreet.validation import FloatArray, InvalidInput
@@ -268,7 +268,7 @@ def gram_posterior(
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence(Coded):
+class Evidence(Serializable):
     """What releases about public points say of the coefficients beta; public, and adds up.
 
     Given beta, every released sum is u ~ N(D beta, rho^2 S + s_u^2 I), independent of the others,

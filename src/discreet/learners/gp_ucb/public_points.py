@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.learners.gp_ucb.policy import (
     GPPolicy,
     NoisyRows,
@@ -30,7 +30,7 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 
 
 @dataclass(frozen=True, eq=False)
-class OfferedGroup(Coded):
+class OfferedGroup(Serializable):
     """How often each point of one coordinate group is given (see the module's table).
 
     Attributes:

@@ -33,7 +33,7 @@ from typing import Annotated
 
 import numpy as np
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
@@ -43,7 +43,7 @@ MOST_CELLS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Cells(Coded):
+class Cells(Serializable):
     """C partitions into at most `count` cells each (see the module)."""
 
     count: Annotated[int, Range(1, MOST_CELLS)]
@@ -190,7 +190,7 @@ _MOST_STAGES = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Ranks(Coded):
+class Ranks(Serializable):
     """How contexts are measured along each column (see the module).
 
     Attributes:

@@ -54,7 +54,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # With more columns there are too many pairs of them.
@@ -344,7 +344,7 @@ class DensityBins:
 
 
 @dataclass(frozen=True, eq=False)
-class Density(Coded):
+class Density(Serializable):
     """The density of contexts, and the sums (statistics) that it was learnt from.
 
     Attributes:

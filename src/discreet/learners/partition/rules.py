@@ -43,7 +43,7 @@ from typing import Annotated, Self
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.gaussian import GaussianNaturalParameters, climb
 from discreet.learners.partition.posterior import (
     AveragedPosterior,
@@ -62,7 +62,7 @@ Factor = Annotated[float, Range(above=0.0)]
 
 
 @dataclass(frozen=True)
-class Rules(Coded):
+class Rules(Serializable):
     """When the partition learner acts; the defaults were tuned in simulation.
 
     Attributes:

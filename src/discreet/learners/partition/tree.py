@@ -27,7 +27,7 @@ from typing import Annotated
 
 import numpy as np
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 # Deeper, and with more splits, than any learner's rules allow.
@@ -45,7 +45,7 @@ _LEAST_BLUR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Tree(Coded):
+class Tree(Serializable):
     """See the module's table.
 
     Trees that are deeper or larger than any learner grows are refused: the time to find a leaf
@@ -202,7 +202,7 @@ class Tree(Coded):
 
 
 @dataclass(frozen=True, eq=False)
-class Bins(Coded):
+class Bins(Serializable):
     """A partition with the active arms of each bin.
 
     Attributes:

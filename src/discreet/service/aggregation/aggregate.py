@@ -37,7 +37,7 @@ from discreet.service.aggregation.tasks import (
     scatter,
     total_of,
 )
-from discreet.validation import InvalidInput, Refusals, whole_number
+from discreet.validation import ErrorCollector, InvalidInput, whole_number
 
 # Rows of one task that scatters.
 _ROWS = 400_000
@@ -155,20 +155,20 @@ def files_of(paths: Iterable[str | Path]) -> list[str]:
         InvalidInput: for what names no file.
     """
     found: dict[str, None] = {}
-    refusals = Refusals()
+    errors = ErrorCollector()
     for given in paths:
         try:
             names = _stored(str(given)) if "://" in str(given) else _here(given)
         except (pa.ArrowException, OSError, ImportError, ValueError) as error:
-            refusals.add(f"{given} cannot be opened ({error}); give a URI that pyarrow opens.")
+            errors.add(f"{given} cannot be opened ({error}); give a URI that pyarrow opens.")
             continue
         if not names:
-            refusals.add(
+            errors.add(
                 f"{given} names no file; give Parquet files, folders or patterns, or URIs of files "
                 "and folders."
             )
         found |= dict.fromkeys(names)
-    refusals.raise_if_any()
+    errors.raise_if_any()
     if not found:
         raise InvalidInput("no files were given; give Parquet files, folders or patterns.")
     return sorted(found)

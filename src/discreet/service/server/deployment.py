@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from discreet.codec import Coded, Range, decode
+from discreet.codec import Range, Serializable, decode
 from discreet.learners.base import Learner
 from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.saving import learner_content, learner_of
@@ -46,7 +46,7 @@ _VISITOR, _VISITORS = 2 * _BRACKETS + 37 + _NUMBER, 32
 
 
 @dataclass(frozen=True)
-class Deployment(Coded):
+class Deployment(Serializable):
     """The public settings of a served study.
 
     Attributes:

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.codec import Coded, Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.kernels import kernel_from_text
 from discreet.learners.gp_ucb.posterior import CENTRE, MOST_REWARD_VARIANCE, UNIFORM_VARIANCE
 from discreet.validation import FloatArray
@@ -42,7 +42,7 @@ _AT_ONCE = 2**23
 
 
 @dataclass(frozen=True)
-class Prior(Coded):
+class Prior(Serializable):
     """What is assumed before anyone comes.
 
     Attributes:
@@ -69,7 +69,7 @@ class Prior(Coded):
 
 
 @dataclass(frozen=True, eq=False)
-class ExactPosterior(Coded):
+class ExactPosterior(Serializable):
     """The posterior after n observations.
 
     On the wire it is prior and data; whoever reads it works the factor out, once, in O(n^3).

@@ -33,7 +33,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from discreet.codec import Coded, Range
+from discreet.codec import Range, Serializable
 from discreet.validation import FloatArray, IntArray
 
 # No parameter is larger. Logits stay finite then, so every context has a greedy arm.
@@ -43,7 +43,7 @@ LARGEST = 1e6
 _SPREAD = 2.0
 
 
-class Model(Coded, ABC):
+class Model(Serializable, ABC):
     """The form of m, the same for all arms.
 
     Attributes:
