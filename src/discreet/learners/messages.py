@@ -23,16 +23,16 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 
 from discreet.codec import (
-    ADDED,
+    OPTIONAL_FIELD,
     SCHEMA,
     CheckedBy,
-    Coded,
     Range,
+    Serializable,
     Shape,
-    announce,
     decode,
     described,
     encode,
+    register_lazy,
 )
 from discreet.privacy.noise import check_noise_name
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
@@ -64,7 +64,7 @@ def short_id(identity: str) -> str:
     return f"{identity[:8]}.." if len(identity) > 12 and " " not in identity else identity
 
 
-class Message(Coded, ABC):
+class Message(Serializable, ABC):
     """A frozen dataclass with a `kind`; its fields say what they may hold.
 
     Its repr names facts that are public, and no field that people's data went into.
@@ -105,7 +105,7 @@ _KINDS = {
     "references.uniform": ("uniform-policy", "uniform-point-policy", "empty-reports", "count"),
     "references.highest": ("highest-policy",),
 }
-announce(
+register_lazy(
     {kind: f"discreet.learners.{module}" for module, kinds in _KINDS.items() for kind in kinds}
 )
 
@@ -235,8 +235,10 @@ class Statistics(Message):
 
     reports: Annotated[int, Range(0)]
     noise: tuple[NoiseName, ...] = ()
-    source: str = field(default="", metadata=ADDED)
-    epsilon: Annotated[float, Range(above=0.0)] | None = field(default=None, metadata=ADDED)
+    source: str = field(default="", metadata=OPTIONAL_FIELD)
+    epsilon: Annotated[float, Range(above=0.0)] | None = field(
+        default=None, metadata=OPTIONAL_FIELD
+    )
     silences: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

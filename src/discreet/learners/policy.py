@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.codec import (
-    ADDED,
+    OPTIONAL_FIELD,
     CheckedBy,
     Range,
     Shape,
@@ -219,9 +219,9 @@ class Policy(Message, Generic[H]):
     reward_bounds: RewardBounds
     public_seed: Annotated[int, Range(0, TICKETS - 1)]
     visits: Visits = field(default=1, kw_only=True)
-    arm_names: ArmNames = field(default=(), kw_only=True, metadata=ADDED)
+    arm_names: ArmNames = field(default=(), kw_only=True, metadata=OPTIONAL_FIELD)
     stream: Annotated[str, CheckedBy(check_stream_name)] = field(
-        default=TARGET_NAME, kw_only=True, metadata=ADDED
+        default=TARGET_NAME, kw_only=True, metadata=OPTIONAL_FIELD
     )
 
     def __post_init__(self) -> None:
