@@ -1,10 +1,13 @@
-"""Pages whose words alone are read."""
+"""Golden files, and pages whose words alone are read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from discreet.lab.reporting import audit, map_choices, report, search_report
+from discreet.lab.reporting import audit, maps, report, search_report
 from discreet.lab.reporting.page import Image
 
 
@@ -15,6 +18,21 @@ def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     def described(draw: object, wide: float = 0.0) -> Image:
         return Image("data:image/svg+xml;base64,", "data:image/svg+xml;base64,")
 
-    for module in (audit, map_choices, report, search_report):
+    for module in (audit, maps, report, search_report):
         monkeypatch.setattr(module, "image", described)
-    monkeypatch.setattr(map_choices, "small_image", described)
+    monkeypatch.setattr(maps, "small_image", described)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a transcript or the words of a page with its file; --update-golden writes it."""
+
+    def check(name: str, text: str) -> None:
+        path = Path(__file__).parent / "golden" / name
+        text = "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8"), f"{name}: see pytest --update-golden"
+
+    return check

@@ -1,7 +1,8 @@
-"""Maps of policies: cuts, arms, and the rewards that are expected of arms on a line."""
+"""Maps of policies: cuts, arms, expected rewards of arms on a line, and models."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,33 +11,44 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from discreet.lab.environments.base import People, Population, Problem
+from discreet.lab.environments.base import Crowd, People, Problem
+from discreet.lab.environments.catalog import load_problem
+from discreet.lab.environments.decision_sets import DoseProblem, dose_means
+from discreet.lab.environments.functions import FunctionProblem
 from discreet.lab.environments.kernel_grid import KernelGridProblem
-from discreet.lab.experiments import people_of
-from discreet.lab.reporting.cuts import Cut, cut_note, cuts, draw_column, first_column
+from discreet.lab.experiments import people_of, simulate_all
 from discreet.lab.reporting.layout import NARROW, WIDE, sheet
 from discreet.lab.reporting.maps import (
     ArmMap,
+    Cut,
+    ModelMap,
     PolicyMaps,
+    Predicts,
     RewardMap,
     arm_map,
+    cuts,
+    draw_column,
+    model_map,
     named_arms,
-    on_a_line,
     policy_maps,
     reward_map,
     same_once,
     scale_of,
 )
 from discreet.lab.reporting.report import render_report
-from discreet.lab.studies import ReportEntry, Study
-from discreet.learners.epochs.features import ContextDistribution
+from discreet.lab.studies import ReportEntry, Study, load_study
+from discreet.learners.epochs.contexts import ContextDistribution
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
+from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.gp_ucb.public_points import OfferedGroup, PublicPolicy
 from discreet.learners.policy import ArmPolicy
-from discreet.learners.references.uniform import UniformPolicy
-from discreet.people.domain import ArmPoints, Box, RewardBounds
+from discreet.learners.references.uniform import Uniform, UniformPolicy
+from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB
+from discreet.people.actions import ArmPoints, PublicSet
+from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import NonPrivate
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, InvalidInput
 
 from .cases import TABLE, exponential, overlapping, run_study, words_of, write_table
 
@@ -68,16 +80,18 @@ def drawn(policy: ArmPolicy, study: Study, title: str, width: float) -> Figure:
 
 def line_cuts(problem: Problem, **report: Any) -> tuple[Cut, ...]:
     """Cuts along one column."""
-    return cuts(problem.domain, first_column(problem.domain, ReportEntry(**report)))
+    entry = ReportEntry(**report)
+    column = entry.axes[:1] or list(problem.domain.names[:1])
+    return cuts(problem.domain, ReportEntry(axes=column, at=entry.at))
 
 
-class Nobody(Population):
+class Nobody(Crowd):
     """People of whom nothing is known."""
 
     received = value = best_fixed = oracle = earned = None  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("dimension", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dimension", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_maps_of_synthetic_studies(tmp_path: Path, dimension: int) -> None:
     study, made = run_study(tmp_path, exponential(dimension), replicates=1)
     panels = cuts(study.problem.domain, study.report)
@@ -94,18 +108,17 @@ def test_maps_of_synthetic_studies(tmp_path: Path, dimension: int) -> None:
         assert overlapping(figure) == []
 
 
-def test_boxes_cover_the_cut_and_agree_with_the_policy(tmp_path: Path) -> None:
+def test_cells_have_the_probabilities_of_their_middles(tmp_path: Path) -> None:
     study, made = run_study(tmp_path, exponential(3), replicates=1)
     policy = next(a.policy for a in made if a.setting.label == "partition (non-private)")
-    assert policy is not None
+    assert isinstance(policy, ArmPolicy)
     (panel,) = cuts(study.problem.domain, study.report)
-    boxes = arm_map(policy, study.problem, panel)
-    assert (boxes.upper - boxes.lower).prod(axis=1).sum() == pytest.approx(1.0)
-    points = np.random.default_rng(1).random((50, 3))
-    points[:, 2] = 0.5
-    inside = (boxes.lower[None] <= points[:, None, :2]) & (points[:, None, :2] < boxes.upper[None])
-    box = inside.all(axis=2).argmax(axis=1)
-    np.testing.assert_allclose(boxes.chances[box], policy.probabilities(points))
+    shown = arm_map(policy, study.problem, panel)
+    assert [len(places) for places in shown.places] == [64, 64]
+    x, y = np.meshgrid(*shown.places, indexing="ij")
+    points = np.stack([x, y, np.full_like(x, 0.5)], axis=-1)
+    expected = policy.probabilities(points.reshape(-1, 3)).reshape(64, 64, 3)
+    np.testing.assert_allclose(shown.chances, expected)
 
 
 def test_a_column_with_few_levels_gets_a_panel_for_each(tmp_path: Path) -> None:
@@ -122,7 +135,7 @@ def test_a_column_with_few_levels_gets_a_panel_for_each(tmp_path: Path) -> None:
         assert len({axes.get_position().x0 for axes in figure.axes}) == columns
         assert figure.axes[0].get_xlabel() == "age"
         assert figure.axes[0].get_ylabel() == "cost ($) now ($)"
-        assert figure.axes[0].get_xlim() == (20.0, 60.0)
+        assert figure.axes[0].get_xlim() == pytest.approx((20.0, 60.0))
         assert overlapping(figure) == []  # and a dollar sign must not start a formula
 
 
@@ -221,38 +234,16 @@ def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float
     title = "a label of a learner that is longer than a telephone is wide, epsilon 1"
     figure = drawn(policy, study, title, width)
     assert overlapping(figure) == []
-    shown = cut_note(study.problem.domain, study.report)
-    assert shown is not None
-    assert shown.middle.startswith("monthly cost of living of the household ($) = 5")
+    titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure.axes]
+    assert titles[0].startswith("monthly cost of living of the household ($) = 5")
     words = words_of(render_report(study, made))
-    assert (
-        "Maps show age. They are drawn at monthly cost of living of the household ($) = 5" in words
-    )
-    assert "an arbitrary choice, near the middle, as the study file makes none" in words
+    assert words.count("Other columns stand where the titles say") == 3
 
 
 def test_large_numbers_are_easy_to_read_where_other_columns_stand() -> None:
     domain = Box.of({"age": (18, 90), "region": ["a", "b"], "income": (0, 3_000_000)})
-    shown = cut_note(domain, ReportEntry(axes=["age", "region"]))
-    assert shown is not None
-    assert shown.middle == "income = 1,500,000"
-
-
-@pytest.mark.slow
-def test_a_cut_that_the_study_chose_is_not_called_arbitrary(tmp_path: Path) -> None:
-    write_table(tmp_path)
-    report = "[report]\naxes = ['sex', 'age']\nat = {'cost ($) now ($)' = 7}\n"
-    study, made = run_study(tmp_path, TABLE, report=report, replicates=1)
-    first, *others = words_of(render_report(study, made)).split("Who is given what after")[1:]
-    caption = first
-    assert len(others) == 2
-    assert "arbitrary" in others[0] + others[1]
-    assert "They are drawn at cost ($) now ($) = 7 (as the study file asks)." in caption
-    assert "arbitrary" not in caption
-    study, made = run_study(tmp_path, TABLE, replicates=1)
-    caption = words_of(render_report(study, made))
-    assert "Maps show age and cost ($) now ($), which come first in the table." in caption
-    assert "There is one for each value of sex." in caption
+    (panel,) = cuts(domain, ReportEntry(axes=["age", "region"]))
+    assert panel.title == "income = 1,500,000"
 
 
 class Clinic(Problem):
@@ -306,15 +297,13 @@ def test_arms_in_any_order_and_contexts_of_any_value() -> None:
     problem = Clinic()
     contexts = np.random.default_rng(1).uniform(0.0, 10.0, (30, 3)) * [0.0, 1.0, 0.0]
     policy = policy_of(problem, contexts=contexts, kernel="RBF(length_scale=10.0)")
-    assert on_a_line(problem)
     panels = line_cuts(problem, axes=["age"], at={"sex": 1.0})
     assert [panel.title for panel in panels] == ["sex = 1, smoker = 0", "sex = 1, smoker = 1"]
     made = [reward_map(policy, problem, panel, Nobody()) for panel in panels]
     assert made[0].arms.tolist() == [1.0, 5.0, 9.0]
-    assert made[0].names == {9.0: "high", 1.0: "low", 5.0: "middle"}
-    assert (len(made[0].places), made[0].places[-1]) == (61, 10.0)
+    assert (len(made[0].places), made[0].places[0]) == (64, 10.0 / 128)
     assert np.isnan(made[0].truth).all()
-    unit = np.array([[1.0, 0.5, 0.0]])
+    unit = np.array([[1.0, made[0].places[30] / 10.0, 0.0]])
     expected = -1.0 + 4.0 * policy.expected_rewards(unit)[0]
     np.testing.assert_allclose(made[0].mean[30], expected[[1, 2, 0]])
     assert made[0].best[30] == [9.0, 1.0, 5.0][int(expected.argmax())]
@@ -370,29 +359,32 @@ def test_a_legend_of_many_arms_names_those_that_cover_most_of_the_map() -> None:
         space: Any = 20
 
     films = Films()
-    corners = np.array([[0.0], [0.5]])
     chances = np.zeros((2, 20))
     chances[0, 18], chances[1, [3, 19]] = 1.0, 0.5
     where = Cut((0,), np.zeros(1), "")
-    boxes = ArmMap(where, films, corners, corners + 0.5, chances, chances > 0.0, True)
-    flat = PolicyMaps("", (boxes,), (0.0, 1.0)).figure(4.5)
+    shares = ArmMap(where, films, (np.array([0.25, 0.75]),), chances)
+    flat = PolicyMaps("", (shares,), (0.0, 1.0)).figure(4.5)
     shown = [text.get_text() for text in flat.legends[0].get_texts()]
     assert len(shown) == 13
     assert {"film 18", "film 3", "film 19", "and 8 more"} <= set(shown)
     assert overlapping(flat) == []
 
 
-def test_arms_without_points_have_maps_too() -> None:
+def test_a_column_of_levels_has_a_cell_for_each() -> None:
     domain = Box((0.0, 0.0), (4.0, 1.0), ("a", "b"), (5, 2))
     learner = ReleasedThompson(domain, 3, NonPrivate(), error=0.1)
     assert learner.features.contexts.exact
     (panel,) = cuts(domain, ReportEntry(axes=["a", "b"]))
-    clinic = Clinic()
-    boxes = arm_map(learner.policy(), clinic, panel)  # between contexts that people bring
-    assert boxes.chances.shape == (48 * 48, 3)
-    point = ContextDistribution.grid(domain).points[3]
-    near = boxes.chances[((boxes.lower <= point) & (point <= boxes.upper)).all(axis=1)][:1]
-    np.testing.assert_allclose(near, learner.policy().probabilities(domain.from_unit(point[None])))
+
+    class Levels(Clinic):
+        domain = Box((0.0, 0.0), (4.0, 1.0), ("a", "b"), (5, 2))
+
+    shown = arm_map(learner.policy(), Levels(), panel)
+    assert [places.tolist() for places in shown.places] == [[0, 1, 2, 3, 4], [0, 1]]
+    points = ContextDistribution.grid(domain).points
+    np.testing.assert_allclose(
+        shown.chances.reshape(10, 3), learner.policy().probabilities(domain.from_unit(points))
+    )
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -406,9 +398,228 @@ def test_the_report(other: str, tmp_path: Any) -> None:
     assert text.count("Map over context and arms of the reward expected by") == expecting
     assert text.count("Map over context of who is given") == 2 - expecting
     caption = words_of(text)
-    assert "truly best, which only a simulation knows" in caption
-    assert "But for the line of what was best, the maps of private learners" in caption
-    assert ("heights of the colours" in caption) == (other == "partition")
-    assert ("the other learners show the arms alone" in caption) == (other == "partition")
+    assert "truly best arms, known in simulation only" in caption
+    assert "drawn from what they publish, apart from the white line" in caption
+    assert ("Heights: the probabilities" in caption) == (other == "partition")
+    assert ("maps of the arms alone" in caption) == (other == "partition")
     who = "The learner is" if other == "capri" else "Learners under joint privacy are"
     assert f"{who} trusted with context, action and reward" in text
+
+
+POINTS = """
+name = "points"
+rounds = 60
+replicates = 1
+[problem]
+name = "{problem}"
+[[learners]]
+name = "gp_ucb"
+epsilon = 2.0
+delta = 1e-5
+non_private = true
+[learners.options]
+error = 0.1
+[[learners]]
+name = "uniform"
+"""
+
+
+def test_what_predicts() -> None:
+    bumps = load_problem("bumps")
+    made = [kind(bumps.domain, bumps.space, NonPrivate()) for kind in (GPUCB, ExactGPUCB, Uniform)]
+    known = [isinstance(learner.policy(), Predicts) for learner in made]
+    assert known == [True, True, False]
+
+
+class Known:
+    """Predicts the first column, less surely the larger the last one is."""
+
+    def predict(self, X: Any) -> tuple[FloatArray, FloatArray]:  # noqa: N803
+        return 0.1 * X[:, 0], 0.1 + 0.01 * X[:, -1]
+
+
+class Guess(Known):
+    """Predicts like `Known`, and sends and gives people what a policy does."""
+
+    def __init__(self, policy: Any) -> None:
+        self.act = policy.act
+
+
+class Nowhere:
+    """Like finite features away from their points."""
+
+    def predict(self, X: Any) -> tuple[FloatArray, FloatArray]:  # noqa: N803
+        raise InvalidInput("a point that is not in the set.")
+
+
+def model_cut(problem: Problem, policy: object = None) -> ModelMap:
+    (panel,) = cuts(problem.domain, ReportEntry())
+    made = model_map(policy or Known(), problem, panel)
+    assert made is not None
+    return made
+
+
+def figure_of(
+    shown: ModelMap, scale: tuple[float, float] = (0.0, 1.0), width: float = 4.5
+) -> Figure:
+    return PolicyMaps("a map", (shown,), scale).figure(width)
+
+
+def function(columns: int, space: PublicSet | None = None) -> FunctionProblem:
+    """Highest, 1, where the first column is 4 and the second 5, whatever the others are."""
+
+    def value(points: FloatArray) -> FloatArray:
+        away = (points[:, :2] - np.array([4.0, 5.0])[:columns]) ** 2
+        highest: FloatArray = np.exp(-0.1 * away.sum(axis=1))
+        return highest
+
+    return FunctionProblem(value, Box((0.0,) * columns, (10.0,) * columns), 1.0, space=space)
+
+
+@pytest.mark.parametrize("width", [4.5, NARROW])
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_maps_of_one_two_and_more_columns(columns: int, width: float) -> None:
+    made = model_cut(function(columns))
+    assert [(places[0], places[-1]) for places in made.places] == [(0.0, 10.0)] * min(columns, 2)
+    assert made.possible.all()
+    np.testing.assert_allclose(made.best, [[4.0, 5.0][:columns]], atol=0.05)
+    figure = figure_of(made, width=width)
+    assert overlapping(figure) == []
+    assert len(figure.axes) == (1 if columns == 1 else 2)
+    assert figure.axes[0].get_title(loc="left") == ("x3 = 5" if columns == 3 else "")
+    legend = figure.legends[0]
+    wanted = "true optimum of this cut" if columns == 3 else "true optimum"
+    assert [text.get_text() for text in legend.get_texts()] == [wanted]
+    assert legend.get_title().get_text() == "a map"
+    assert legend.get_window_extent().y0 > figure.axes[0].get_window_extent().y1
+
+
+def test_where_many_other_columns_stand_is_said_in_full() -> None:
+    figure = figure_of(model_cut(function(20)), width=NARROW)
+    assert overlapping(figure) == []
+    note = figure.axes[0].get_title(loc="left")
+    assert note.replace("\n", " ") == ", ".join(f"x{place} = 5" for place in range(3, 21))
+
+
+def test_a_model_of_a_few_points_has_no_map() -> None:
+    problem = function(2)
+    (panel,) = cuts(problem.domain, ReportEntry())
+    assert model_map(Nowhere(), problem, panel) is None
+
+
+def test_maps_share_a_scale_within_the_bounds_of_rewards() -> None:
+    problem = function(2)
+    made = model_cut(problem)
+    low, high = replace(made, mean=0.2 + 0.1 * made.mean), replace(made, mean=3.0 * made.mean - 1.0)
+    assert scale_of(low.seen, problem) == pytest.approx((0.2, 0.3))
+    assert scale_of(np.append(low.seen, high.seen), problem) == (0.0, 1.0)
+    assert scale_of(0.0 * made.seen, problem) == (0.0, 1.0)
+    ends = [figure_of(shown).axes[1] for shown in (low, high)]
+    assert [len(bar.patches) for bar in ends] == [0, 2]  # a pointed end below and above
+
+
+def test_the_best_points_are_all_that_there_are() -> None:
+    camelback = load_problem("camelback")
+    np.testing.assert_allclose(
+        sorted(model_cut(camelback).best.tolist()), [[-0.09, 0.71], [0.09, -0.71]], atol=0.02
+    )
+    offered = PublicSet.of([[1.0, 1.0], [9.0, 9.0], [5.0, 5.0]])
+    np.testing.assert_array_equal(model_cut(function(2, offered)).best, [[5.0, 5.0]])
+    flat = FunctionProblem(lambda points: np.full(len(points), 0.5), camelback.domain, 0.5)
+    assert model_cut(flat).best.shape == (0, 2)
+    assert model_cut(load_problem("bumps")).best.shape == (0, 2)
+
+
+@pytest.mark.parametrize("additive", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_where_people_are_sent(additive: bool) -> None:
+    problem = function(3)
+    policy = GPUCB(
+        problem.domain, problem.space, NonPrivate(), error=0.1, kernel="RBF(length_scale=8.0)"
+    ).policy()
+    assert isinstance(policy, PublicPolicy)
+    grids: tuple[FloatArray, ...] = (np.array([[5.0], [0.0]]), np.array([[1.0, 2.0], [9.0, 3.0]]))
+    offers: tuple[FloatArray, ...] = (np.array([0.75, 0.25]), np.array([0.5, 0.5]))
+    columns: tuple[tuple[int, ...], ...] = ((1,), (2, 0))
+    if not additive:
+        grids, columns = (np.array([[1.0, 5.0, 2.0], [1.0, 5.0, 8.0]]),), ((0, 1, 2),)
+        offers = offers[:1]
+    groups = tuple(map(OfferedGroup, columns, grids, offers))
+    marks = model_cut(problem, Guess(replace(policy, groups=groups)))
+    found = {tuple(place): share for place, share in zip(marks.sent, marks.shares, strict=True)}
+    if additive:  # columns 0 and 1 are drawn apart from each other
+        shares = {(2, 5): 0.375, (3, 5): 0.375, (2, 0): 0.125, (3, 0): 0.125}
+        assert found == pytest.approx(shares, abs=0.04)
+    else:  # the third column plays no part
+        assert found == {(1, 5): 1.0}
+
+
+def test_everyone_is_sent_to_the_choice_of_the_exact_posterior() -> None:
+    camelback = load_problem("camelback")
+    policy = ExactGPUCB(camelback.domain, camelback.space, NonPrivate()).policy()
+    marks = model_cut(camelback, policy)
+    np.testing.assert_array_equal(marks.sent, policy.choice[None])
+    assert marks.shares.tolist() == [1.0]
+
+
+def test_doses_of_patients_along_a_column() -> None:
+    dose = load_problem("dose")
+    assert isinstance(dose, DoseProblem)
+    policy = Guess(Uniform(dose.domain, dose.space, NonPrivate()).policy())
+    at = {"age_years": 60.0, "weight_kg": 75.0}
+    entry = ReportEntry(axes=["kidney_ml_min", "dose_mg"], at=at)
+    (panel,) = cuts(dose.domain, entry)
+    made = model_map(policy, dose, panel)
+    assert made is not None
+    assert made.possible.all()  # the axis ends with the largest dose at 75 kg
+    assert made.places[1][-1] == pytest.approx(300.0, rel=0.02)
+    assert made.joined
+    kidney, best = made.best.T
+    assert (np.diff(best) >= 0.0).all()  # better kidneys stand more
+    sets = dose.doses(np.column_stack([np.full((len(kidney), 2), [60.0, 75.0]), kidney]))
+    np.testing.assert_allclose(dose_means(sets).max(axis=1), dose_means(_at(kidney, best)))
+    assert overlapping(figure_of(made, width=NARROW)) == []
+
+    (panel,) = cuts(dose.domain, ReportEntry(axes=["dose_mg", "weight_kg"], at=at))
+    heavy = model_map(policy, dose, panel)
+    assert heavy is not None
+    assert not heavy.possible.all()
+    figure = figure_of(heavy)
+    assert overlapping(figure) == []
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["given", "truly best", "cannot be given"]
+
+    (panel,) = cuts(dose.domain, ReportEntry(axes=["dose_mg"], at=at))
+    one = model_map(policy, dose, panel)
+    assert one is not None
+    assert (one.joined, one.best.shape, one.sent.shape) == (False, (1, 1), (1, 1))
+    assert overlapping(figure_of(one)) == []
+
+
+def _at(kidney: FloatArray, dose: FloatArray) -> FloatArray:
+    """(n, 4) points of patients of 60 years and 75 kg."""
+    return np.column_stack([dose, np.full((len(dose), 2), [60.0, 75.0]), kidney])
+
+
+@pytest.mark.usefixtures("unpainted")
+@pytest.mark.parametrize(
+    ("problem", "offered"),
+    [
+        ("bumps", "up to 25 points of their own"),
+        ("camelback", "any point of a box"),
+    ],
+)
+def test_reports_of_points(problem: str, offered: str, tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(POINTS.format(problem=problem))
+    study = load_study(path)
+    outcomes = list(simulate_all(study.problem, study.settings, 60, 1, 3))
+    text = render_report(study, outcomes)
+    assert offered in text
+    assert "What is expected where" in text
+    assert text.count("of the reward expected by gp_ucb") == 2
+    assert "joint: the learner is trusted with the data" in text
+    record = "decision set and reward" if problem == "bumps" else "reward"
+    assert f"one person's {record} is replaced by any other" in text
+    assert ("Only the reward of a person is protected" in text) == (problem == "camelback")
+    assert "The columns of a point" in text
+    assert not re.search(r"\barms?\b", re.sub(r"<style>.*?</style>|base64,[^\"]*", "", text))

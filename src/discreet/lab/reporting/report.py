@@ -26,7 +26,7 @@ from discreet.lab.reporting.layout import (
     shade,
     tints,
 )
-from discreet.lab.reporting.map_choices import map_choices
+from discreet.lab.reporting.maps import map_choices
 from discreet.lab.reporting.numbers import listed
 from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.provenance import Provenance, provenance

@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 
 from discreet.lab.experiments import Outcome
 from discreet.lab.reporting.layout import FORMATS, WIDE, save_figure
-from discreet.lab.reporting.map_choices import maps_of
-from discreet.lab.reporting.maps import PolicyMaps
+from discreet.lab.reporting.maps import PolicyMaps, maps_of
 from discreet.lab.reporting.report import epsilon_figure, progress_figure
 from discreet.lab.reporting.summary import Summary
 from discreet.lab.studies import Study
