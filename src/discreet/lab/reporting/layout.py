@@ -9,10 +9,10 @@ A figure starts as a `sheet` of plain panels; lines are named by `name_ends`, ma
     return finish(figure, height=2.6)
 
 Matplotlib's constrained layout finds room for labels, titles and legends at any width. Heights are
-those of the axes, in inches, and the figure grows until they fit. Figures are made with
-Matplotlib's object-oriented interface and never touch pyplot's global state. A figure of width w
-is 96 w CSS pixels wide on a page; a `NARROW` one is drawn anew for small screens, not shrunk. The
-colours are those of Okabe and Ito, which people with colour-blindness can tell apart.
+those of the axes, in inches. Figures are made with Matplotlib's object-oriented interface and never
+touch pyplot's global state. A figure of width w is 96 w CSS pixels wide on a page; a `NARROW` one
+is drawn anew for small screens, not shrunk. The colours are those of Okabe and Ito, which people
+with colour-blindness can tell apart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -34,13 +34,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.textpath import TextToPath
-from matplotlib.transforms import Bbox, ScaledTranslation
+from matplotlib.transforms import ScaledTranslation
 from scipy.optimize import isotonic_regression
 
 from discreet.atomic_files import write_bytes
@@ -58,7 +55,6 @@ FORMATS = {"png": "Software", "pdf": "Creator", "svg": "Creator"}
 _TIMELESS: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _LINE = 1.25 / 72.0  # inches of a line of text for each point of its size
 _CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its size
-_ROUNDS, _CLOSE = 4, 0.01  # of a layout, until heights are as close as this in inches
 _NAMES = 0.31  # of the width of a figure, for the names of lines
 _LEADER = 11.0 / 72.0  # inches between the axes and the names of lines
 _MOST_ENTRIES = 12  # of a legend
@@ -180,7 +176,7 @@ def entitle(axes: Axes, title: str, room: float = math.inf, size: float = BODY) 
 
 
 class EndName(Text):
-    """The name of a line right of its axes, which `finish` moves to its height.
+    """The name of a line, right of its axes.
 
     Args:
         axes: of the line.
@@ -193,14 +189,10 @@ class EndName(Text):
         look: dict[str, Any] = {"fontsize": SMALL, "color": INK, "linespacing": 1.05}
         super().__init__(1.0, 0.5, text, va="center", clip_on=False, **look)
         self.value, self.line_color = value, color
+        self.inches = _LINE * SMALL * (1 + text.count("\n"))
         beside = ScaledTranslation(_LEADER, 0.0, axes.figure.dpi_scale_trans)
         axes.add_artist(self)
         self.set_transform(axes.transAxes + beside)
-
-    @property
-    def inches(self) -> float:
-        """Its height."""
-        return _LINE * SMALL * (1 + self.get_text().count("\n"))
 
 
 def name_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
@@ -216,50 +208,39 @@ def name_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
 def legend_above(figure: Figure, handles: Sequence[Artist], title: str = "") -> None:
     """A title and, below it, what marks and colours mean, over all panels.
 
-    As many entries stand beside each other as the width of the figure holds. Of a long list the
-    first are named, and the others counted.
+    Of a long list the first are named, and the others counted.
     """
-    if len(handles) > _MOST_ENTRIES:
-        more = f"and {len(handles) - _MOST_ENTRIES:,} more"
-        counted = Line2D([], [], linestyle="none", label=more)
-        handles = [*handles[:_MOST_ENTRIES], counted]
     room = float(figure.get_figwidth())
     title = wrapped(title, 0.9 * room, BODY)
     if not handles:
         figure.suptitle(title, x=0.01, ha="left", fontsize=BODY, weight="bold", color=INK)
         return
+    if len(handles) > _MOST_ENTRIES:
+        more = f"and {len(handles) - _MOST_ENTRIES:,} more"
+        counted = Line2D([], [], linestyle="none", label=more)
+        handles = [*handles[:_MOST_ENTRIES], counted]
     for handle in handles:
         handle.set_label(wrapped(str(handle.get_label()), room - 0.5))
-    for columns in range(len(handles), 0, -1):
+    longest = max(len(line) for each in handles for line in str(each.get_label()).split("\n"))
+    columns = min(len(handles), max(1, int(room / (_CHARACTER * SMALL * longest + 0.45))))
+    figure.legend(
         # Matplotlib fills legends column by column; people read them row by row.
-        ordered = [handle for at in range(columns) for handle in handles[at::columns]]
-        legend = _legend(figure, ordered, columns, title)
-        extent = legend.get_window_extent(figure.canvas.get_renderer())  # type: ignore[attr-defined]
-        if columns == 1 or extent.width <= (room - 0.1) * figure.dpi:
-            return
-        legend.remove()
-
-
-def _legend(figure: Figure, handles: Sequence[Artist], columns: int, title: str) -> Legend:
-    # Legends are measured before the figure is finished: see there.
-    with rc_context({"text.parse_math": False}):
-        return figure.legend(
-            handles=handles,
-            loc="outside upper left",
-            title=title or None,
-            title_fontproperties={"size": BODY, "weight": "bold"},
-            alignment="left",
-            ncols=columns,
-            fontsize=SMALL,
-            labelcolor=INK,
-            frameon=False,
-            borderpad=0.2,
-            handlelength=1.2,
-            handleheight=0.9,
-            handletextpad=0.5,
-            columnspacing=1.3,
-            labelspacing=0.45,
-        )
+        handles=[handle for at in range(columns) for handle in handles[at::columns]],
+        loc="outside upper left",
+        title=title or None,
+        title_fontproperties={"size": BODY, "weight": "bold"},
+        alignment="left",
+        ncols=columns,
+        fontsize=SMALL,
+        labelcolor=INK,
+        frameon=False,
+        borderpad=0.2,
+        handlelength=1.2,
+        handleheight=0.9,
+        handletextpad=0.5,
+        columnspacing=1.3,
+        labelspacing=0.45,
+    )
 
 
 def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str = "") -> Figure:
@@ -278,53 +259,25 @@ def finish(figure: Figure, height: float, *, aspect: float = math.inf, note: str
         figure.supxlabel(wrapped(note, room), x=0.995, ha="right", fontsize=SMALL, color=GREY)
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
     spec: Any = panels[0].get_subplotspec()
-    ratios = spec.get_gridspec().get_height_ratios()
-    layout = figure.get_layout_engine()
+    ratios, layout = spec.get_gridspec().get_height_ratios(), figure.get_layout_engine()
     assert layout is not None
     for text in figure.findobj(Text):
         text.set_parse_math(False)
     with rc_context({"text.parse_math": False}):  # of numbers along axes, which come and go
-        measured: list[Any] = [*figure.axes, *figure.legends]
-        for artist in measured:
-            artist.get_tightbbox = _measured_once(artist)
-        for _ in range(_ROUNDS):
-            layout.execute(figure)
-            sizes = [_inches(axes) for axes in panels]
-            width, have = sizes[0]
-            names = [sum(name.inches for name in _names(axes)) for axes in panels]
-            needed = [own * have / size[1] for own, size in zip(names, sizes, strict=True)]
-            wanted = max(min(height, aspect * width), *needed)
-            if abs(wanted - have) < _CLOSE:
-                break
-            figure.set_figheight(figure.get_figheight() + (wanted - have) * sum(ratios) / ratios[0])
+        layout.execute(figure)
+        width, have = _inches(panels[0])
+        # What is around the axes keeps its size.
+        needed = [
+            sum(name.inches for name in _names(axes)) * have / _inches(axes)[1] for axes in panels
+        ]
+        more = max(min(height, aspect * width), *needed) - have
+        figure.set_figheight(figure.get_figheight() + more * sum(ratios) / ratios[0])
+        layout.execute(figure)
     figure.set_layout_engine(None)
-    for artist in measured:
-        del artist.get_tightbbox
     for axes in panels:
         _move_apart(axes)
         _thin_out(axes)
     return figure
-
-
-def _measured_once(artist: Axes | Legend) -> Callable[..., Bbox | None]:
-    """The `get_tightbbox` of a legend, which stays as large as it is, and of axes whose texts reach
-    as far beyond them at any size as they do now.
-
-    Constrained layout asks for it again and again, and measuring texts is most of its work.
-    """
-    if isinstance(artist, Legend):
-        box = artist.get_tightbbox()
-        return lambda *_, **__: box
-    around = artist.get_tightbbox(for_layout_only=True)
-    assert around is not None
-    beyond = around.get_points() - artist.get_window_extent().get_points()
-    locator: Any = artist.get_axes_locator()
-
-    def moved(*_: Any, **__: Any) -> Bbox:
-        artist.apply_aspect(locator(artist, None) if locator else None)
-        return Bbox(artist.get_window_extent().get_points() + beyond)
-
-    return moved
 
 
 def _inches(axes: Axes) -> FloatArray:
@@ -351,34 +304,25 @@ def _move_apart(axes: Axes) -> None:
     sizes = np.array([labels[place].inches for place in order])
     centres = np.empty(len(labels))
     centres[order] = spread(shares[order] * height, sizes, height) / height
+    reach = 1.0 + 0.8 * _LEADER / width
+    leaders = [[(1.0, at), (reach, to)] for at, to in zip(shares, centres, strict=True)]
+    colors = [label.line_color for label in labels]
+    look: dict[str, Any] = {"colors": colors, "linewidths": 1.0, "clip_on": False}
+    axes.add_artist(LineCollection(leaders, transform=axes.transAxes, **look))
     for label, centre in zip(labels, centres.tolist(), strict=True):
         label.set_y(centre)
-    leaders = LineCollection(
-        [
-            [(1.0, share), (1.0 + 0.8 * _LEADER / width, centre)]
-            for share, centre in zip(shares, centres, strict=True)
-        ],
-        colors=[label.line_color for label in labels],
-        linewidths=1.0,
-        transform=axes.transAxes,
-        clip_on=False,
-    )
-    axes.add_artist(leaders)
 
 
 def spread(at: FloatArray, sizes: FloatArray, room: float = 1.0) -> FloatArray:
-    """Places close to the increasing positions `at` in [0, room] at which labels do not overlap.
+    """(n,) places closest to increasing `at` (n,) at which labels do not overlap.
 
-    Positions y_1 <= .. <= y_n become z with z_{i+1} - z_i >= gap_i and the least sum of squares
-    (z_i - y_i)^2: with t_i = z_i - gap_1 - .. - gap_{i-1} this is isotonic regression.
+    The sum of squared moves is least under z_{i+1} - z_i >= gap_i: isotonic regression of
+    z_i - gap_1 - .. - gap_{i-1}.
 
     Args:
-        at: (n,) wanted centres, increasing.
+        at: (n,) wanted centres.
         sizes: (n,) the labels' heights in the same unit.
         room: where the last label must end, if they all fit there.
-
-    Returns:
-        (n,) centres.
     """
     shift = np.concatenate([[0.0], np.cumsum(0.5 * (sizes[1:] + sizes[:-1]))])
     low = 0.5 * float(sizes[0])
@@ -391,13 +335,11 @@ def _thin_out(axes: Axes) -> None:
     """Leave out numbers along the horizontal axis for which there is no room."""
     end = -math.inf
     for tick in axes.xaxis.get_major_ticks():
-        if not tick.label1.get_text():
-            continue
         box = tick.label1.get_window_extent()
-        if box.x0 < end:
+        if tick.label1.get_text() and box.x0 < end:
             tick.label1.set_visible(False)
             tick.label2.set_visible(False)
-        else:
+        elif tick.label1.get_text():
             end = box.x1 + 3.0
 
 
@@ -424,10 +366,8 @@ def shortened(text: str, inches: float) -> str:
 
 
 def text_inches(text: str) -> float:
-    """How wide a line of text is."""
-    font = FontProperties(size=SMALL)
-    width, _, _ = TextToPath().get_text_width_height_descent(text, font, ismath=False)
-    return float(width) / 72.0
+    """About how wide a line of text is."""
+    return _CHARACTER * SMALL * len(text)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -444,6 +384,7 @@ def figure_bytes(figure: Figure, format: str) -> bytes:
     buffer = io.BytesIO()
     author = f"discreet {version('discreet')}"
     metadata = {FORMATS[format]: author} | ({} if format == "png" else _TIMELESS[format])
-    with rc_context({"svg.fonttype": "path", "svg.hashsalt": "discreet", "pdf.fonttype": 42}):
+    look: Any = {"svg.fonttype": "path", "svg.hashsalt": "discreet", "pdf.fonttype": 42}
+    with rc_context({**look, "text.parse_math": False}):
         figure.savefig(buffer, format=format, dpi=_DOTS, facecolor="white", metadata=metadata)
     return buffer.getvalue()
