@@ -63,8 +63,7 @@ import discreet
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments import ORACLE, Seed, Setting, run_trials, simulate
 from discreet.lab.experiments.means import mean_and_error
-from discreet.lab.planning.facts import Answer
-from discreet.lab.planning.forecast import Forecast
+from discreet.lab.planning.forecast import Forecast, PlanAnswer
 from discreet.lab.studies import ReportEntry, Study
 from discreet.privacy import Local, NonPrivate
 
@@ -245,7 +244,7 @@ def people_until(plan: Forecast, truth: Forecast, epsilon: float) -> dict[str, A
     }
 
 
-def agree(answer: Answer, truth: Answer, least: float, most: float) -> bool:
+def agree(answer: PlanAnswer, truth: PlanAnswer, least: float, most: float) -> bool:
     """Whether two numbers of people are within the factor; see the module for the ends."""
     if answer.value is None or truth.value is None:
         return answer.value is truth.value
@@ -253,7 +252,7 @@ def agree(answer: Answer, truth: Answer, least: float, most: float) -> bool:
     return max(value / true, true / value) <= _FACTOR
 
 
-def _finite(answer: Answer) -> float | str | None:
+def _finite(answer: PlanAnswer) -> float | str | None:
     """A number of people for a file of JSON: None where there is no gain to keep."""
     if answer.value is None:
         return None

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet.cli.study
-import discreet.lab.results.running
+import discreet.lab.results.run
 from discreet.cli import app
 from discreet.records import write_records
 
@@ -136,13 +136,13 @@ def test_mistakes_end_with_code_2_and_write_nothing(
 def test_an_interrupted_run_keeps_what_is_finished(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int
 ) -> None:
-    original = discreet.lab.results.running.simulate_all
+    original = discreet.lab.results.run.simulate_all
 
     def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
         yield from itertools.islice(original(*arguments, **keywords), finished)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.lab.results.running, "simulate_all", interrupted)
+    monkeypatch.setattr(discreet.lab.results.run, "simulate_all", interrupted)
     records = tmp_path / "r.jsonl"
     write_records([{"method": "mine", "metric": "", **EARLIER}], records)
     before = records.read_text()

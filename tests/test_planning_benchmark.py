@@ -15,7 +15,7 @@ import pytest
 
 from discreet.lab.environments.catalog import entries, load_problem
 from discreet.lab.experiments import Seed, Setting, simulate
-from discreet.lab.planning.facts import Answer
+from discreet.lab.planning.forecast import PlanAnswer
 from discreet.lab.studies import load_study
 from discreet.privacy import Local
 from tests.cli.cases import invoke
@@ -32,8 +32,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     sys.modules.pop("planning", None)
 
 
-def answer(value: float | None) -> Answer:
-    return Answer("people", value, 0.0, math.inf, 100.0, 8000.0, 2000.0)
+def answer(value: float | None) -> PlanAnswer:
+    return PlanAnswer("people", value, 0.0, math.inf, 100.0, 8000.0, 2000.0)
 
 
 def test_twelve_problems_that_exist(bench: Any) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from discreet.estimator import PrivateBandit as PrivateBandit
     from discreet.lab.environments.log_problem import LogProblem as LogProblem
     from discreet.lab.environments.logs import Log as Log
-    from discreet.lab.reporting.plan_view import Plan as Plan
-    from discreet.lab.reporting.plan_view import plan as plan
+    from discreet.lab.reporting.plan import Plan as Plan
+    from discreet.lab.reporting.plan import plan as plan
     from discreet.lab.results.result import StudyResult as StudyResult
     from discreet.lab.results.run import Interrupted as Interrupted
     from discreet.lab.results.run import run_study as run_study
@@ -115,7 +115,7 @@ else:
         "lab.results.result": ("StudyResult",),
         "lab.results.run": ("Interrupted", "run_study"),
         "lab.studies": ("Study",),
-        "lab.reporting.plan_view": ("Plan", "plan"),
+        "lab.reporting.plan": ("Plan", "plan"),
         "lab.environments.log_problem": ("LogProblem",),
         "lab.environments.logs": ("Log",),
         "validation": ("InvalidInput",),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from discreet.codec import decode
-from discreet.lab.reporting.outlook import Outlook
+from discreet.lab.reporting.preflight import Preflight
 from tests.cli.cases import STUDY, invoke, write_study
 
 WRONG = (
@@ -24,7 +24,7 @@ def test_a_study_that_can_run(tmp_path: Path) -> None:
     for text in (
         f"{study} can run.",
         "All 300 rows.",
-        "300 people, 2 replicates; 2 arms (what can be chosen): a, b. 150 people for each arm",
+        "300 people, 2 replicates; 2 arms (what can be chosen): a, b; 150 people for each arm",
         "0 to 9",
         "more than 2.719 times as likely",
         "At epsilon = 2 the factor is 7.39",
@@ -32,7 +32,7 @@ def test_a_study_that_can_run(tmp_path: Path) -> None:
         f"Facts:   {facts}",
     ):
         assert text in out
-    read = decode(facts.read_text(), Outlook)
+    read = decode(facts.read_text(), Preflight)
     assert read.can_run
     assert [line.label for line in read.lines] == [
         "partition, epsilon 1",
@@ -41,7 +41,7 @@ def test_a_study_that_can_run(tmp_path: Path) -> None:
     ]
 
 
-def test_everything_that_is_wrong_is_said_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_everything_that_is_wrong_is_listed_in_the_order_of_the_file(tmp_path: Path) -> None:
     study, facts = write_study(tmp_path, WRONG), tmp_path / "facts.json"
     code, out, err = invoke("check", study, "--json", facts)
     assert (code, err) == (2, "")
@@ -58,8 +58,8 @@ def test_everything_that_is_wrong_is_said_in_the_order_of_the_file(tmp_path: Pat
         strict=True,
     ):
         assert line.startswith(text)
-    read = decode(facts.read_text(), Outlook)
-    assert [trouble.line for trouble in read.troubles] == [3, 9, 14]
+    read = decode(facts.read_text(), Preflight)
+    assert [issue.line for issue in read.issues] == [3, 9, 14]
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_facts_take_the_place_of_earlier_facts_only(tmp_path: Path) -> None:
     assert invoke("check", study, "--json", facts)[0] == 0
     study.write_text(WRONG)
     assert invoke("check", study, "--json", facts)[0] == 2
-    assert not decode(facts.read_text(), Outlook).can_run
-    for other in (b'{"kind": "study-outlook"}', b"\xff", b"[1]"):
+    assert not decode(facts.read_text(), Preflight).can_run
+    for other in (b'{"kind": "study-preflight"}', b"\xff", b"[1]"):
         facts.write_bytes(other)
         code, out, err = invoke("check", study, "--json", facts)
         assert (code, out, facts.read_bytes()) == (2, "", other)
-        assert "is not an outlook of discreet check" in err
+        assert "is not a preflight of discreet check" in err
 
 
 def test_facts_leave_the_study_alone(tmp_path: Path) -> None:

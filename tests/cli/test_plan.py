@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import discreet
-import discreet.lab.reporting.plan_view
+import discreet.lab.reporting.plan
 from discreet.cli.plan import numbers_in, share_of
 from discreet.records import ORIGIN, PLANNED, holds_records
 from discreet.validation import InvalidInput
@@ -23,14 +23,14 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
     page, lines = tmp_path / "plan.html", tmp_path / "plan.jsonl"
     code, out, err = invoke(
         "plan", path, "--epsilons", "8", "--replicates", 2, "--jobs", 1,
-        "--people", 300, "--lose-at-most", "50%", "--report", page, "--json", lines,
+        "--people", 300, "--lose-at-most", "50%", "--report", page, "--json", lines, "--details",
     )  # fmt: skip
     assert code == 0, err
     words = " ".join(out.split())
     for text in (
         "Plan: Whom to call",
-        "ith 300 people, partition",
-        "Asked: With 300 people, to lose at most 50% of the gain takes",
+        "with 300 people",
+        "Asked: With 300 people, losing at most 50% takes",
         "it does not cover this plan",
         "one choice for everyone",
         "at random",
@@ -46,7 +46,7 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
     assert holds_records(lines)
 
 
-def test_invented_people_need_no_table(tmp_path: Path) -> None:
+def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
     path = write_study(tmp_path, rounds=200)  # there is no people.csv
     code, _, err = invoke("plan", path, "--epsilons", 8, "--replicates", 2)
     assert code == 2
@@ -54,7 +54,7 @@ def test_invented_people_need_no_table(tmp_path: Path) -> None:
     arguments = ("--epsilons", 8, "--replicates", 2, "--synthetic", "--contrast", 1.0, "--jobs", 1)
     code, out, err = invoke("plan", path, *arguments)
     assert code == 0, err
-    assert "Planning used nobody's data" in out
+    assert "Planning used no one's data" in out
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_a_plan_has_a_limit_on_time(
     arguments: tuple[object, ...],
     seconds: float | None,
 ) -> None:
-    def plan(study: Path, **wishes: object) -> None:
-        asked.append(wishes["seconds"])
+    def plan(study: Path, **options: object) -> None:
+        queried.append(options["seconds"])
         raise InvalidInput("that was all.")
 
-    asked: list[object] = []
-    monkeypatch.setattr(discreet.lab.reporting.plan_view, "plan", plan)
+    queried: list[object] = []
+    monkeypatch.setattr(discreet.lab.reporting.plan, "plan", plan)
     code, _, _ = invoke("plan", write_study(tmp_path, SMOOTH, 100), *arguments)
-    assert (code, asked) == (2, [pytest.approx(seconds, rel=0.5) if seconds else None])
+    assert (code, queried) == (2, [pytest.approx(seconds, rel=0.5) if seconds else None])
 
 
 @pytest.mark.parametrize(

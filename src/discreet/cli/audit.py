@@ -26,7 +26,6 @@ from discreet.cli.console import (
     write_results,
 )
 from discreet.cli.database import refusing_service
-from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
 from discreet.records import Finding
 from discreet.validation import InvalidInput
@@ -138,7 +137,7 @@ def _findings(
 
     findings: list[Finding] = []
     stream = run_audit(checks, trials, confidence, seed, jobs)
-    with ShownProgress(screen=err) as bar:
+    with err.progress() as bar:
         task = bar.add_task("Preparing", total=steps(checks, trials))
         try:
             for step in stream:

@@ -21,12 +21,11 @@ from discreet.cli.console import (
     out,
     reporting_errors,
 )
-from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.lab.reporting.outlook import Outlook
+    from discreet.lab.reporting.preflight import Preflight
 
 
 def check(
@@ -38,23 +37,23 @@ def check(
     """Whether a study can run: everything wrong with it, or what it needs."""
     from discreet.codec import encode
 
-    kind = Kind("an outlook of discreet check", (".json",), _is_outlook)
+    kind = Kind("a preflight of discreet check", (".json",), _is_preflight)
     with reporting_errors():
         check_outputs([(json, kind)], [study])
-        outlook, files = _outlook(study, data, jobs or cores())
+        checked, files = _checked(study, data, jobs or cores())
         check_outputs([(json, kind)], files)
-        (_show if outlook.can_run else _show_troubles)(outlook, study)
+        (_show if checked.can_run else _show_issues)(checked, study)
         if json is not None:
-            write_bytes(json, encode(outlook).encode())
+            write_bytes(json, encode(checked).encode())
             out.say(f"Facts:   {json}")
-        if not outlook.can_run:
+        if not checked.can_run:
             raise typer.Exit(2)
 
 
-def _outlook(path: Path, data: Path | None, jobs: int) -> tuple[Outlook, tuple[Path, ...]]:
+def _checked(path: Path, data: Path | None, jobs: int) -> tuple[Preflight, tuple[Path, ...]]:
     """What is wrong, or what is asked for; and the files that were read."""
     from discreet.lab.experiments import expected_seconds
-    from discreet.lab.reporting.outlook import Outlook, Trouble, study_outlook
+    from discreet.lab.reporting.preflight import Issue, Preflight, preflight
     from discreet.lab.studies import load_study
     from discreet.toml_files import Place
 
@@ -62,45 +61,45 @@ def _outlook(path: Path, data: Path | None, jobs: int) -> tuple[Outlook, tuple[P
     try:
         study = load_study(path, data_dir=data)
     except InvalidInput as error:
-        troubles = sorted(
-            (Trouble(*place.parted(text)) for text in error.args),
-            key=lambda trouble: (trouble.line is None, trouble.line or 0),
+        issues = sorted(
+            (Issue(*place.parted(text)) for text in error.args),
+            key=lambda issue: (issue.line is None, issue.line or 0),
         )
-        return Outlook(path.name, tuple(troubles)), (path,)
+        return Preflight(path.name, tuple(issues)), (path,)
     measuring = "Measuring how long the learners take"
-    with ShownProgress(screen=err, task=measuring) as bar:
+    with err.progress(task=measuring) as bar:
         bar.add_task(measuring, total=None)
         seconds = expected_seconds(study.problem, study.settings, study.rounds, study.seed, jobs)
-        return study_outlook(path.name, study, seconds, jobs), study.files
+        return preflight(path.name, study, seconds, jobs), study.files
 
 
-def _is_outlook(path: Path) -> bool:
+def _is_preflight(path: Path) -> bool:
     from discreet.codec import decode
-    from discreet.lab.reporting.outlook import Outlook
+    from discreet.lab.reporting.preflight import Preflight
 
     try:
-        decode(path.read_text(encoding="utf-8"), Outlook)
+        decode(path.read_text(encoding="utf-8"), Preflight)
     except (InvalidInput, UnicodeDecodeError):
         return False
     return True
 
 
-def _show_troubles(outlook: Outlook, path: Path) -> None:
-    from discreet.lab.reporting.outlook_words import troubles_text
+def _show_issues(checked: Preflight, path: Path) -> None:
+    from discreet.lab.reporting.preflight import issues_text
 
-    many = len(outlook.troubles) > 1
-    count = f"{len(outlook.troubles)} things are wrong." if many else "One thing is wrong."
+    many = len(checked.issues) > 1
+    count = f"{len(checked.issues)} things are wrong." if many else "One thing is wrong."
     out.print(f"[bold red]{plain(str(path))} cannot run.[/] {count}")
-    out.say(troubles_text(outlook))
+    out.say(issues_text(checked))
 
 
-def _show(outlook: Outlook, path: Path) -> None:
-    from discreet.lab.reporting.outlook_words import (
+def _show(checked: Preflight, path: Path) -> None:
+    from discreet.lab.reporting.preflight import (
         ARM_NOTE,
         COLUMN_NOTE,
         LINE_NOTE,
         arm_table,
-        asked_text,
+        budget_notes,
         column_table,
         line_table,
         people_text,
@@ -109,32 +108,32 @@ def _show(outlook: Outlook, path: Path) -> None:
     from discreet.lab.reporting.words import promises
 
     out.print(f"[bold green]{plain(str(path))} can run.[/]")
-    for warning in outlook.warnings:
+    for warning in checked.warnings:
         out.print(f"[bold]Warning:[/] {plain(warning)}")
     out.print()
-    if outlook.rows:
-        out.say(f"{outlook.rows}.")
-    out.say(people_text(outlook))
-    for choice in outlook.choices:
+    if checked.rows:
+        out.say(f"{checked.rows}.")
+    out.say(people_text(checked))
+    for choice in checked.choices:
         out.say(choice)
     out.print()
-    out.print(column_table(outlook))
-    if outlook.rows:
+    out.print(column_table(checked))
+    if checked.rows:
         out.say(COLUMN_NOTE)
     out.print()
-    arms = arm_table(outlook)
+    arms = arm_table(checked)
     if arms is not None:
         out.print(arms)
         out.say(ARM_NOTE)
         out.print()
-    out.print(line_table(outlook))
+    out.print(line_table(checked))
     out.say(LINE_NOTE)
     out.print()
-    for text in asked_text(outlook):
+    out.say(promises(checked.guarantees, brief=True))
+    for text in budget_notes(checked):
         out.say(text)
-    out.say(promises(outlook.guarantees))
     out.print()
-    out.say(time_text(outlook))
+    out.say(time_text(checked))
     out.say(f"To start it: discreet run {path}")
-    if outlook.served:
-        out.say(f"{outlook.served} To serve it: discreet serve {path}")
+    if checked.served:
+        out.say(f"{checked.served} To serve it: discreet serve {path}")

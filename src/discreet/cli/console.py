@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from discreet.cli import STOPPED, Stop, stop_of
-from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import Screen, plain
 from discreet.records import Record, check_path, holds_records, write_records
 from discreet.validation import ErrorCollector, InvalidInput
@@ -107,7 +106,7 @@ def collected(
 ) -> tuple[list[Result], Stop | None]:
     """What a stream gave until it ended or was stopped, and how it was stopped."""
     done: list[Result] = []
-    with ShownProgress(screen=err) as bar:
+    with err.progress() as bar:
         shown = bar.add_task(task, total=total)
         try:
             for result in stream:

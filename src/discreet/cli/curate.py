@@ -17,7 +17,6 @@ from discreet.cli.console import (
     reporting_errors,
     table_of,
 )
-from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
 from discreet.outsourcing.bounds import read_bounds
 from discreet.outsourcing.certificate import Certificate
@@ -133,7 +132,7 @@ def release(
                 )
             _show(certificate)
             return
-        with ShownProgress(screen=err) as bar:
+        with err.progress() as bar:
             task = bar.add_task("Drawing noise", total=certificate.rows)
             certificate = curator.draw(proposal, lambda rows: bar.update(task, completed=rows))
         written = curator.publish(certificate.release, release_folder)

@@ -29,13 +29,12 @@ from discreet.cli.console import (
     shared,
     write_results,
 )
-from discreet.lab.results.progress import ShownProgress
 from discreet.lab.results.screen import plain
 from discreet.validation import ErrorCollector, InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.lab.planning.planner import Progress as Told
-    from discreet.lab.reporting.plan_view import Plan
+    from discreet.lab.planning.planner import Progress
+    from discreet.lab.reporting.plan import Plan
 
 
 def plan(
@@ -71,11 +70,11 @@ def plan(
     ] = None,
     synthetic: Annotated[
         bool,
-        typer.Option("--synthetic", help="Invented people in place of the file's, never read."),
+        typer.Option("--synthetic", help="Synthetic people in place of the file's, never read."),
     ] = False,
     contrast: Annotated[
         float | None,
-        typer.Option(help="How different the arms of invented people are, to 1; 0.5 if left out."),
+        typer.Option(help="How different the arms of synthetic people are, to 1; 0.5 if left out."),
     ] = None,
     jobs: JobsOption = None,
     engine: EngineOption = EngineName.processes,
@@ -85,6 +84,10 @@ def plan(
         Path | None, typer.Option(help="File for the plan's page (one HTML file).")
     ] = None,
     data: DataOption = None,
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Add the odds for one person, and method notes."),
+    ] = False,
 ) -> None:
     """What would each epsilon cost, how many people does it take, and what to choose?
 
@@ -92,9 +95,9 @@ def plan(
     """
     started = monotonic()
     from discreet.lab.environments.synthetic_people import CONTRAST
-    from discreet.lab.planning.planner import REPLICATES, SECONDS, Wish
+    from discreet.lab.planning.design import EPSILONS
+    from discreet.lab.planning.planner import REPLICATES, SECONDS, PlanRequest
     from discreet.lab.planning.source import study_for
-    from discreet.lab.planning.stage import EPSILONS
 
     with reporting_errors():
         errors = ErrorCollector()
@@ -107,22 +110,22 @@ def plan(
         with errors.collected():
             if contrast is not None and not synthetic:
                 raise InvalidInput(
-                    f"--contrast was {contrast:g}, which is about invented people; add --synthetic "
-                    "or leave it out."
+                    f"--contrast was {contrast:g}, which is about synthetic people; add "
+                    "--synthetic or leave it out."
                 )
         limit = (SECONDS if seconds is None else seconds) or None
         names = () if learners is None else names_in(learners)
         with errors.collected():
-            Wish(people, share, epsilon, tried, names, trust_model, seconds=limit)
+            PlanRequest(people, share, epsilon, tried, names, trust_model, seconds=limit)
         inputs = [study] if table is None else [study, table]
         with errors.collected():
             check_outputs(((json, RECORDS), (report, PAGE)), inputs)
-        if errors:  # nothing is planned, but what is wrong with the study is said as well
+        if errors:  # report what is wrong with the study as well
             with errors.collected():
                 study_for(study, None, table, synthetic, data_dir=data)
         errors.raise_if_any()
         # What planning needs takes seconds to import.
-        from discreet.lab.reporting.plan_view import plan as make_plan
+        from discreet.lab.reporting.plan import plan as make_plan
 
         with shared(engine, jobs or cores(), address), _shown() as progress:
             made = make_plan(
@@ -143,7 +146,7 @@ def plan(
                 data_dir=data,
                 progress=progress,
             )
-        _show(made)
+        _show(made, details)
         check_outputs(((json, RECORDS), (report, PAGE)), (*inputs, *made.problem.files))
         write_results(json, made.provenance.stamped(made.records()))
         if report is not None:
@@ -189,16 +192,16 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _shown() -> Iterator[Told]:
+def _shown() -> Iterator[Progress]:
     """A bar on a terminal, and elsewhere a line for each step and every ten seconds."""
-    bar = ShownProgress(screen=err, task="Reading the study")
+    bar = err.progress(task="Reading the study")
     steps: list[str] = []
     with bar, warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *_: err.say(str(message))
         task = bar.add_task("Reading", total=None)
 
-        def told(step: str, done: int, total: int) -> None:
+        def show(step: str, done: int, total: int) -> None:
             if step not in steps:
                 steps.append(step)
                 bar.reset(task)
@@ -206,42 +209,39 @@ def _shown() -> Iterator[Told]:
                     err.say(f"{step} ...")
             bar.update(task, description=step, completed=done, total=total or None)
 
-        yield told
+        yield show
 
 
-def _show(made: Plan) -> None:
-    """The plan on a terminal: in the order of what is asked first."""
-    from discreet.lab.reporting.plan_tables import loss_table, odds_table, people_table
-    from discreet.lab.reporting.plan_words import basis
+def _show(made: Plan, details: bool) -> None:
+    """Headline, tables and promise on a terminal; with `details` all that the page has."""
+    from discreet.lab.reporting.plan import basis, loss_table, odds_table, people_table
 
-    recommended = made.recommendation
     out.print()
     out.print(f"[bold]Plan: {plain(made.title)}[/]")
-    out.print()
-    out.print(f"[bold]{plain(recommended.sentences[0])}[/]")
-    for sentence in recommended.sentences[1:]:
-        out.say(sentence)
-    if made.answer:
-        out.print()
-        out.say(f"Asked: {made.answer}")
-    out.print()
     for sentence in made.data:
         out.say(sentence)
+    out.print()
+    out.print(f"[bold]{plain(made.recommendation.headline)}[/]")
+    if made.answer:
+        out.say(f"Asked: {made.answer}")
     out.print()
     out.print(loss_table(made))
     out.print()
     if made.worthwhile:
         out.print(people_table(made))
         out.print()
-    out.print(odds_table(made))
-    out.print()
-    epsilon = made.advice().best if recommended.epsilon is None else recommended.epsilon
+    for sentence in basis(made) if details else made.left_out:
+        out.say(sentence)
+    epsilon = made.shown_epsilon
     line = made.line(epsilon)
-    out.say(f"At epsilon = {epsilon:g}: {made.explanations[epsilon].text}")
-    out.print()
+    if details:
+        for sentence in made.recommendation.details:
+            out.say(sentence)
+        out.print()
+        out.print(odds_table(made))
+        out.print()
+        out.say(f"At epsilon = {epsilon:g}: {made.explanations[epsilon].text}")
+        out.print()
     if line.guarantee is not None:
         out.say(f"Draft of the certificate at epsilon = {epsilon:g}: {line.guarantee.sentence}")
-        out.print()
-    for sentence in basis(made):
-        out.say(sentence)
     out.print()

@@ -60,8 +60,7 @@ def run(
     """Simulate a study: what would each epsilon cost on these people?"""
     from discreet.lab.results.journal import open_journal
     from discreet.lab.results.result import StudyResult
-    from discreet.lab.results.running import simulate_study
-    from discreet.lab.results.text import show
+    from discreet.lab.results.run import simulate_study
     from discreet.lab.studies import load_study
 
     outputs = ((json, RECORDS), (report, PAGE))
@@ -78,7 +77,7 @@ def run(
                 err.print(f"{stop.word} before any replicate was finished; nothing was written.")
                 raise typer.Exit(stop.code)
             result = StudyResult(loaded, tuple(outcomes))
-            show(loaded, result.numbers, result.answer, result.remarks, out, details)
+            result.show(out, details)
             if stop is not None:
                 total = len(loaded.settings) * loaded.replicates
                 done = f"{stop.word}: this is what was finished ({len(outcomes)} of {total} runs)."

@@ -177,8 +177,8 @@ class Guarantee(Serializable):
         if self.adjacency.radius is not None:
             other += f" within distance {self.adjacency.radius:g}"
         text = (
-            f"Nothing {who} is more than {_factor(self.epsilon)} times as likely as it would have "
-            f"been with {other}"
+            f"Nothing {who} is more than {factor_text(self.epsilon)} times as likely as it would "
+            f"have been with {other}"
         )
         if self.delta > 0.0:
             text += f", up to {rounded_up(self.delta)} added to any probability"
@@ -369,7 +369,7 @@ def rounded_up(value: float) -> str:
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
 
 
-def _factor(epsilon: float) -> str:
+def factor_text(epsilon: float) -> str:
     """e^epsilon, rounded up."""
     if epsilon < 13.0:
         text = rounded_up(math.exp(epsilon))

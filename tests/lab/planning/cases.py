@@ -12,10 +12,9 @@ import numpy as np
 
 from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import Setting
-from discreet.lab.planning.facts import PlanLine
-from discreet.lab.planning.forecast import Forecast
-from discreet.lab.planning.race import Standing
-from discreet.lab.reporting.plan_view import Plan
+from discreet.lab.planning.forecast import Forecast, PlanLine
+from discreet.lab.planning.grid import RaceResult
+from discreet.lab.reporting.plan import Plan
 from discreet.lab.reporting.provenance import provenance_of_audit
 from discreet.learners.base import LOCAL_RECORD
 from discreet.privacy import Guarantee, Local, NonPrivate
@@ -35,7 +34,7 @@ def line(kind: Any, epsilon: float | None, learner: str, gain: FloatArray) -> Pl
     budget = NonPrivate() if epsilon is None else Local(epsilon)
     label = learner if epsilon is None else f"{learner}, epsilon {epsilon:g}"
     guarantee = None if epsilon is None else promised(epsilon)
-    return PlanLine(kind, Setting(learner, label, budget), gain - FIXED, gain, guarantee, True)
+    return PlanLine(kind, Setting(learner, label, budget), gain - FIXED, gain, guarantee)
 
 
 def forecast(
@@ -53,8 +52,8 @@ def forecast(
     lines += [line("reference", None, "uniform", nothing + FIXED - CHANCE)]
     if issubclass(kind, Plan):
         facts = {"provenance": provenance_of_audit("made", 1)} | facts
-    standings = [
-        Standing(each.epsilon, each.setting, horizons[-1], 0, math.nan, 0.0, 1.0, True, False)
+    races = [
+        RaceResult(each.epsilon, each.setting, horizons[-1], 0, math.nan, True, False)
         for each in lines
         if each.kind != "reference"
     ]
@@ -62,11 +61,11 @@ def forecast(
         name="made",
         title="A plan made by hand",
         problem=exponential(),
-        data=("Planning used nobody's data.",),
+        data=("Planning used no one's data.",),
         horizons=tuple(horizons),
-        wished=horizons[-1],
+        expected=horizons[-1],
         lines=tuple(lines),
-        standings=tuple(standings),
+        races=tuple(races),
         left_out=(),
         lose_at_most=0.2,
         seed=1,

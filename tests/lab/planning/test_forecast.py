@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.lab.planning.facts import FEWEST, ratio, student, verdict
-from discreet.lab.planning.forecast import Forecast
+from discreet.lab.planning.forecast import FEWEST, Forecast, ratio, student, verdict
 from discreet.records import PLANNED
 from discreet.validation import InvalidInput
 
@@ -94,7 +93,7 @@ def test_inverse_questions_agree_with_the_forward_one() -> None:
     assert between.low <= between.value <= between.high
 
 
-def test_nothing_is_said_beyond_the_limit() -> None:
+def test_there_are_no_answers_beyond_the_limit() -> None:
     plan = known()
     assert plan.limit == 4 * HORIZONS[-1]
     assert plan.people_for(1.0, 0.9).value == math.inf
@@ -105,7 +104,7 @@ def test_nothing_is_said_beyond_the_limit() -> None:
         with pytest.raises(InvalidInput, match="250 to 16,000 people"):
             plan.epsilon_for(people, 0.1)
     for epsilon in (0.9, 4.1):
-        with pytest.raises(InvalidInput, match="1 to 4 and says nothing"):
+        with pytest.raises(InvalidInput, match="simulated 1 to 4"):
             plan.people_for(epsilon)
     with pytest.raises(InvalidInput, match="keep was 2"):
         plan.people_for(2.0, 2.0)
@@ -168,7 +167,7 @@ def test_verdicts_err_as_rarely_as_is_written(people: int) -> None:
             epsilon: kept * free + drawn(np.zeros(5), 8, 0.02, 10 * seed + place)
             for place, (epsilon, kept) in enumerate(true.items(), start=1)
         }
-        plan = forecast(private, free, wished=people, lose_at_most=bar)
+        plan = forecast(private, free, expected=people, lose_at_most=bar)
         words = [each.word for each in plan.verdicts.values()]
         wrong += words[0] == "yes" or "no" in words[1:]
         decided += set(words) != {"cannot tell yet"}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.lab.planning.odds import PRIORS, belief, chance_text, explain, odds, out_of_100
+from discreet.lab.planning.odds import PRIORS, chance_text, explain, out_of_100, posterior_odds
 from discreet.learners.base import LOCAL_RECORD
 from discreet.privacy import Adjacency, Guarantee
 from discreet.validation import InvalidInput
@@ -24,7 +24,7 @@ def test_randomised_response_moves_a_belief_just_so_far(epsilon: float, prior: f
     truth = math.exp(epsilon) / (1.0 + math.exp(epsilon))  # with which the answer is true
     yes = prior * truth / (prior * truth + (1.0 - prior) * (1.0 - truth))
     no = prior * (1.0 - truth) / (prior * (1.0 - truth) + (1.0 - prior) * truth)
-    moved = odds(epsilon, prior)
+    moved = posterior_odds(epsilon, prior)
     assert moved.most == pytest.approx(yes)
     assert moved.least == pytest.approx(no)
 
@@ -40,7 +40,7 @@ def test_no_mechanism_of_that_epsilon_moves_it_further(epsilon: float) -> None:
         assert np.abs(np.log(second / first)).max() <= epsilon
         for prior in PRIORS:
             after = prior * first / (prior * first + (1.0 - prior) * second)
-            moved = odds(epsilon, prior)
+            moved = posterior_odds(epsilon, prior)
             assert after.max() <= moved.most + 1e-12
             assert after.min() >= moved.least - 1e-12
 
@@ -49,44 +49,42 @@ def test_delta_is_what_may_be_told_outright() -> None:
     """The best guess between two equally likely records is right with (e^epsilon + delta) /
     (1 + e^epsilon): as with one answer in 1 / delta that says everything."""
     epsilon, delta = 1.0, 0.1
-    told, kept = delta, (1.0 - delta) * belief(0.5, epsilon)
+    told, kept = delta, (1.0 - delta) * posterior_odds(epsilon).most
     assert told + kept == pytest.approx((math.exp(epsilon) + delta) / (1.0 + math.exp(epsilon)))
 
 
 def test_chances_are_never_understated() -> None:
-    assert out_of_100(belief(0.5, 1.0)) == 74  # 73.1
+    assert out_of_100(posterior_odds(1.0).most) == 74  # 73.1
     assert out_of_100(0.5) == 50
     assert chance_text(0.07 + 1e-12) == "at most 7 out of 100"
-    assert chance_text(belief(0.5, 8.0)).startswith("more than 99 out of 100")
-    assert odds(0.0).most == odds(0.0).least == 0.5
-    assert belief(0.01, 2000.0) == 1.0
-    assert belief(0.01, -2000.0) == 0.0
+    assert chance_text(posterior_odds(8.0).most).startswith("more than 99 out of 100")
+    assert posterior_odds(0.0).most == posterior_odds(0.0).least == 0.5
+    certain = posterior_odds(2000.0, 0.01)
+    assert (certain.most, certain.least) == (1.0, 0.0)
 
 
 def test_local_words() -> None:
     text = explain(promised(1.0)).text
-    assert "If you do not take part, they go on thinking 50 out of 100" in text
-    assert "at most 74 out of 100" in text
-    assert "down to 26" in text
+    assert "If you do not take part, it stays 50 out of 100" in text
+    assert "at most 74 out of 100, or lower it to 26" in text
     assert "What is protected is your context, action and reward." in text
     assert "at most 3 out of 100 if you do" in text
-    assert "the organisation that asks included" in text
-    assert "probability" not in text  # there is no exception
+    assert "including the organisation that asks" in text
+    assert "fail with a probability" not in text
     assert "can be learnt without you" in text
 
 
-def test_joint_words_say_whom_it_does_not_protect_from() -> None:
+def test_joint_words_name_the_organisation_that_sees_the_data() -> None:
     text = explain(JOINT).text
-    assert "everybody but the organisation that asks, which sees your data" in text
-    assert "nobody but you is told what you were given" in text
+    assert "everyone except the organisation that asks, which sees your data" in text
+    assert "disclosed to no one but you" in text
     assert "with a probability of at most 1e-06 (1 in 1,000,000)" in text
-    assert "somebody else's data stand in place of yours" in text
 
 
 def test_what_counts_as_taking_part() -> None:
     assert "up to 3 times" in explain(promised(1.0).repeated(3)).scope
     visit = replace(promised(1.0), adjacency=Adjacency("a visit", unit="visit"))
-    assert "without a limit" in explain(visit).scope
+    assert "without limit" in explain(visit).scope
     near = replace(JOINT, trust_model="outsourced", adjacency=Adjacency("row", radius=0.5))
     assert "within distance 0.5" in explain(near).scope
     assert "not against the curator" in explain(near).scope
@@ -97,6 +95,6 @@ def test_what_cannot_be_explained_is_refused() -> None:
     with pytest.raises(InvalidInput, match="promises nothing"):
         explain(free)
     with pytest.raises(InvalidInput, match=r"epsilon was -1"):
-        odds(-1.0)
+        posterior_odds(-1.0)
     with pytest.raises(InvalidInput, match="prior was 1"):
-        odds(1.0, 1.0)
+        posterior_odds(1.0, 1.0)

@@ -11,17 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import discreet.lab.planning.planner
-from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import Setting, simulate
+from discreet.lab.planning.design import Contender, checked_epsilons, plan_design
 from discreet.lab.planning.forecast import Forecast
-from discreet.lab.planning.planner import Wish, make_forecast
-from discreet.lab.planning.results import Clock, Results, Run, depends_on_horizon
+from discreet.lab.planning.grid import SimulationGrid
+from discreet.lab.planning.planner import PlanRequest, make_forecast
 from discreet.lab.planning.source import study_for
-from discreet.lab.planning.stage import Contender, checked_epsilons, make_stage
-from discreet.lab.reporting.plan_words import basis
 from discreet.lab.studies import load_study
-from discreet.privacy import Joint, Local, NonPrivate
+from discreet.privacy import Joint, Local
 from discreet.validation import InvalidInput
 
 from .cases import SMOOTH, STUDY, write_people, write_study
@@ -34,7 +31,7 @@ BEATS, HALF, LOST = 684.0, 1829.0, 0.4685
 
 def planned(source: Any, **wishes: Any) -> Forecast:
     study, people, data = study_for(source, wishes.get("people"))
-    return make_forecast(study, people, data, Wish(**wishes))
+    return make_forecast(study, people, data, PlanRequest(**wishes))
 
 
 @pytest.fixture(scope="module")
@@ -69,54 +66,15 @@ def test_all_lines_meet_the_same_people(smooth: Forecast) -> None:
     assert np.isfinite(smooth.frame["gain"]).all()
 
 
-def test_a_learner_that_ignores_the_horizon_is_read_along_one_run(tmp_path: Path) -> None:
+def test_a_plan_without_a_limit_leaves_nothing_out(tmp_path: Path) -> None:
     smooth = planned(write_study(tmp_path, SMOOTH, 160), epsilons=(2.0, 4.0), replicates=2)
-    assert all(line.traced for line in (*smooth.private, smooth.free))
+    assert smooth.horizons == (20, 40, 80, 160)
     assert not smooth.left_out
-    assert smooth.data[0].startswith("Planning used nobody's data")
-
-
-@pytest.mark.parametrize(
-    ("learner", "options", "budget", "depends"),
-    [
-        ("partition", {}, Local(4.0), False),
-        ("uniform", {}, NonPrivate(), False),
-        ("published_partition", {}, Local(4.0), True),
-        ("released_thompson", {"kernel": "RBF(length_scale=0.3)"}, Joint(4.0, 1e-6), True),
-    ],
-)
-def test_which_learners_depend_on_the_horizon(
-    learner: str, options: dict[str, Any], budget: Any, depends: bool
-) -> None:
-    setting = Setting(learner, learner, budget, options)
-    assert depends_on_horizon(exponential(3, 1), setting, 60, 1200, 3) == depends
-
-
-def test_what_depends_on_the_horizon_runs_once_for_each() -> None:
-    results = Results(exponential(), 1)
-    setting = Setting("partition", "p", Local(1.0))
-    assert [(run.people, run.at) for run in results.runs([setting], (50, 100), 0)] == [
-        (50, (50,)),
-        (100, (50, 100)),
-    ]
-    once = [(100, (50, 100))]
-    assert [(run.people, run.at) for run in results.runs([setting], (50, 100), 0, True)] == once
-    results.traced.add("p")
-    assert [(run.people, run.at) for run in results.runs([setting], (50, 100), 0)] == [
-        (100, (50, 100))
-    ]
-
-
-def test_time_is_expected_from_what_was_measured() -> None:
-    results = Results(exponential(), 1)
-    setting = Setting("partition", "p", Local(1.0))
-    assert math.isinf(results.expected(Run(setting, 100, (100,), 0)))
-    results.timed("p", 100, 2.0)
-    assert 4.0 < results.expected(Run(setting, 300, (300,), 0)) < 6.0
-    assert results.expected(Run(setting, 50, (50,), 0)) == 2.0
-    # A second number of people says how time grows.
-    results.timed("p", 400, 4.0)
-    assert results.expected(Run(setting, 1600, (1600,), 0)) == pytest.approx(8.0)
+    assert smooth.data[0].startswith("Planning used no one's data")
+    # A shorter horizon is a run of its own.
+    setting = smooth.line(4.0).setting
+    again = simulate(smooth.problem, setting, 40, smooth.seed, 1)
+    assert smooth.line(4.0).worth[1, 1] == pytest.approx(-again.record.value / 40)
 
 
 def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
@@ -124,7 +82,7 @@ def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
     plan = planned(
         path, epsilons=(4.0,), learners=("partition", "published_partition"), replicates=3
     )
-    raced = [each for each in plan.standings if each.epsilon == 4.0]
+    raced = [each for each in plan.races if each.epsilon == 4.0]
     assert {each.setting.learner for each in raced} == {"partition", "published_partition"}
     assert sum(each.won for each in raced) == 1
     winner = next(each for each in raced if each.won)
@@ -136,96 +94,59 @@ def test_a_limit_that_cannot_be_kept_is_announced_and_decides_nothing(tmp_path: 
     path = write_study(tmp_path, SMOOTH, 1600)
     with pytest.warns(UserWarning, match="limit on time will not be kept: the smallest plan takes"):
         plan = planned(path, seconds=0.01, replicates=5)
-    assert len(plan.horizons) >= 3
-    assert plan.people < 1600
-    assert (plan.epsilons[0], plan.epsilons[-1]) == (0.5, 8.0)
-    assert len(plan.epsilons) == 3
+    assert plan.horizons == (100, 200, 400)
+    assert plan.epsilons == (0.5, 2.0, 8.0)
     assert plan.replicates == 1
-    told = " ".join(plan.left_out)
-    assert "epsilon = 1 and 4: too much for the limit on time." in told
-    assert "1,600 people: too much" in told
-    assert "replicates 2 to 5" in told
+    left_out = " ".join(plan.left_out)
+    assert "epsilon = 1 and 4: too much for the limit on time." in left_out
+    assert "800 and 1,600 people: too much" in left_out
+    assert "replicates 2 to 5" in left_out
     assert plan.gains.word == "cannot tell yet"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "horizons", "epsilons"),
+    [
+        (1000.0, (20, 40, 80, 160, 320), 5),
+        (110.0, (20, 80, 320), 5),
+        (80.0, (20, 80, 320), 3),
+        (1.0, (20, 40, 80), 3),
+    ],
+)
+def test_a_smaller_plan_has_fewer_horizons_then_epsilons_then_people(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    horizons: tuple[int, ...],
+    epsilons: int,
+) -> None:
+    """Each run of a learner takes a second: with 5 epsilons and no privacy at 5 horizons, in 6
+    replicates, 180, at 3 horizons 108, and with 3 epsilons 72."""
+
+    def a_second(self: SimulationGrid, run: Any) -> float:
+        return float(run.setting.learner == "partition")
+
+    monkeypatch.setattr(SimulationGrid, "elapsed", 0.0)
+    monkeypatch.setattr(SimulationGrid, "_expected", a_second)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = write_study(tmp_path, SMOOTH, 320)
+        plan = planned(path, seconds=seconds, replicates=2)
+    assert (plan.horizons, len(plan.epsilons)) == (horizons, epsilons)
 
 
 def test_unfinished_replicates_are_dropped_when_time_is_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tries promise nothing of what runs take: from the second replicate on a second each."""
-
-    def keep(self: Results, ran: Any) -> None:
-        kept(self, ran)
-        late.append(ran)
-
-    late: list[Any] = []
-    kept = Results._keep
-    monkeypatch.setattr(Results, "_keep", keep)
-    monkeypatch.setattr(Results, "total", lambda self, runs: 0.0)
-    monkeypatch.setattr(Clock, "elapsed", property(lambda self: float(len(late))))
+    """Short runs promise nothing of what long ones take: a second each."""
+    monkeypatch.setattr(SimulationGrid, "total", lambda self, runs: 0.0)
+    monkeypatch.setattr(SimulationGrid, "elapsed", property(lambda self: float(len(self._worth))))
     path = write_study(tmp_path, SMOOTH, 40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plan = planned(path, seconds=30.0, replicates=9, epsilons=(4.0,))
     assert 2 <= plan.replicates < 9
-    assert len(late) == 31, "the limit, and the run that passed it"
     assert np.isfinite(plan.frame["gain"]).all()
-
-
-def test_a_plan_that_gets_late_is_made_smaller_on_the_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Time is what the runs say; they turn out to take longer than the tries did."""
-    monkeypatch.setattr(Clock, "elapsed", 0.0)
-    monkeypatch.setattr(Results, "total", lambda self, runs: len(runs) * (0.1 + 4.0 * self.late))
-    monkeypatch.setattr(Results, "late", False, raising=False)
-    carry_out = Results.carry_out
-
-    def slower(self: Results, *arguments: Any) -> bool:
-        done = carry_out(self, *arguments)
-        self.late = True  # type: ignore[attr-defined]
-        return done
-
-    monkeypatch.setattr(Results, "carry_out", slower)
-    path = write_study(tmp_path, SMOOTH, 320)
-    plan = planned(path, seconds=250.0, replicates=6, epsilons=(2.0, 4.0, 8.0))
-    assert plan.people == 320
-    assert plan.horizons == (20, 80, 320)
-    assert plan.replicates >= 3
-    assert np.isfinite(plan.frame["gain"]).all()
-    assert "simulations with 40 and 160 people" in plan.left_out[0]
-
-
-@pytest.mark.slow
-def test_one_run_stands_for_all_horizons_before_there_are_fewer_people(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each run of a learner takes a second: 5 epsilons and no privacy at 5 horizons, in 6
-    replicates, are 180 of them, 3 epsilons at 3 horizons 72, 5 epsilons at the last one 36, and 3
-    epsilons there 24."""
-    monkeypatch.setattr(discreet.lab.planning.planner, "depends_on_horizon", lambda *_: True)
-    monkeypatch.setattr(Clock, "elapsed", 0.0)
-    monkeypatch.setattr(
-        Results, "expected", lambda self, run: float(run.setting.learner == "partition")
-    )
-    path = write_study(tmp_path, SMOOTH, 320)
-    every, three = planned(path, seconds=70.0, replicates=3), planned(path, seconds=35.0)
-    assert every.epsilons == (0.5, 1.0, 2.0, 4.0, 8.0)
-    assert three.epsilons == (0.5, 2.0, 8.0)
-    for plan in (every, three):
-        assert plan.along
-        assert plan.horizons == (20, 40, 80, 160, 320)
-        assert "runs of their own with fewer than 320 people" in " ".join(plan.left_out)
-        assert not any(line.traced for line in plan.private)
-        assert any("There was no time to simulate each number" in text for text in basis(plan))
-        # Each number is read along the run with 320 people.
-        line = plan.line(8.0)
-        run = simulate(plan.problem, line.setting, 320, plan.seed, 1)
-        at = np.array(plan.horizons)
-        worth = -np.interp(at, run.rounds, run.trace) / at
-        assert np.allclose(line.worth[1], worth)
-    # The same people, so what a person gains with all of them is the same as in a plan without.
-    own = planned(path, replicates=3)
-    assert np.array_equal(own.line(8.0).gain[:, -1], every.line(8.0).gain[:, -1])
 
 
 def test_a_limit_that_is_long_enough_changes_nothing(tmp_path: Path) -> None:
@@ -253,9 +174,9 @@ def test_another_table_stands_in_and_the_own_one_is_not_read(tmp_path: Path) -> 
     study, people, data = study_for(path, table=tmp_path / "older.csv")
     assert (study.problem.size, study.rounds, people) == (150, 150, 300)
     assert "older.csv" in data[0]
-    plan = make_forecast(study, people, data, Wish(epsilons=(8.0,), replicates=2))
+    plan = make_forecast(study, people, data, PlanRequest(epsilons=(8.0,), replicates=2))
     assert plan.people == 150
-    assert plan.wished == 300
+    assert plan.expected == 300
     assert any("more than 150 people" in text for text in plan.left_out)
     assert plan.advice().people == 150
     assert plan.advice().verdict.open, "there is no verdict about people who were not simulated"
@@ -268,7 +189,7 @@ def test_invented_people_stand_in_and_no_table_is_read(tmp_path: Path) -> None:
     assert (study.rounds, people) == (400, 400)
     assert study.problem.arm_names == ("a", "b")
     assert study.problem.domain.names == ("x", "s")
-    assert "nobody's data" in data[0]
+    assert "no one's data" in data[0]
     assert "assumption" in data[1]
 
 
@@ -276,19 +197,19 @@ def test_a_study_without_a_learner_gets_the_usual_one(tmp_path: Path) -> None:
     text = STUDY.format(problem=SMOOTH, rounds=100).replace('name = "partition"\n', "")
     path = tmp_path / "small.toml"
     path.write_text(text)
-    stage = make_stage(load_study(path), 100, (1.0,))
-    assert [each.learner for each in stage.private] == ["local_kernel"]
+    design = plan_design(load_study(path), 100, (1.0,))
+    assert [each.learner for each in design.private] == ["local_kernel"]
 
 
-def test_the_stage_of_learners_under_two_trust_models(tmp_path: Path) -> None:
+def test_the_design_with_learners_under_two_trust_models(tmp_path: Path) -> None:
     path = write_study(tmp_path, SMOOTH, 400)
     more = '[[learners]]\nname = "released_thompson"\nepsilon = 1.0\ndelta = 1e-6\n'
     path.write_text(path.read_text() + more)
     study = load_study(path)
-    stage = make_stage(study, 400, (1.0, 2.0))
-    assert [each.at(1.0).budget for each in stage.private] == [Local(1.0)]
-    assert "--trust-model joint" in stage.left_out[0]
-    joint = make_stage(study, 400, (1.0, 2.0), trust_model="joint")
+    design = plan_design(study, 400, (1.0, 2.0))
+    assert [each.at(1.0).budget for each in design.private] == [Local(1.0)]
+    assert "--trust-model joint" in design.left_out[0]
+    joint = plan_design(study, 400, (1.0, 2.0), trust_model="joint")
     assert [each.at(2.0).budget for each in joint.private] == [Joint(2.0, 1e-6)]
     assert [each.name for each in joint.free] == ["partition", "released_thompson"]
 
@@ -327,11 +248,11 @@ def test_stand_ins_that_do_not_go_together(tmp_path: Path) -> None:
 
 
 def test_the_question_is_the_one_that_was_left_open() -> None:
-    assert Wish(people=10, epsilon=1.0).question == ("loss", 1.0, 10.0)
-    assert Wish(people=10, lose_at_most=0.1).question == ("epsilon", 10.0, 0.1)
-    assert Wish(lose_at_most=0.1, epsilon=1.0).question == ("people", 1.0, 0.1)
-    assert Wish(people=10).question is None
-    assert 3.0 in Wish(epsilon=3.0).tried
+    assert PlanRequest(people=10, epsilon=1.0).question == ("loss", 1.0, 10.0)
+    assert PlanRequest(people=10, lose_at_most=0.1).question == ("epsilon", 10.0, 0.1)
+    assert PlanRequest(lose_at_most=0.1, epsilon=1.0).question == ("people", 1.0, 0.1)
+    assert PlanRequest(people=10).question is None
+    assert 3.0 in PlanRequest(epsilon=3.0).tried
 
 
 def test_epsilons_in_order_and_once() -> None:

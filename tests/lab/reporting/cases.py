@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from html import unescape
 from itertools import combinations
@@ -21,7 +20,6 @@ from discreet.privacy import Budget, Guarantee, Local, NonPrivate
 from discreet.records import RunRecord
 
 ROUNDS = 100
-GOLDEN = Path(__file__).parent / "golden"
 ORIGIN = Provenance(
     "2026-01-02 03:04:05 UTC", "study", "ab12", (("people.csv", "cd34"),), True, ("partition",), 1,
     "discreet 0.1.0",
@@ -171,16 +169,6 @@ def words_of(page: str) -> str:
     """What a reader of a page sees, in one line."""
     text = unescape(re.sub(r"<[^>]+>", " ", page)).replace("\u00a0", " ")
     return " ".join(text.split())
-
-
-def golden(name: str, text: str) -> None:
-    """Compare a transcript or the words of a page with its file; UPDATE_GOLDEN=1 writes it."""
-    path = GOLDEN / name
-    text = "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"{name}: UPDATE_GOLDEN=1 pytest {path.parent}"
 
 
 def lines_of(page: str) -> str:

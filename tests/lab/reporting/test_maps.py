@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from discreet.lab.environments.base import Crowd, People, Problem
+from discreet.lab.environments.base import People, Population, Problem
 from discreet.lab.environments.catalog import load_problem
 from discreet.lab.environments.decision_sets import DoseProblem, dose_means
 from discreet.lab.environments.functions import FunctionProblem
@@ -37,7 +37,7 @@ from discreet.lab.reporting.maps import (
 )
 from discreet.lab.reporting.report import render_report
 from discreet.lab.studies import ReportEntry, Study, load_study
-from discreet.learners.epochs.contexts import ContextDistribution
+from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.gp_ucb.learner import GPUCB
@@ -45,8 +45,7 @@ from discreet.learners.gp_ucb.public_points import OfferedGroup, PublicPolicy
 from discreet.learners.policy import ArmPolicy
 from discreet.learners.references.uniform import Uniform, UniformPolicy
 from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB
-from discreet.people.actions import ArmPoints, PublicSet
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import ArmPoints, Box, PublicSet, RewardBounds
 from discreet.privacy import NonPrivate
 from discreet.validation import FloatArray, InvalidInput
 
@@ -85,7 +84,7 @@ def line_cuts(problem: Problem, **report: Any) -> tuple[Cut, ...]:
     return cuts(problem.domain, ReportEntry(axes=column, at=entry.at))
 
 
-class Nobody(Crowd):
+class Nobody(Population):
     """People of whom nothing is known."""
 
     received = value = best_fixed = oracle = earned = None  # type: ignore[assignment]

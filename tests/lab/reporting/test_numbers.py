@@ -16,7 +16,7 @@ from discreet.lab.reporting.numbers import (
     share_text,
     upward,
 )
-from discreet.lab.reporting.search_view import bound_texts, length_text, value_text, values_at
+from discreet.lab.reporting.search_report import bound_texts, length_text, value_text, values_at
 from discreet.outsourcing.bounds import PublicColumn
 
 AGE = PublicColumn(name="age", lower=18.0, upper=90.0, scale=10.0)

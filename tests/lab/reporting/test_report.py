@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
@@ -21,7 +22,6 @@ from discreet.lab.reporting.report import render_report, write_report
 from discreet.lab.reporting.summary import summarise
 from discreet.lab.reporting.words import verdict
 from discreet.lab.results.result import StudyResult
-from discreet.lab.results.text import show
 from discreet.lab.studies import load_study
 from discreet.learners.values import Value
 from discreet.validation import InvalidInput
@@ -31,7 +31,6 @@ from .cases import (
     ORIGIN,
     TABLE,
     exponential,
-    golden,
     lines_of,
     outcome,
     run_study,
@@ -113,7 +112,7 @@ def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("unpainted")
-def test_a_report_word_by_word(tmp_path: Path) -> None:
+def test_a_report_word_by_word(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     study, _ = run_study(tmp_path, exponential(1), replicates=4)
     values = {"best_fixed": 45.0, "uniform": 40.0, "partition": 30.0}
     ran = [(setting(name), value) for name, value in values.items()]
@@ -132,7 +131,7 @@ def test_a_report_word_by_word(tmp_path: Path) -> None:
     golden("study.run.txt", str(result))
     golden("study.notebook.txt", lines_of(result._repr_html_()))
     screen = Console(file=io.StringIO(), width=80)
-    show(study, result.numbers, result.answer, [], screen, details=True)
+    result.show(screen, details=True)
     golden("study.details.txt", cast(io.StringIO, screen.file).getvalue())
 
 

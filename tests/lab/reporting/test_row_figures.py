@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 
 from discreet.lab.reporting.figures import EvenTicks
 from discreet.lab.reporting.layout import NARROW, WIDE
-from discreet.lab.reporting.row_figures import (
+from discreet.lab.reporting.search_report import (
     MOST_DOTS,
     RowAxis,
+    SearchView,
     answers_figure,
     roomy,
     rows_figure,
 )
-from discreet.lab.reporting.search_view import SearchView
 from discreet.outsourcing.mechanisms import AnswerRules
 from discreet.outsourcing.modeler import SearchSettings
 from discreet.outsourcing.posterior import RowPrior, column_spread

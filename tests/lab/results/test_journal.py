@@ -18,7 +18,7 @@ import pytest
 
 import discreet.cli.console
 import discreet.lab.results.journal
-import discreet.lab.results.running
+import discreet.lab.results.run
 from discreet.lab.experiments import Outcome, simulate_all
 from discreet.lab.results.journal import Journal, digest_of, meaning_of
 from discreet.lab.results.journal import open_journal as open_on
@@ -31,7 +31,7 @@ from tests.cli.cases import RUNS, STUDY, invoke, records, write_study
 # `discreet run` of a study that stands still after three replicates.
 STANDING = """
 import itertools, time
-import discreet.lab.results.running as command
+import discreet.lab.results.run as command
 from discreet.cli import main
 
 def three(*arguments, simulate_all=command.simulate_all, **keywords):
@@ -67,7 +67,7 @@ def stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.lab.results.running, "simulate_all", stopped)
+    monkeypatch.setattr(discreet.lab.results.run, "simulate_all", stopped)
 
 
 def interrupted(study: Path, monkeypatch: pytest.MonkeyPatch, count: int = 3) -> Path:
@@ -302,7 +302,7 @@ def test_a_result_that_cannot_be_written_can_be_written_later(
         assert len(arguments[-1]) == RUNS  # type: ignore[arg-type]
         return iter(())
 
-    monkeypatch.setattr(discreet.lab.results.running, "simulate_all", never)
+    monkeypatch.setattr(discreet.lab.results.run, "simulate_all", never)
     assert invoke("run", study, "--jobs", 1, "--json", path, "--resume")[0] == 0
     assert len(records(path)) == RUNS
 

@@ -16,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import discreet
-import discreet.lab.results.running
+import discreet.lab.results.run
 from discreet.lab.experiments import simulate_all
 from discreet.lab.reporting.layout import figure_bytes
 from discreet.lab.reporting.report import epsilon_figure, progress_figure
@@ -244,7 +244,7 @@ def stopped_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(discreet.lab.results.running, "simulate_all", stopped)
+    monkeypatch.setattr(discreet.lab.results.run, "simulate_all", stopped)
 
 
 def test_a_run_that_is_stopped_has_what_was_finished(

@@ -1,5 +1,4 @@
-"""Gain against the number of people: what was simulated, how far chance reaches, and what may be
-read beyond it.
+"""Gain against the number of people: interpolated, extrapolated, and with intervals.
 
 | array | shape        | meaning                                                              |
 |-------|--------------|----------------------------------------------------------------------|
@@ -127,7 +126,7 @@ def curve_of(
     inside = grid <= horizons[-1]
     power = power_of(means, horizons, ceiling)
     if free is not None:
-        power = np.maximum(power, free.power)  # nobody learns faster because of privacy
+        power = np.maximum(power, free.power)  # privacy makes no one learn faster
     most, last = _column(ceiling, len(means)), means[:, -1:]
     more = grid[~inside] / horizons[-1]
     # Who is above the ceiling by chance stays there.

@@ -1,23 +1,24 @@
-"""What follows from the simulations of a plan: losses to people, people until, and the answers to
-inverse questions.
+"""The results of a plan: gains and losses with their intervals, verdicts, and inverse questions.
 
-**Gain** is what a person has, on average over all people served, more than under one choice for
-everyone: the arm that proved best for all of them (where everybody brings points of their own, more
-than by choosing at random). **Kept** is the share of the gain without privacy that is left, over
-the same number of people, and **loss** is the share that is not:
+**Gain** is the mean worth of all people served, less that of the reference: one choice for
+everyone, the arm that proved best for all of them (choosing at random where everybody brings points
+of their own). **Kept** is the share of the gain without privacy, over the same number of people,
+and **loss** the rest:
 
     kept(epsilon, n) = gain(epsilon, n) / gain(no privacy, n),        loss = 1 - kept.
 
-Nothing can be kept where choosing by person gains nothing, so `kept` is there only for numbers of
-people from which on the gain without privacy is clear.
+Both exist only for numbers of people at which the gain without privacy is clearly above 0.
 
-| array | shape         | meaning                                                       |
-|-------|---------------|---------------------------------------------------------------|
-| grid  | (g,)          | numbers of people                                             |
-| kept  | (1 + b, e, g) | row 0 the estimate, others resampled; a place for each epsilon |
+| array | shape         | meaning                                                           |
+|-------|---------------|-------------------------------------------------------------------|
+| worth | (r, h)        | the metric per person, more is better; a row for each replicate,  |
+|       |               | a column for each horizon                                         |
+| gain  | (r, h)        | the same less that of the reference on the same people            |
+| grid  | (g,)          | numbers of people                                                 |
+| kept  | (1 + b, e, g) | row 0 the estimate, others resampled; a place for each epsilon    |
 
 All three inverse questions read the same `kept`, so they agree with each other. Between epsilons it
-runs straight over their logarithm; outside of those simulated nothing is said.
+runs straight over their logarithm; outside of those simulated there is no answer.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.special import stdtrit
 
 from discreet.lab.environments.base import Problem
-from discreet.lab.experiments import BEST_FIXED, UNIFORM
+from discreet.lab.experiments import BEST_FIXED, UNIFORM, Setting
+from discreet.lab.experiments.means import CONFIDENCE, half_width, mean_and_error
 from discreet.lab.planning.curves import (
     REACH,
     Curve,
@@ -44,30 +47,178 @@ from discreet.lab.planning.curves import (
     resamples,
     steady_ceiling,
 )
-from discreet.lab.planning.facts import (
-    Advice,
-    Answer,
-    Asked,
-    Interval,
-    PlanLine,
-    Verdict,
-    ratio,
-    student,
-    verdict,
-)
+from discreet.lab.planning.grid import RaceResult
 from discreet.lab.planning.odds import Explanation, explain
-from discreet.lab.planning.race import Standing
+from discreet.privacy import Guarantee
 from discreet.records import PLANNED, Value
 from discreet.validation import FloatArray, InvalidInput, number_from
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FEWEST = 6
+"""Replicates below which there is no verdict: even if all of 5 agreed, the sign test would have a
+one-sided p-value of 1/32, above the 2.5% of a verdict."""
 LOSE_AT_MOST = 0.2
-"""What a plan aims at where nothing was asked: to lose at most a fifth of the gain."""
+"""The limit on the loss where none was asked for."""
 KEEP = (0.5, 0.8, 0.9)
 _EPSILONS = 121  # at which `kept` is read between those simulated
 _ROUNDING = 1e-12
+_MOST = 1000  # replicates that a plan may be advised to take
+_POWER = 0.8  # with which that number decides, if mean and spread are as estimated
+
+Word = Literal["yes", "no", "cannot tell yet"]
+Kind = Literal["private", "none", "reference"]
+Asked = Literal["people", "epsilon", "loss"]
+
+
+@dataclass(frozen=True, eq=False)
+class PlanLine:
+    """One line of a plan: a budget with the learner that it got, or a reference.
+
+    Attributes:
+        kind: private, none (no privacy) or reference.
+        setting: what was simulated.
+        worth: (r, h) what a person had on average, more is better.
+        gain: (r, h) the same less that of the reference on the same people.
+        guarantee: what was promised; None for references.
+    """
+
+    kind: Kind
+    setting: Setting
+    worth: FloatArray
+    gain: FloatArray
+    guarantee: Guarantee | None
+
+    @property
+    def epsilon(self) -> float | None:
+        """Of the budget; None without privacy."""
+        return self.setting.budget.epsilon if self.kind == "private" else None
+
+    @property
+    def learner(self) -> str:
+        """The registered name of the learner or reference."""
+        return self.setting.learner
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """An answer to an inverse question, with its 95% interval.
+
+    Attributes:
+        asked: what it is a number of: people, epsilon, or loss as a share.
+        value: the estimate; infinite beyond `most`, None where there is no gain to keep.
+        low, high: the ends of the interval; they may lie at `least` or be infinite.
+        least, most: the range of answers: beyond it an answer is "at most" or "more than".
+        simulated: up to where it rests on simulations; beyond that on a curve.
+    """
+
+    asked: Asked
+    value: float | None
+    low: float
+    high: float
+    least: float
+    most: float
+    simulated: float
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether the estimate lies beyond what was simulated."""
+        return self.value is not None and self.simulated < self.value <= self.most
+
+    @property
+    def reached(self) -> bool:
+        """Whether there is an estimate within what can be answered."""
+        return self.value is not None and self.value <= self.most
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over replicates with its 95% interval (Student's t); NaN with a single one."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def student(values: FloatArray) -> Interval:
+    """The mean of values (r,) with its interval."""
+    mean, error = mean_and_error(values)
+    half = half_width(error, len(values))
+    return Interval(mean, mean - half, mean + half)
+
+
+def ratio(part: FloatArray, whole: FloatArray) -> Interval:
+    """Mean of `part` (r,) over mean of `whole` (r,), with Fieller's 95% interval.
+
+    The interval holds all k for which Student's t does not reject mean(part - k whole) = 0, so it
+    agrees with `verdict` on that difference. It is unbounded where the mean of `whole` is not
+    clearly above 0, and NaN for a single replicate.
+
+    Source: E. C. Fieller, Some problems in interval estimation (1954).
+    """
+    count = len(whole)
+    p, w = float(part.mean()), float(whole.mean())
+    if count < 2:
+        return Interval(p / w, math.nan, math.nan)
+    (pp, pw), (_, ww) = np.cov(part, whole) * half_width(1.0, count) ** 2 / count
+    leading, middle = w * w - ww, p * w - pw
+    if w <= 0.0 or leading <= 0.0:
+        return Interval(p / w, -math.inf, math.inf)
+    root = math.sqrt(max(middle * middle - leading * (p * p - pp), 0.0))
+    return Interval(p / w, (middle - root) / leading, (middle + root) / leading)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether something holds, as far as the replicates tell.
+
+    Attributes:
+        word: yes, no, or cannot tell yet.
+        replicates: in all that would probably decide; None where more than 1,000 would be needed.
+    """
+
+    word: Word
+    replicates: int | None
+
+    @property
+    def open(self) -> bool:
+        """Whether the replicates do not decide yet."""
+        return self.word == "cannot tell yet"
+
+
+def verdict(values: FloatArray, bar: float = 0.0) -> Verdict:
+    """Whether the true mean of values (r,) is above a bar, by their 95% interval."""
+    count, seen = len(values), student(values)
+    if count >= FEWEST and seen.low > bar:
+        return Verdict("yes", count)
+    if count >= FEWEST and seen.high <= bar:
+        return Verdict("no", count)
+    counts = np.arange(max(count if count < FEWEST else count + 1, FEWEST), _MOST + 1)
+    _, error = mean_and_error(values)
+    spread = 0.0 if count < 2 else error * math.sqrt(count)
+    sure = stdtrit(counts - 1, 0.5 + 0.5 * CONFIDENCE) + stdtrit(counts - 1, _POWER)
+    enough = counts[spread * sure <= abs(seen.mean - bar) * np.sqrt(counts)]
+    return Verdict("cannot tell yet", int(enough[0]) if len(enough) else None)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a plan recommends.
+
+    Attributes:
+        verdict: whether some epsilon that was tried keeps the gain asked for.
+        epsilon: the smallest one that does, as all larger ones do; None unless the verdict is yes.
+        best: the epsilon that keeps most of those simulated.
+        people: with how many people.
+        lose_at_most: the share of the gain that may be lost.
+    """
+
+    verdict: Verdict
+    epsilon: float | None
+    best: float
+    people: int
+    lose_at_most: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +230,16 @@ class Forecast:
         problem: where the people came from.
         data: whose data planning used, and what that means, in sentences.
         horizons: increasing numbers of people.
-        wished: how many people were asked about.
+        expected: how many people are expected.
         lines: private ones by increasing epsilon, no privacy, references.
-        standings: of the races that chose the learners.
-        left_out: what was not done, each one or two sentences.
+        races: the contenders of all budgets, and who was selected.
+        left_out: what was not simulated, each one or two sentences.
         lose_at_most: the share of the gain that may be lost.
         seed: of everything that was drawn.
         seconds: that planning took.
         seconds_each: that a replicate with all lines and all who are expected takes.
         path: of the study file; None where there is none.
         question: which of the three was asked for, and the two that were given, if one was.
-        along: whether learners that plan for their number of people are read along one run too.
     """
 
     name: str
@@ -97,9 +247,9 @@ class Forecast:
     problem: Problem
     data: tuple[str, ...]
     horizons: tuple[int, ...]
-    wished: int
+    expected: int
     lines: tuple[PlanLine, ...]
-    standings: tuple[Standing, ...]
+    races: tuple[RaceResult, ...]
     left_out: tuple[str, ...]
     lose_at_most: float
     seed: int
@@ -107,7 +257,6 @@ class Forecast:
     seconds_each: float = 0.0
     path: Path | None = None
     question: tuple[Asked, float, float] | None = None
-    along: bool = False
 
     @property
     def people(self) -> int:
@@ -116,7 +265,7 @@ class Forecast:
 
     @property
     def limit(self) -> int:
-        """Nothing is said about more people than these."""
+        """The largest number of people that answers are about."""
         return REACH * self.people
 
     @property
@@ -202,7 +351,7 @@ class Forecast:
             return {}
         free = self.free.gain[:, -1]
         kept = 1.0 - self.lose_at_most
-        told = {
+        found = {
             line.setting.budget.epsilon: self._about_expected(
                 verdict(line.gain[:, -1] - kept * free, -self._rounding)
             )
@@ -211,15 +360,15 @@ class Forecast:
         for word, order in (("yes", reversed(self.epsilons)), ("no", iter(self.epsilons))):
             first: Verdict | None = None
             for epsilon in order:
-                if first is None and told[epsilon].word != word:
-                    first = told[epsilon]
-                elif first is not None and told[epsilon].word == word:
-                    told[epsilon] = Verdict("cannot tell yet", first.replicates)
-        return told
+                if first is None and found[epsilon].word != word:
+                    first = found[epsilon]
+                elif first is not None and found[epsilon].word == word:
+                    found[epsilon] = Verdict("cannot tell yet", first.replicates)
+        return found
 
     def _about_expected(self, found: Verdict) -> Verdict:
         """A verdict about fewer people than expected is none about these."""
-        if self.people >= self.wished or found.open:
+        if self.people >= self.expected or found.open:
             return found
         return Verdict("cannot tell yet", found.replicates)
 
@@ -267,7 +416,7 @@ class Forecast:
 
     # Inverse questions.
 
-    def people_until_gain(self, epsilon: float) -> Answer:
+    def people_until_gain(self, epsilon: float) -> PlanAnswer:
         """From how many people on an epsilon beats one choice for everyone (see the module).
 
         Raises:
@@ -279,7 +428,7 @@ class Forecast:
         best = np.stack([curve.best for curve in curves], axis=1)
         return self._until(self._between(rows, places), self._between(best, places), 0.0)
 
-    def people_for(self, epsilon: float, keep: float = 0.8) -> Answer:
+    def people_for(self, epsilon: float, keep: float = 0.8) -> PlanAnswer:
         """From how many people on an epsilon keeps a share of the gain without privacy.
 
         Raises:
@@ -290,50 +439,49 @@ class Forecast:
         best = self._between(self.kept_at_best, places)
         return self._until(self._between(self.kept, places), best, target)
 
-    def epsilon_for(self, people: float, lose_at_most: float = LOSE_AT_MOST) -> Answer:
-        """From which epsilon on at most a share of the gain is lost with so many people.
+    def epsilon_for(self, people: float, lose_at_most: float = LOSE_AT_MOST) -> PlanAnswer:
+        """The epsilon from which on at most a share of the gain is lost.
 
         Raises:
-            InvalidInput: for a number of people about which nothing can be said, or a share beyond
-                0 to 1.
+            InvalidInput: for a number of people out of range, or a share beyond 0 to 1.
         """
         lost = number_from(lose_at_most, "lose_at_most", 0.0, 1.0)
         spots, rows, best = self._over_epsilons(people)
         first, last = self.epsilons[0], self.epsilons[-1]
         if not self.worthwhile:
-            return Answer("epsilon", None, math.nan, math.nan, first, last, last)
+            return PlanAnswer("epsilon", None, math.nan, math.nan, first, last, last)
         crossed = first_from(spots, rows, 1.0 - lost)
         low, high = interval(first_from(spots, best, 1.0 - lost)[1:], crossed[1:])
-        return Answer("epsilon", float(crossed[0]), low, high, first, last, last)
+        return PlanAnswer("epsilon", float(crossed[0]), low, high, first, last, last)
 
-    def loss_for(self, epsilon: float, people: float) -> Answer:
-        """Which share of the gain an epsilon loses with so many people.
+    def loss_for(self, epsilon: float, people: float) -> PlanAnswer:
+        """The share of the gain that an epsilon loses with a number of people.
 
         Raises:
-            InvalidInput: for an epsilon or a number of people about which nothing can be said.
+            InvalidInput: for an epsilon or a number of people out of range.
         """
         place = self._place(epsilon)
         count = self._count(people)
         if not self.worthwhile:
-            return Answer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
+            return PlanAnswer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
         if count in self.horizons and place == int(place):
             at = self.horizons.index(int(count))
             free = self.free.gain[:, at]
             if not free.mean() > self._rounding:
-                return Answer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
+                return PlanAnswer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
             kept = ratio(self.private[int(place)].gain[:, at], free)
             low, high = 1.0 - kept.high, 1.0 - kept.low
-            return Answer("loss", 1.0 - kept.mean, low, high, -math.inf, math.inf, math.inf)
+            return PlanAnswer("loss", 1.0 - kept.mean, low, high, -math.inf, math.inf, math.inf)
         lost, least = (
             1.0 - along(self.grid, self._between(rows, place), count)
             for rows in (self.kept, self.kept_at_best)
         )
         if math.isnan(lost[0]):
-            return Answer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
+            return PlanAnswer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
         low, high = interval(_known(least[1:]), _known(lost[1:]))
-        # Losses are never beyond what can be said, but may rest on a curve.
+        # Losses are never out of range, but may rest on a curve.
         simulated = math.inf if count <= self.people else -math.inf
-        return Answer("loss", float(lost[0]), low, high, -math.inf, math.inf, simulated)
+        return PlanAnswer("loss", float(lost[0]), low, high, -math.inf, math.inf, simulated)
 
     def advice(self) -> Advice:
         """The smallest epsilon that keeps enough, as all larger ones do; see `verdicts`."""
@@ -342,14 +490,14 @@ class Forecast:
             losses = {each: self.loss_for(each, self.people).value for each in self.epsilons}
         known = {each: loss for each, loss in losses.items() if loss is not None}
         best = min(known, key=known.__getitem__, default=self.epsilons[-1])
-        fitting = [each for each, told in self.verdicts.items() if told.word == "yes"]
+        fitting = [each for each, found in self.verdicts.items() if found.word == "yes"]
         chosen = min(fitting, default=None)
         if self.gains.word != "yes":
             found = self.gains
         elif chosen is not None:
             found = self.verdicts[chosen]
         else:
-            left = [told for told in (self.verdicts[best], *self.verdicts.values()) if told.open]
+            left = [each for each in (self.verdicts[best], *self.verdicts.values()) if each.open]
             found = left[0] if left else self.verdicts[best]
         return Advice(found, chosen, best, self.people, self.lose_at_most)
 
@@ -410,14 +558,14 @@ class Forecast:
 
     # What the answers share.
 
-    def _until(self, rows: FloatArray, best: FloatArray, target: float) -> Answer:
+    def _until(self, rows: FloatArray, best: FloatArray, target: float) -> PlanAnswer:
         """From how many people on rows (1 + b, g), and at best, are at least `target`."""
         least, most = float(self.grid[0]), float(self.grid[-1])
         if not self.worthwhile:
-            return Answer("people", None, math.nan, math.nan, least, most, self.people)
+            return PlanAnswer("people", None, math.nan, math.nan, least, most, self.people)
         crossed = self._crossed(rows, target)
         low, high = interval(self._crossed(best, target)[1:], crossed[1:])
-        return Answer("people", float(crossed[0]), low, high, least, most, self.people)
+        return PlanAnswer("people", float(crossed[0]), low, high, least, most, self.people)
 
     def _crossed(self, rows: FloatArray, target: float) -> FloatArray:
         """(1 + b,) the numbers of people: as simulated, otherwise as the curves go on."""
@@ -435,8 +583,8 @@ class Forecast:
         first, last = self.epsilons[0], self.epsilons[-1]
         if not first <= value <= last:
             raise InvalidInput(
-                f"epsilon was {value:g}; this plan simulated {first:g} to {last:g} and says "
-                "nothing beyond. Ask about an epsilon in between, or plan with others (--epsilons)."
+                f"epsilon was {value:g}; this plan simulated {first:g} to {last:g}. Give one in "
+                "between, or plan with others (--epsilons)."
             )
         return float(
             np.interp(math.log(value), np.log(self.epsilons), np.arange(len(self.epsilons)))
@@ -446,9 +594,8 @@ class Forecast:
         least, most = float(self.grid[0]), float(self.grid[-1])
         if not least <= number_from(people, "people", 0.0) <= most:
             raise InvalidInput(
-                f"people was {people:g}; this plan can say something about {least:,.0f} to "
-                f"{most:,.0f} people ({self.people:,} were simulated). Ask about as many, or plan "
-                "with another number of people."
+                f"people was {people:g}; this plan covers {least:,.0f} to {most:,.0f} people "
+                f"({self.people:,} were simulated). Give a number in between, or plan with another."
             )
         return float(people)
 
@@ -461,7 +608,7 @@ class Forecast:
         return between
 
     def _over_epsilons(self, people: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Epsilons (m,), and what each keeps (1 + b, m) with so many people, and at best."""
+        """Epsilons (m,), and what each keeps (1 + b, m) of the gain, and at best."""
         count = self._count(people)
         first, last = self.epsilons[0], self.epsilons[-1]
         spots = np.unique(np.concatenate([np.geomspace(first, last, _EPSILONS), self.epsilons]))

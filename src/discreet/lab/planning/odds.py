@@ -1,23 +1,20 @@
-"""What an epsilon means for one person: what somebody could come to believe about them.
+"""What an epsilon means for one person: how certain an observer can become about them.
 
-For two possibilities about a person, pure epsilon-differential privacy lets what is seen change the
-odds of one against the other by a factor of e^epsilon at most, whatever else the observer knows. A
-belief of p becomes at most
+Pure epsilon-differential privacy lets an output change the odds of two possibilities about a person
+by a factor of at most e^epsilon, whatever else the observer knows. A prior p becomes at most
 
     p' = e^epsilon p / (1 - p + e^epsilon p),
 
-and at least the same with -epsilon; without the person's data it stays p, apart from what is
-learnt about people in general. Under (epsilon, delta) the same holds but for a probability of
-delta, when nothing is limited: for two neighbours every such mechanism can be made from one that
-says everything with probability delta and otherwise keeps epsilon (Kairouz, Oh and Viswanath, The
-composition theorem for differential privacy, 2015).
+and at least the same with -epsilon. Without the person's data it stays p, apart from what the data
+of others teach about people in general. Under (epsilon, delta) the same holds except with
+probability delta, when nothing is limited: every such mechanism can be made, for two neighbours,
+from one that reveals everything with probability delta and otherwise keeps epsilon (Kairouz, Oh and
+Viswanath, The composition theorem for differential privacy, 2015).
 
-The wording follows Nanayakkara, Smart, Cummings, Kaptchuk and Redmiles, What are the chances?
-Explaining the epsilon parameter in differential privacy (USENIX Security 2023): chances out of 100,
-taking part beside not taking part. They found this more effective than examples of outputs, and
-than explanations that gloss over epsilon. What is said about beliefs is the semantics of
-Kasiviswanathan and Smith, On the "semantics" of differential privacy (2014); Wood et al.,
-Differential privacy: a primer for a non-technical audience (2018), tabulate it.
+The form, chances out of 100 with and without taking part, is that of Nanayakkara, Smart, Cummings,
+Kaptchuk and Redmiles, What are the chances? Explaining the epsilon parameter in differential
+privacy (USENIX Security 2023). The semantics is that of Kasiviswanathan and Smith, On the
+"semantics" of differential privacy (2014).
 """
 
 from __future__ import annotations
@@ -29,18 +26,18 @@ from discreet.privacy import Guarantee
 from discreet.validation import InvalidInput, number_from, probability
 
 PRIORS = (0.5, 0.01)
-"""What somebody may have believed before: as likely as not, and 1 out of 100."""
+"""Priors of an observer: even odds, and 1 out of 100."""
 _NEARLY = 99  # out of 100; more is as good as certain
 _UPWARD = 1e-9  # of a chance is rounding
 
 
 @dataclass(frozen=True)
-class Odds:
-    """A belief about one person, as probabilities.
+class PosteriorOdds:
+    """The bounds of an observer's posterior probability.
 
     Attributes:
-        prior: what is believed if the person does not take part.
-        most, least: between which it may move if they do.
+        prior: the probability without the person's data.
+        most, least: between which it lies with them.
     """
 
     prior: float
@@ -48,33 +45,26 @@ class Odds:
     least: float
 
 
-def belief(prior: float, epsilon: float) -> float:
-    """The largest belief to which epsilon lets a prior rise; for -epsilon the smallest.
-
-    Raises:
-        InvalidInput: for a prior that is not strictly between 0 and 1.
-    """
-    against = (1.0 - probability(prior, "prior")) / prior
-    return 1.0 / (1.0 + against * math.exp(-epsilon)) if epsilon > -700.0 else 0.0
-
-
-def odds(epsilon: float, prior: float = 0.5) -> Odds:
-    """How far a belief may move under pure epsilon.
+def posterior_odds(epsilon: float, prior: float = 0.5) -> PosteriorOdds:
+    """The bounds of the posterior under pure epsilon.
 
     Raises:
         InvalidInput: for an epsilon below 0 or a prior that is not strictly between 0 and 1.
     """
     epsilon = number_from(epsilon, "epsilon", 0.0)
-    return Odds(prior, belief(prior, epsilon), belief(prior, -epsilon))
+    against = (1.0 - probability(prior, "prior")) / prior
+    most = 1.0 / (1.0 + against * math.exp(-epsilon))
+    least = 1.0 / (1.0 + against * math.exp(epsilon)) if epsilon < 700.0 else 0.0
+    return PosteriorOdds(prior, most, least)
 
 
 def out_of_100(chance: float) -> int:
-    """A chance as so many out of 100, rounded up."""
+    """A chance out of 100, rounded up."""
     return min(100, math.ceil(100.0 * chance - _UPWARD))
 
 
 def chance_text(chance: float) -> str:
-    """How high a belief can rise, never understated: at most 74 out of 100."""
+    """An upper bound of a chance, never understated: at most 74 out of 100."""
     if 100.0 * chance > _NEARLY:
         return f"more than {_NEARLY} out of 100, as good as certain"
     return f"at most {out_of_100(chance)} out of 100"
@@ -82,19 +72,19 @@ def chance_text(chance: float) -> str:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a guarantee means for one person.
+    """A guarantee in chances out of 100.
 
     Attributes:
-        guarantee: what is promised.
+        guarantee: what is explained.
         odds: for each of `PRIORS`.
-        beliefs: a sentence for each of them: taking part beside not taking part.
-        exception: what delta allows; "" for pure promises.
+        beliefs: a sentence for each of them: with and without taking part.
+        exception: what delta allows; "" for pure guarantees.
         scope: what is protected, against whom, and what counts as taking part.
-        general: what may be learnt without anybody's own data.
+        general: what can be learnt without anyone's own data.
     """
 
     guarantee: Guarantee
-    odds: tuple[Odds, ...]
+    odds: tuple[PosteriorOdds, ...]
     beliefs: tuple[str, ...]
     exception: str
     scope: str
@@ -107,80 +97,61 @@ class Explanation:
         return " ".join(part for part in parts if part)
 
 
+_OUTPUT = {
+    "local": "your report",
+    "joint": "all published outputs",
+    "outsourced": "the released table",
+}
+_AGAINST = {
+    "local": "This holds against everyone, including the organisation that asks, because only a "
+    "randomised report leaves your device.",
+    "joint": "This holds against everyone except the organisation that asks, which sees your data, "
+    "as long as what you were given is disclosed to no one but you.",
+    "outsourced": "This holds against everyone who gets the table, but not against the curator, "
+    "who holds your row.",
+}
+_GENERAL = (
+    "It holds whatever else an observer knows. What the data teach about people in general, and so "
+    "perhaps about you, can be learnt without you."
+)
+
+
 def explain(guarantee: Guarantee) -> Explanation:
-    """What a guarantee means for one person, in chances out of 100.
+    """A guarantee in chances out of 100.
 
     Raises:
-        InvalidInput: for a guarantee that promises nothing.
+        InvalidInput: for a guarantee without protection.
     """
     if guarantee.trust_model == "none" or not math.isfinite(guarantee.epsilon):
         raise InvalidInput(
             "the guarantee promises nothing, so there are no chances to explain; give the "
             "guarantee of a private learner."
         )
-    moved = tuple(odds(guarantee.epsilon, prior) for prior in PRIORS)
+    even, rare = moved = tuple(posterior_odds(guarantee.epsilon, prior) for prior in PRIORS)
+    least = math.floor(100.0 * even.least + _UPWARD)
+    down = f", or lower it to {least}" if least else ""
+    exception = ""
+    if guarantee.delta > 0.0:
+        odd = math.floor(1.0 / guarantee.delta + _UPWARD)
+        exception = (
+            f"These bounds fail with a probability of at most {guarantee.delta:.3g} (1 in "
+            f"{odd:,}); then nothing limits what an observer learns about you."
+        )
+    model = guarantee.trust_model
     return Explanation(
         guarantee,
         moved,
-        (_even(moved[0], guarantee), _rare(moved[1])),
-        _exception(guarantee),
-        f"What is protected is your {guarantee.adjacency.record}. "
-        f"{_AGAINST[guarantee.trust_model]} {_part(guarantee)}",
+        (
+            "Suppose an observer thinks that something is true of you with a chance of 50 out of "
+            f"100. If you do not take part, it stays 50 out of 100; if you do, {_OUTPUT[model]} "
+            f"can raise it to {chance_text(even.most)}{down}.",
+            "A chance of 1 out of 100 stays 1 out of 100 if you do not take part, and becomes "
+            f"{chance_text(rare.most)} if you do.",
+        ),
+        exception,
+        f"What is protected is your {guarantee.adjacency.record}. {_AGAINST[model]} "
+        f"{_part(guarantee)}",
         _GENERAL,
-    )
-
-
-_SEEN = {
-    "local": "your report",
-    "joint": "everything that others can see",
-    "outsourced": "the released table",
-}
-_WITHOUT = {
-    "local": "If you do not take part",
-    "joint": "If you do not take part, so that somebody else's data stand in place of yours",
-    "outsourced": "If you do not take part, so that somebody else's row stands in place of yours",
-}
-_AGAINST = {
-    "local": "This holds against everybody, the organisation that asks included, because only a "
-    "randomised report leaves your device; and whatever else they know about you.",
-    "joint": "This holds against everybody but the organisation that asks, which sees your data: "
-    "other participants and the public, whatever else they know about you, as long as nobody but "
-    "you is told what you were given.",
-    "outsourced": "This holds against everybody who gets the table, whatever else they know about "
-    "you, but not against the curator, who holds your row.",
-}
-_GENERAL = (
-    "What is learnt about people in general, and so perhaps about you, can be learnt without you."
-)
-
-
-def _even(moved: Odds, guarantee: Guarantee) -> str:
-    """The sentence for someone who thinks two possibilities equally likely."""
-    model = guarantee.trust_model
-    least = math.floor(100.0 * moved.least + _UPWARD)
-    down = f", and bring them down to {least} at the least" if least else ""
-    return (
-        f"Suppose somebody thinks the chance that something is true of you is 50 out of 100. "
-        f"{_WITHOUT[model]}, they go on thinking 50 out of 100; if you take part, {_SEEN[model]} "
-        f"can bring them to {chance_text(moved.most)}{down}."
-    )
-
-
-def _rare(moved: Odds) -> str:
-    """The sentence for someone who thinks it true of one person in a hundred."""
-    return (
-        "If they thought 1 out of 100, they go on thinking 1 out of 100 if you do not take part, "
-        f"and {chance_text(moved.most)} if you do."
-    )
-
-
-def _exception(guarantee: Guarantee) -> str:
-    if guarantee.delta <= 0.0:
-        return ""
-    odd = math.floor(1.0 / guarantee.delta + _UPWARD)
-    return (
-        f"All this may fail with a probability of at most {guarantee.delta:.3g} (1 in {odd:,}); "
-        "then nothing limits what they learn about you."
     )
 
 
@@ -192,7 +163,9 @@ def _part(guarantee: Guarantee) -> str:
             f"{guarantee.adjacency.radius:g} of each other."
         )
     if guarantee.adjacency.unit == "visit":
-        return "This counts one visit: whoever comes more often is protected less, without a limit."
+        return (
+            "This covers one visit: people who come more often are protected less, without limit."
+        )
     count = guarantee.reports_per_person
     often = "once" if count == 1 else f"up to {count} times"
-    return f"This holds for those who take part {often}."
+    return f"This holds for people who take part {often}."

@@ -1,57 +1,69 @@
-"""One plan: choose learners, measure them on fresh people, stay within a limit on time.
+"""One plan: select learners, measure them on fresh people, within a limit on time.
 
-The order is that in which a plan can be cut short. Learners are first tried for moments: does what
-they do depend on the horizon, and how long do they take? Then they race (race.py), and the winners
-are measured, replicate by replicate, with all lines in each, so that whatever is finished can be
-compared. Where a limit on time does not allow for the fewest replicates of a verdict, the plan is
-made smaller: first fewer horizons, then fewer epsilons, then one run for all horizons, then fewer
-people. When the limit is reached, unfinished replicates are dropped, except the first. A limit that
-is too short for a verdict, or for one replicate, is announced by a warning before the simulations.
+Short runs estimate how long learners take. A plan whose fewest replicates of a verdict do not fit
+into the limit is made smaller before it starts: fewer horizons, then fewer epsilons, then fewer
+people. A limit that is too short even then is announced by a warning at once. Contenders of a
+budget are selected by `successive_halving`; winners are measured replicate by replicate, and at the
+limit an unfinished replicate is dropped, unless it is the first.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import joblib
+
 from discreet.lab.experiments import BEST_FIXED, REFERENCES, UNIFORM, Setting
-from discreet.lab.planning.facts import FEWEST, Asked, Kind, PlanLine
-from discreet.lab.planning.forecast import LOSE_AT_MOST, Forecast
-from discreet.lab.planning.race import FIRST_REPLICATE, SHARE, Standing, first_rung, race
-from discreet.lab.planning.results import Clock, Ran, Results, Run, depends_on_horizon
-from discreet.lab.planning.stage import EPSILONS, Stage, checked_epsilons, make_stage, works
+from discreet.lab.planning.design import EPSILONS, PlanDesign, checked_epsilons, plan_design
+from discreet.lab.planning.forecast import (
+    FEWEST,
+    LOSE_AT_MOST,
+    Asked,
+    Forecast,
+    Kind,
+    PlanLine,
+)
+from discreet.lab.planning.grid import (
+    FIRST_REPLICATE,
+    FIRST_RUNG,
+    RaceResult,
+    Run,
+    SimulationGrid,
+    runs_of,
+    successive_halving,
+    tried_seconds,
+)
 from discreet.lab.studies import Study
 from discreet.learners.registry import learner_class
+from discreet.parallel import in_parallel
 from discreet.validation import ErrorCollector, number_from, positive_number, whole_number
 
 REPLICATES = 8
-_LEAST_HORIZONS = 3
-_LEAST_EPSILONS = 3
-# People with whom learners are timed where that is limited, and how many times as many.
-_TIMED, _GROWN = 100, 4
 SECONDS = 75.0
 """The limit on time of a plan on the command line, where none is given."""
+_LEAST_HORIZONS = _LEAST_EPSILONS = 3
+_SHARE = 0.4  # of the limit, for the selection of learners
 
-# The setting that each epsilon got, and no privacy.
-Winners = Mapping[float | None, Setting]
-# What a plan is doing: a word for the step, how much of it is done, how much there is.
+# What a plan is doing: the step, how much of it is done, how much there is (0: unknown).
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlanRequest:
     """What a user asks of a plan.
 
     Attributes:
         people: how many are expected; the study's number if None.
         lose_at_most: the share of the gain that may be lost; None if not asked.
-        epsilon: that somebody has in mind; None if not asked.
+        epsilon: the user's own; None if not asked.
         epsilons: that are tried.
         learners: names in place of those of the study.
         trust_model: where the study has learners under several.
-        replicates: fresh ones that numbers rest on.
+        replicates: fresh ones, on which all numbers rest.
         seconds: a limit on time; None for none.
         jobs: processes.
     """
@@ -89,13 +101,13 @@ class Wish:
             checked_epsilons(self.epsilons)
         for name in self.learners:
             with errors.collected():
-                if name not in REFERENCES:  # what learns nothing is refused by the stage
+                if name not in REFERENCES:  # what learns nothing is refused by the design
                     learner_class(name)
         errors.raise_if_any()
 
     @property
     def tried(self) -> tuple[float, ...]:
-        """The epsilons that are simulated: the one in mind is among them."""
+        """The epsilons that are simulated, the user's own among them."""
         return self.epsilons if self.epsilon is None else (*self.epsilons, self.epsilon)
 
     @property
@@ -113,293 +125,226 @@ class Wish:
 
 def make_forecast(
     study: Study,
-    wished: int,
+    expected: int,
     data: tuple[str, ...],
-    wish: Wish,
+    request: PlanRequest,
     progress: Progress | None = None,
 ) -> Forecast:
     """Simulate what a study asks for.
 
     Args:
         study: names the problem and the learners.
-        wished: how many people are expected.
+        expected: how many people.
         data: whose data are used, in sentences.
-        wish: what is asked of the plan.
+        request: what is asked of the plan.
         progress: called as it goes on.
 
     Raises:
-        InvalidInput: before anything is simulated, for a wish that the study cannot have.
+        InvalidInput: before anything is simulated, for a request that the study cannot have.
     """
-    clock = Clock(wish.seconds)
+    show = progress or (lambda *_: None)
     size = study.problem.size
-    people = wished if size is None else min(wished, size)
-    stage = make_stage(study, people, wish.tried, wish.learners, wish.trust_model)
-    left_out = list(stage.left_out)
-    if people < wished:
+    people = expected if size is None else min(expected, size)
+    whole = plan_design(study, people, request.tried, request.learners, request.trust_model)
+    left_out = list(whole.left_out)
+    if people < expected:
         left_out.append(
             f"Left out: more than {people:,} people, as the table has no more; curves go on beyond."
         )
-    results = Results(stage.problem, stage.seed, wish.jobs)
-    say = progress or (lambda *_: None)
-    _try_out(results, stage, say, clock)
-    full = stage
-    stage = _within(results, stage, wish, clock, left_out)
-    standings = _choose(results, stage, wish, clock, left_out, say)
-    winners = {each.epsilon: each.setting for each in standings if each.won}
-    whole = replace(full, epsilons=stage.epsilons)
-    count, stage = _measure(results, stage, winners, wish, clock, left_out, say)
-    if count < wish.replicates:
+    limit = math.inf if request.seconds is None else request.seconds
+    grid = SimulationGrid(whole.problem, whole.seed, request.jobs, limit)
+    design = whole
+    if request.seconds is not None:
+        show("Measuring how long the learners take", 0, 0)
+        design = _within(grid, whole, request)
+        left_out += _gone(whole, design)
+    races = _select(grid, design, request, left_out, show)
+    winners = {each.epsilon: each.setting for each in races if each.won}
+    count = _measure(grid, design, winners, request, show)
+    if count < request.replicates:
         left_out.append(
-            f"Left out: replicates {count + 1} to {wish.replicates}, as the limit "
+            f"Left out: replicates {count + 1} to {request.replicates}, as the limit "
             "on time was used up; intervals are wider for it."
         )
+    everything = replace(whole, epsilons=design.epsilons)
     return Forecast(
-        study.name,
-        study.title,
-        stage.problem,
-        data,
-        stage.horizons,
-        wished,
-        tuple(_lines(results, stage, winners, count)),
-        tuple(standings),
-        tuple(left_out),
-        LOSE_AT_MOST if wish.lose_at_most is None else wish.lose_at_most,
-        stage.seed,
-        clock.elapsed,
-        results.total(_runs(results, whole, winners, 0)),
-        study.path,
-        wish.question,
-        stage.along,
+        name=study.name,
+        title=study.title,
+        problem=design.problem,
+        data=data,
+        horizons=design.horizons,
+        expected=expected,
+        lines=tuple(_lines(grid, design, winners, count)),
+        races=tuple(races),
+        left_out=tuple(left_out),
+        lose_at_most=LOSE_AT_MOST if request.lose_at_most is None else request.lose_at_most,
+        seed=design.seed,
+        seconds=grid.elapsed,
+        seconds_each=grid.total(_replicate(everything, winners, 0)),
+        path=study.path,
+        question=request.question,
     )
 
 
-def _try_out(results: Results, stage: Stage, say: Progress, clock: Clock) -> None:
-    """Which learners may be read along their trace, and about how long all of them take."""
-    middle = stage.epsilons[len(stage.epsilons) // 2]
-    tried = [
-        *(
-            (each.at(middle), [each.at(other) for other in stage.epsilons])
-            for each in stage.private
-        ),
-        *((each.at(None), [each.at(None)]) for each in stage.free),
+def _within(grid: SimulationGrid, whole: PlanDesign, request: PlanRequest) -> PlanDesign:
+    """The largest design whose fewest replicates of a verdict fit into the limit on time."""
+    middle = whole.epsilons[len(whole.epsilons) // 2]
+    tries = [
+        (each.at(middle), [each.at(other) for other in whole.epsilons]) for each in whole.private
     ]
-    for number, (setting, alike) in enumerate(tried):
-        say("Trying learners", number, 0)
-        first, last = stage.horizons[0], stage.people
-        if not depends_on_horizon(stage.problem, setting, first, last, stage.seed):
-            results.traced.update(each.label for each in alike)
-    results.traced.update(each.label for each in stage.references if each.learner == UNIFORM)
-    if clock.limit is not None:
-        _time_them(results, stage, {setting.label: each for setting, each in tried})
+    tries += [(each.at(None), [each.at(None)]) for each in whole.free]
+    tasks = (
+        joblib.delayed(tried_seconds)(whole.problem, whole.seed, setting, whole.horizons[0])
+        for setting, _ in tries
+    )
+    for (_, alike), seconds in zip(tries, in_parallel(tasks, grid.jobs), strict=True):
+        grid.seconds.update({each.label: dict(seconds) for each in alike})
+    grid.seconds.update({each.label: {1: 0.0} for each in whole.references})
 
+    def one(design: PlanDesign) -> list[Run]:
+        winners = {epsilon: group[0] for epsilon, group in design.groups().items()}
+        return _replicate(design, winners, 0)
 
-def _time_them(results: Results, stage: Stage, alike_of: Mapping[str, Sequence[Setting]]) -> None:
-    """Time learners with two numbers of people, which show how time grows: small ones, as the limit
-    holds for this too."""
-
-    def keep(ran: Ran) -> None:
-        for each in alike_of[ran.run.setting.label]:
-            if each.label != ran.run.setting.label:
-                results.timed(each.label, ran.run.people, ran.seconds)
-
-    runs = []
-    for label, alike in alike_of.items():
-        setting = next(each for each in alike if each.label == label)
-        few = _TIMED if works(stage.problem, [setting], _TIMED) else stage.horizons[0]
-        numbers = {min(each, stage.people) for each in (few, _GROWN * few)}
-        runs += [Run(setting, each, (each,), FIRST_REPLICATE) for each in sorted(numbers)]
-    results.carry_out(runs, keep)
-
-
-def _within(results: Results, stage: Stage, wish: Wish, clock: Clock, left_out: list[str]) -> Stage:
-    """The stage, made smaller until the fewest replicates fit into the limit on time.
-
-    A first run of the slowest learner checks what short tries promise.
-    """
-    if clock.limit is None:
-        return stage
-
-    def runs(smaller: Stage) -> list[Run]:
-        settings = [group[0] for group in smaller.groups().values()]
-        return results.runs(settings, smaller.horizons, 0, smaller.along)
-
-    racing = any(len(group) > 1 for group in stage.groups().values())
-
-    def fits(smaller: Stage) -> bool:
-        share = 1.0 - SHARE if racing else 1.0
-        return clock.allows(FEWEST * results.total(runs(smaller)), share)
-
-    while True:
-        sizes = list(_smaller(stage, wish))
-        smaller = next(filter(fits, sizes), sizes[-1])
-        longest = max(runs(smaller), key=results.expected)
-        if results.has(longest) or not clock.allows(results.expected(longest)):
-            break
-        results.carry_out([longest])
-    _announce(FEWEST * results.total(runs(smaller)), results.total(runs(smaller)), clock)
-    return _take(results, stage, smaller, left_out)
-
-
-def _announce(enough: float, least: float, clock: Clock) -> None:
-    """Warn of a limit that is too short: for a verdict, or for a single replicate."""
-    if not clock.allows(least):
+    racing = any(len(group) > 1 for group in whole.groups().values())
+    share = 1.0 - _SHARE if racing else 1.0
+    designs = list(_smaller(whole, request))
+    fitting = (each for each in designs if grid.allows(one(each), FEWEST, share))
+    design = next(fitting, designs[-1])
+    runs = one(design)
+    if not grid.allows(runs):
         warnings.warn(
             "The limit on time will not be kept: the smallest plan takes about "
-            f"{least:,.0f} s more. Give a longer limit or fewer epsilons.",
+            f"{grid.total(runs):,.0f} s more. Give a longer limit or fewer epsilons.",
             stacklevel=2,
         )
-    elif not clock.allows(enough):
+    elif not grid.allows(runs, FEWEST):
         warnings.warn(
             "The limit on time is too short for a yes or a no: the smallest plan that may give one "
-            f"takes about {enough:,.0f} s more.",
+            f"takes about {FEWEST * grid.total(runs):,.0f} s more.",
             stacklevel=2,
         )
+    return design
 
 
-def _take(results: Results, stage: Stage, smaller: Stage, left_out: list[str]) -> Stage:
-    """Go on with a smaller stage, and say what it leaves out."""
-    left_out += _gone(stage, smaller)
-    if smaller.along:
-        groups = stage.groups().values()
-        results.rough |= {each.label for group in groups for each in group} - results.traced
-    return smaller
+def _smaller(whole: PlanDesign, request: PlanRequest) -> Iterator[PlanDesign]:
+    """The design, and smaller ones: fewer horizons, then epsilons, then people."""
+    yield whole
+    horizons, epsilons = whole.horizons, whole.epsilons
+    yield replace(whole, horizons=_three(horizons))
+    if len(epsilons) > _LEAST_EPSILONS:
+        own = request.epsilon
+        kept = epsilons[::2] if own is None else (own, epsilons[0], epsilons[-1])
+        epsilons = tuple(sorted(set(kept)))
+    for cut in range(max(len(horizons) - _LEAST_HORIZONS, 0) + 1):
+        fewer = _three(horizons[: len(horizons) - cut])
+        yield replace(whole, horizons=fewer, epsilons=epsilons)
 
 
-def _gone(before: Stage, after: Stage) -> Iterator[str]:
-    """What a smaller stage leaves out, and why."""
-    why = "too much for the limit on time."
-    horizons = [f"{each:,}" for each in before.horizons if each not in after.horizons]
+def _three(horizons: tuple[int, ...]) -> tuple[int, ...]:
+    """The first, the middle and the last of horizons."""
+    return tuple(sorted({horizons[0], horizons[len(horizons) // 2], horizons[-1]}))
+
+
+def _gone(whole: PlanDesign, design: PlanDesign) -> Iterator[str]:
+    """What a smaller design leaves out."""
+    horizons = [f"{each:,}" for each in whole.horizons if each not in design.horizons]
     if horizons:
-        yield f"Left out: simulations with {' and '.join(horizons)} people: {why}"
-    epsilons = [f"{each:g}" for each in before.epsilons if each not in after.epsilons]
+        yield (
+            f"Left out: simulations with {' and '.join(horizons)} people: too much for the limit "
+            "on time."
+        )
+    epsilons = [f"{each:g}" for each in whole.epsilons if each not in design.epsilons]
     if epsilons:
-        yield f"Left out: epsilon = {' and '.join(epsilons)}: {why}"
-    if after.along and not before.along:
-        yield f"Left out: runs of their own with fewer than {after.people:,} people: {why}"
+        yield f"Left out: epsilon = {' and '.join(epsilons)}: too much for the limit on time."
 
 
-def _smaller(stage: Stage, wish: Wish) -> Iterator[Stage]:
-    """The stage, and what is left of it with fewer horizons, then epsilons, then one run for all
-    horizons, then people."""
-    yield stage
-    horizons, epsilons = stage.horizons, stage.epsilons
-    kept = epsilons[::2] if wish.epsilon is None else (wish.epsilon, epsilons[0], epsilons[-1])
-    fewer = stage.with_epsilons(sorted(set(kept)) if len(epsilons) > _LEAST_EPSILONS else epsilons)
-    if len(horizons) > _LEAST_HORIZONS and not stage.along:
-        yield stage.with_horizons(horizons[::-2][::-1])
-        yield fewer.with_horizons(horizons[::-2][::-1])
-    # What learners need for few people is often most of what they need for many.
-    yield stage.along_one_run(horizons)
-    yield fewer.along_one_run(horizons)
-    for cut in range(1, len(horizons) - _LEAST_HORIZONS + 1):
-        yield fewer.along_one_run(horizons[:-cut])
-
-
-def _choose(
-    results: Results,
-    stage: Stage,
-    wish: Wish,
-    clock: Clock,
+def _select(
+    grid: SimulationGrid,
+    design: PlanDesign,
+    request: PlanRequest,
     left_out: list[str],
-    say: Progress,
-) -> list[Standing]:
-    """The races of all budgets, with as many people as the limit on time allows."""
+    show: Progress,
+) -> list[RaceResult]:
+    """The contender of each budget, selected with as many people as the limit on time allows."""
+    groups = design.groups()
+    racing = [each for group in groups.values() if len(group) > 1 for each in group]
+    numbers = range(FIRST_REPLICATE, FIRST_REPLICATE + FIRST_RUNG)
+    people = next(
+        (
+            each
+            for each in reversed(design.horizons)
+            if grid.allows(runs_of(racing, (each,), numbers), share=_SHARE)
+        ),
+        None,
+    )
     done = 0
 
-    def one_more(ran: Ran) -> None:
+    def one_more() -> None:
         nonlocal done
         done += 1
-        say("Choosing learners", done, 0)
+        show("Selecting learners", done, 0)
 
-    groups = stage.groups()
-    for people in reversed(stage.horizons):
-        if clock.allows(first_rung(results, groups, people), SHARE):
-            standings = race(results, groups, people, wish.replicates, clock, one_more)
-            if not done or any(each.replicates for each in standings):
-                if people < stage.people:
-                    left_out.append(
-                        f"Left out: races with more than {people:,} people: too much for the limit "
-                        "on time; with more, another learner may be the better one."
-                    )
-                return standings
-            break
-    left_out.append(
-        "Left out: the race of learners: too much for the limit on time; the first was taken."
-    )
-    alone = {epsilon: group[:1] for epsilon, group in groups.items()}
-    return race(results, alone, stage.people, wish.replicates, clock)
+    if people is None and racing:
+        left_out.append(
+            "Left out: the selection of learners: too much for the limit on time; the first was "
+            "taken."
+        )
+        groups = {epsilon: group[:1] for epsilon, group in groups.items()}
+    elif people is not None and racing and people < design.people:
+        left_out.append(
+            f"Left out: selection with more than {people:,} people: too much for the limit on "
+            "time; with more, another learner may be the better one."
+        )
+    most = people or design.people
+    return successive_halving(grid, groups, most, request.replicates, _SHARE, one_more)
 
 
 def _measure(
-    results: Results,
-    stage: Stage,
-    winners: Winners,
-    wish: Wish,
-    clock: Clock,
-    left_out: list[str],
-    say: Progress,
-) -> tuple[int, Stage]:
-    """Simulate fresh replicates, as many as the limit on time allows.
-
-    Returns:
-        How many these were, and the stage: a smaller one where time was running out before there
-        were the fewest replicates.
-    """
+    grid: SimulationGrid,
+    design: PlanDesign,
+    winners: Mapping[float | None, Setting],
+    request: PlanRequest,
+    show: Progress,
+) -> int:
+    """Simulate fresh replicates; how many the limit on time allowed."""
+    replicates = [_replicate(design, winners, number) for number in range(request.replicates)]
     done = 0
 
-    def one_more(ran: Ran) -> None:
+    def one_more() -> None:
         nonlocal done
         done += 1
-        say("Simulating", done, wish.replicates * len(_runs(results, stage, winners, 0)))
+        show("Simulating", done, sum(map(len, replicates)))
 
-    if clock.limit is None:
-        replicates = range(wish.replicates)
-        runs = [run for number in replicates for run in _runs(results, stage, winners, number)]
-        results.carry_out(runs, one_more)
-        return wish.replicates, stage
-    for count in range(wish.replicates):
-
-        def allows(smaller: Stage, replicates: int, count: int = count) -> bool:
-            return clock.allows(replicates * results.total(_runs(results, smaller, winners, count)))
-
-        if 0 < count < FEWEST and not allows(stage, FEWEST - count):
-            # Of the same number of people, as what was simulated so far is kept.
-            smaller = [each for each in _smaller(stage, wish) if each.people == stage.people]
-            chosen = next((each for each in smaller if allows(each, FEWEST - count)), stage)
-            stage = _take(results, stage, chosen, left_out)
-        if count and not allows(stage, 1):
-            return count, stage
-        runs = _runs(results, stage, winners, count)
-        if not results.carry_out(runs, one_more, clock if count else None):
-            return count, stage
-    return wish.replicates, stage
+    if math.isinf(grid.limit):
+        grid.carry_out([run for runs in replicates for run in runs], one_more)
+        return request.replicates
+    for count, runs in enumerate(replicates):
+        if count and not grid.allows(runs):
+            return count
+        if not grid.carry_out(runs, one_more, grid.limit if count else math.inf):
+            return count
+    return request.replicates
 
 
-def _runs(results: Results, stage: Stage, winners: Winners, replicate: int) -> list[Run]:
-    """The runs of one replicate: the winners of the stage's epsilons, no privacy, references."""
-    settings = [winners[epsilon] for epsilon in (*stage.epsilons, None)]
-    return [
-        *results.runs(settings, stage.horizons, replicate, stage.along),
-        *results.reference_runs(stage.references, stage.horizons, replicate),
-    ]
+def _replicate(
+    design: PlanDesign, winners: Mapping[float | None, Setting], number: int
+) -> list[Run]:
+    """The runs of one replicate: the winners of the epsilons, no privacy, and references."""
+    settings = [*(winners[epsilon] for epsilon in (*design.epsilons, None)), *design.references]
+    return runs_of(settings, design.horizons, (number,))
 
 
-def _lines(results: Results, stage: Stage, winners: Winners, count: int) -> Iterable[PlanLine]:
+def _lines(
+    grid: SimulationGrid, design: PlanDesign, winners: Mapping[float | None, Setting], count: int
+) -> Iterator[PlanLine]:
     """The lines of the winners and references over the first replicates."""
     replicates = range(count)
-    reference = BEST_FIXED if stage.fixed else UNIFORM
+    reference = grid.worth(BEST_FIXED if design.fixed else UNIFORM, design.horizons, replicates)
 
     def line(kind: Kind, setting: Setting) -> PlanLine:
-        label = setting.label
-        return PlanLine(
-            kind,
-            setting,
-            results.worth(label, stage.horizons, replicates),
-            results.gain(label, reference, stage.horizons, replicates),
-            results.guarantee(label),
-            label in results.traced,
-        )
+        worth = grid.worth(setting.label, design.horizons, replicates)
+        return PlanLine(kind, setting, worth, worth - reference, grid.guarantees.get(setting.label))
 
-    yield from (line("private", winners[epsilon]) for epsilon in stage.epsilons)
+    yield from (line("private", winners[epsilon]) for epsilon in design.epsilons)
     yield line("none", winners[None])
-    yield from (line("reference", setting) for setting in stage.references)
+    yield from (line("reference", setting) for setting in design.references)

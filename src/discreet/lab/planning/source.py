@@ -1,8 +1,7 @@
-"""Whose data a plan uses: those of the study, of another table, or nobody's.
+"""The data of a plan: those of the study, of another table, or synthetic people.
 
-A plan is made before anything is deployed, on data that no budget protects. So it says whose they
-are and what that means, and takes a public or older table, or invented people, in place of the
-study's own, which are then never read.
+No budget protects the data that a plan reads, so a plan states whose they are. With a public or
+older table, or with synthetic people, the study's own table is never read.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def study_for(
         source: a study, or the path of a study file.
         people: how many are expected, in place of the study's number.
         table: a file that stands in for the table of the study, which is not read.
-        synthetic: whether invented people stand in for those of the study, which are not read.
+        synthetic: whether synthetic people stand in for those of the study, which are not read.
         contrast: how different their arms are; see `SyntheticPeople`.
         data_dir: a folder with data that no package brings.
 
@@ -45,7 +44,7 @@ def study_for(
         )
     if contrast != CONTRAST and not synthetic:
         raise InvalidInput(
-            f"contrast was {contrast!r:.80}, which is about invented people; set synthetic as "
+            f"contrast was {contrast!r:.80}, which is about synthetic people; set synthetic as "
             "well, or leave it out."
         )
     if isinstance(source, Study):
@@ -72,11 +71,11 @@ def study_for(
 
 
 _SYNTHETIC = (
-    "Planning used nobody's data: invented people with the columns, arms and bounds that the study "
-    "declares."
+    "Planning used no one's data: synthetic people with the columns, arms and bounds that the "
+    "study declares."
 )
 _GUESS = (
-    "How much there is to gain is an assumption of the invented surface, not a fact about your "
+    "How much there is to gain is an assumption of the synthetic surface, not a fact about your "
     "people: read it for the order of magnitude, and plan again on an older or public table."
 )
 _OTHER = (
@@ -88,8 +87,8 @@ _PRIVATE = (
     "The epsilon that it recommends protects the people of the study once it runs; it does not "
     "cover this plan. Its numbers, its figures and the choice itself come from the table as it is, "
     "without any noise, and may tell something about the people in it.",
-    "Keep the plan among those who may see the table, or plan on data that nobody needs to "
-    "protect: a public or older table (--table FILE), or invented people (--synthetic).",
+    "Keep the plan among those who may see the table, or plan on data that need "
+    "no protection: a public or older table (--table FILE), or synthetic people (--synthetic).",
 )
 
 
@@ -100,4 +99,4 @@ def _whose(problem: Problem) -> tuple[str, ...]:
         return (f"Planning used the people of {files}.", *_PRIVATE)
     if problem.rows is not None or problem.size is not None:
         return (f"Planning used a table that is public. {problem.source}",)
-    return (f"Planning used nobody's data. {problem.source}",)
+    return (f"Planning used no one's data. {problem.source}",)

@@ -45,7 +45,7 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from scipy.ndimage import maximum_filter
 
-from discreet.lab.environments.base import Crowd, Problem
+from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments import UNIFORM, Outcome, people_of
 from discreet.lab.reporting.figures import Axis, EvenTicks, heat, number_axis, ruler
 from discreet.lab.reporting.layout import (
@@ -67,8 +67,7 @@ from discreet.lab.reporting.page import Image, image, small_image
 from discreet.lab.reporting.summary import Summary
 from discreet.lab.studies import ReportEntry, Study
 from discreet.learners.policy import ArmPolicy
-from discreet.people.actions import ArmPoints, DecisionSets, PublicSet, arm_count
-from discreet.people.domain import Box
+from discreet.people.domain import ArmPoints, Box, DecisionSets, PublicSet, arm_count
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 _CELLS = 64  # along a column of any value; a power of 2 meets the borders of halved boxes
@@ -534,7 +533,7 @@ def arm_map(policy: ArmPolicy, problem: Problem, cut: Cut) -> ArmMap:
     return ArmMap(cut, problem, _declared(problem.domain, cut.axes, steps), chances)
 
 
-def reward_map(policy: Any, problem: Problem, cut: Cut, crowd: Crowd) -> RewardMap:
+def reward_map(policy: Any, problem: Problem, cut: Cut, crowd: Population) -> RewardMap:
     """The expected rewards of arms over a cut; `crowd` knows which arm is truly best."""
     domain, (column,) = problem.domain, cut.axes
     unit = cut.points([_cells(domain, column)])
@@ -566,7 +565,7 @@ def model_map(policy: object, problem: Problem, cut: Cut) -> ModelMap | None:
     possible = problem.possible(domain.from_unit(cut.points(steps)))
     grid = possible.reshape([len(step) for step in steps])
     for place in range(len(steps)):
-        # Only the part of the bounds in which somebody can be given a point.
+        # Only the part of the bounds in which some point can be given.
         others = tuple(axis for axis in range(len(steps)) if axis != place)
         inside = np.flatnonzero(grid.any(axis=others))
         first, last = steps[place][inside[[0, -1]]] if len(inside) else (0.0, 1.0)

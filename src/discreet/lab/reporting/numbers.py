@@ -15,7 +15,7 @@ def thousands(value: float, position: int | None = None) -> str:
 
 
 def decimals(value: float, significant: int, most: int = 6) -> int:
-    """Decimals that show this many digits of a value; none where that cannot be said."""
+    """Decimals that show this many digits of a value; none for 0 and infinity."""
     if value == 0.0 or not math.isfinite(value):
         return 0
     return min(most, max(0, significant - 1 - math.floor(math.log10(abs(value)))))

@@ -13,8 +13,7 @@ from matplotlib.ticker import LogLocator
 
 from discreet.lab.experiments import BEST_FIXED
 from discreet.lab.planning.curves import interval
-from discreet.lab.planning.facts import PlanLine, student
-from discreet.lab.planning.forecast import KEEP, Forecast
+from discreet.lab.planning.forecast import KEEP, Forecast, PlanLine, student
 from discreet.lab.planning.odds import PRIORS, Explanation, out_of_100
 from discreet.lab.reporting.figures import Axis, lines, number_axis
 from discreet.lab.reporting.layout import (
@@ -152,7 +151,7 @@ def _steps(low: float, high: float) -> list[float]:
 
 
 def _known(values: FloatArray) -> FloatArray:
-    """What nobody can tell is as low as can be."""
+    """Values with minus infinity where they are unknown."""
     known: FloatArray = np.where(np.isnan(values), -np.inf, values)
     return known
 
@@ -160,7 +159,7 @@ def _known(values: FloatArray) -> FloatArray:
 def odds_figure(
     explanations: dict[float, Explanation], prior: int = 0, width: float = WIDE
 ) -> Figure:
-    """Icons of 100: how sure somebody may become without a person's data, and with them.
+    """Icons of 100: how certain an observer can become without a person's data, and with them.
 
     Args:
         explanations: by epsilon.
@@ -188,7 +187,7 @@ def odds_figure(
 
 
 def _icons(axes: Axes, before: int, after: int, size: float) -> None:
-    """100 dots, ten in a row, from the lower left: believed before, only with the data, and not."""
+    """100 dots, ten in a row, from the lower left: the prior, what the data add, and the rest."""
     number = np.arange(100)
     x, y = number % 10, number // 10
     kinds = ((number < before, BLUE), ((number >= before) & (number < after), VERMILLION))

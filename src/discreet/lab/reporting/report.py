@@ -156,7 +156,7 @@ def epsilon_figure(summary: Summary, width: float = WIDE, height: float = 2.5) -
     families = summary.families
     for place, (family, own) in enumerate(families.items()):
         styles[family] = Stroke(styles[own[-1].label].color, mark="o")
-        # A little apart, so that bars at the same epsilon can be told apart.
+        # A little apart, so that bars at the same epsilon do not overlap.
         aside = 1.03 ** (place - 0.5 * (len(families) - 1))
         label = f"{family}, private"
         points += [
@@ -204,7 +204,7 @@ def strokes(summary: Summary) -> dict[str, Stroke]:
 
 
 def outside(summary: Summary) -> list[Line]:
-    """References that leave the chart, so that the others can be told apart.
+    """References that leave the chart, so that the others stay distinct.
 
     The oracle of a small table, which is fitted to chance, may be far above what can be learnt; so
     may be the regret of choices that learn nothing.

@@ -20,6 +20,7 @@ from discreet.lab.reporting.numbers import ABSENT, decimals, listed
 from discreet.lab.reporting.summary import Line, Rival, Summary
 from discreet.people.domain import DecisionSets, arm_count
 from discreet.privacy import Guarantee
+from discreet.privacy.guarantee import factor_text, rounded_up
 
 _RIVALS: dict[Rival, str] = {
     "fixed": "the best single choice",
@@ -27,18 +28,12 @@ _RIVALS: dict[Rival, str] = {
     "uniform": "choosing at random",
 }
 _SHORT: dict[Rival, str] = {"fixed": "best fixed", "rule": "best rule", "uniform": "uniform"}
-# The parts of a guarantee's sentence that change with epsilon (numbers are rounded up).
-_NUMBERS = re.compile(
-    r"more than (?P<factor>\S+) times .*?\(epsilon = (?P<epsilon>[^,;)]+)"
-    r"(?:.*?at most (?P<sure>\S+) sure)?"
-)
-_CERTAINTY = re.compile(r" Someone who thought .*? sure of either afterwards\.")
 # Characters of a learner's name that are never broken, and up to which all columns have room.
 _NAME, _BESIDE_SECONDS = 24, 15
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StudyVerdict:
     """Whether the private learners are worth having.
 
     Attributes:
@@ -50,14 +45,16 @@ class Verdict:
     notes: tuple[str, ...]
 
 
-def verdict(summary: Summary, problem: Problem) -> Verdict:
+def verdict(summary: Summary, problem: Problem) -> StudyVerdict:
     """The comparison of private learners with the best that needs no data about people."""
     if not summary.private:
-        return Verdict("No learner of this study is private.", ())
+        return StudyVerdict("No learner of this study is private.", ())
     rival = summary.rival
     if rival == "fixed" and arm_count(problem.space) is None:
         rival = "uniform"
-    return Verdict(_headline(summary, rival or "uniform"), tuple(_notes(summary, problem, rival)))
+    return StudyVerdict(
+        _headline(summary, rival or "uniform"), tuple(_notes(summary, problem, rival))
+    )
 
 
 def _headline(summary: Summary, rival: Rival) -> str:
@@ -141,7 +138,7 @@ def promises(guarantees: Iterable[Guarantee], brief: bool = False) -> str:
 
     Args:
         guarantees: in any order.
-        brief: whether to leave out how certain an observer can become.
+        brief: whether to give the first sentence of a guarantee and whom it covers alone.
     """
     groups: dict[Guarantee, set[float]] = {}
     for guarantee in guarantees:
@@ -153,23 +150,21 @@ def promises(guarantees: Iterable[Guarantee], brief: bool = False) -> str:
 
 
 def _promise(kind: Guarantee, epsilons: Sequence[float], brief: bool) -> str:
-    """The sentence of the smallest epsilon, and the numbers of the others as theirs has them."""
+    """The sentence of the smallest epsilon, and the factors of the others."""
     first, *rest = [replace(kind, epsilon=epsilon) for epsilon in epsilons]
+    if any(each.protects_nobody for each in (first, *rest)):
+        return "\n".join(dict.fromkeys(each.sentence for each in (first, *rest)))
     text = replace(first, noise=()).sentence
     warning = first.sentence.removeprefix(text)
-    numbers = [_NUMBERS.search(promised.sentence) for promised in (first, *rest)]
-    if not all(numbers):
-        return "\n".join(dict.fromkeys(promised.sentence for promised in (first, *rest)))
-    if brief:
-        text = _CERTAINTY.sub("", text)
+    sentences = re.split(r"(?<=\.) ", text)
+    if brief and len(sentences) > 2:
+        text = f"{sentences[0]} {sentences[-1]}"
     # Epsilons that differ in digits that are not shown are one.
-    shown = (match.group("epsilon", "factor", "sure") for match in numbers if match)
-    _, *others = dict.fromkeys(shown)
-    if others:
-        values, factors, certainties = map(list, zip(*others, strict=True))
-        text += f" At epsilon = {listed(values)} the factor is {listed(factors)}"
-        sure = [each for each in certainties if each and not brief]
-        text += f", and the certainty at most {listed(sure)}." if sure else "."
+    factors = {rounded_up(each.epsilon): factor_text(each.epsilon) for each in rest}
+    factors.pop(rounded_up(first.epsilon), None)
+    if factors:
+        values = listed(list(factors))
+        text += f" At epsilon = {values} the factor is {listed(list(factors.values()))}."
     return text + warning
 
 
@@ -246,7 +241,6 @@ def result_table(summary: Summary) -> Table:
         widths=[longest, *[0] * (len(heads) - 1)],
         padding=(0, 1, 0, 0),
         caption=Text("\n".join(table_notes(summary))),
-        caption_justify="left",
     )
     for position, row in enumerate(rows):
         last_private = row.private and position + 1 < len(rows) and not rows[position + 1].private
@@ -307,7 +301,7 @@ def appraisals(summary: Summary) -> list[Appraised]:
 def appraisal_table(rows: Sequence[Appraised]) -> Table:
     """`appraisals` for a terminal."""
     heads = ("learner", "own estimate\nper person", "95% interval", "truth")
-    table = terminal_table(heads, caption=APPRAISAL_NOTE, caption_justify="left")
+    table = terminal_table(heads, caption=APPRAISAL_NOTE)
     for row in rows:
         table.add_row(Text(row.label), row.estimate, row.interval, row.truth)
     return table
@@ -338,9 +332,8 @@ def terminal_table(
         widths: the least width of each column.
         options: of Rich's `Table`.
     """
-    table = Table(
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", **options
-    )
+    look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False}
+    table = Table(header_style="bold", caption_justify="left", **look, **options)
     for place, head in enumerate(heads):
         table.add_column(
             head,

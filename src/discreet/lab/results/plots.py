@@ -27,7 +27,7 @@ from discreet.validation import InvalidInput, nearest, one_of, positive_number
 
 
 @dataclass(frozen=True)
-class Plots:
+class StudyPlots:
     """See the module; widths are in inches.
 
     Attributes:

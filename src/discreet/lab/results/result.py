@@ -38,23 +38,26 @@ from discreet.lab.reporting.summary import (
     with_best_fixed,
 )
 from discreet.lab.reporting.words import (
-    Verdict,
+    StudyVerdict,
+    appraisal_table,
     appraisals,
     columns,
     promise,
+    promises,
     remarks,
+    result_table,
     table_notes,
     table_rows,
     verdict,
 )
-from discreet.lab.results.text import meta_line, show, study_facts
+from discreet.lab.results.screen import plain
 from discreet.lab.studies import Study
 from discreet.privacy import Guarantee
 from discreet.records import RunRecord
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.lab.results.plots import Plots
+    from discreet.lab.results.plots import StudyPlots
 
 _WIDTH = 80  # characters of a printed result
 _NUMBERS = ("epsilon", "delta", "half_width", "share_kept", "held_epsilon", "held_delta")
@@ -71,7 +74,7 @@ class Promises:
     """What the learners of a study promise to each person.
 
     Attributes:
-        text: in sentences, said once for guarantees that differ only in epsilon.
+        text: in sentences, one for all guarantees that differ only in epsilon.
         guarantees: by label, the weakest that any replicate derived from its noise.
     """
 
@@ -161,7 +164,7 @@ class StudyResult:
         | held_epsilon, held_delta | derived from the noise that was drawn; NaN for references   |
         | learner                  | its registered name                                         |
         | visits, protects         | what an epsilon covers                                      |
-        | metric, rounds           | reward or regret, summed over so many people                |
+        | metric, rounds           | reward or regret, summed over this many people               |
         | replicates               | over which means are taken                                  |
         | seconds                  | spent by the learner in a replicate                         |
         | promise                  | the guarantee in a sentence; empty for references           |
@@ -197,7 +200,7 @@ class StudyResult:
         }
 
     @cached_property
-    def answer(self) -> Verdict:
+    def answer(self) -> StudyVerdict:
         """The headline and the method notes."""
         return verdict(self.numbers, self.study.problem)
 
@@ -224,11 +227,11 @@ class StudyResult:
         return Promises(promise(self.numbers), held)
 
     @property
-    def plot(self) -> Plots:
+    def plot(self) -> StudyPlots:
         """The figures of the report: `plot.progress()`, `plot.epsilon()`, `plot.map()`."""
-        from discreet.lab.results.plots import Plots  # Matplotlib takes a second to import
+        from discreet.lab.results.plots import StudyPlots  # Matplotlib takes a second to import
 
-        return Plots(self.study, self.compared, self.numbers)
+        return StudyPlots(self.study, self.compared, self.numbers)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that needs no network, and say where it is.
@@ -254,6 +257,33 @@ class StudyResult:
             "finished, and averages are over those."
         )
 
+    def show(self, screen: Console, details: bool = False) -> None:
+        """Print headline, table, remarks and promise.
+
+        Args:
+            screen: where.
+            details: whether to add method notes and own estimates, and promises in full.
+        """
+        facts = study_facts(self.study)
+        for text in (
+            "", f"[bold]{plain(self.study.title)}[/]", *map(plain, facts),
+            "", f"[bold]{plain(self.verdict)}[/]", "",
+        ):  # fmt: skip
+            screen.print(text)
+        screen.print(result_table(self.numbers))
+        screen.print()
+        for text in [*self.remarks, ""] if self.remarks else []:
+            screen.print(plain(text))
+        own = appraisals(self.numbers) if details else []
+        if own:
+            screen.print(appraisal_table(own))
+            screen.print()
+        for text in [*self.notes, ""] if details else []:
+            screen.print(plain(text))
+        held = [line.guarantee for line in self.numbers.private if line.guarantee is not None]
+        screen.print(plain(promises(held, brief=not details)))
+        screen.print()
+
     def __repr__(self) -> str:
         lines = [
             f"StudyResult {self.study.name!r}: {len(self.study.settings)} settings, "
@@ -265,7 +295,7 @@ class StudyResult:
 
     def __str__(self) -> str:
         text = io.StringIO()
-        # Plain text, whatever the terminal of whoever prints it can show.
+        # Plain text, on any terminal.
         screen = Console(
             file=text,
             width=_WIDTH,
@@ -275,7 +305,7 @@ class StudyResult:
             highlight=False,
             emoji=False,
         )
-        show(self.study, self.numbers, self.answer, self.remarks, screen)
+        self.show(screen)
         if self.incomplete:
             screen.print(self.incomplete)
         return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").splitlines())
@@ -291,7 +321,7 @@ class StudyResult:
         return render(
             "result.html.j2",
             title=self.study.title,
-            meta=meta_line(self.study),
+            meta=study_facts(self.study)[0],
             incomplete=self.incomplete,
             warnings=self.study.warnings,
             exposure=self.study.problem.exposure,
@@ -303,6 +333,20 @@ class StudyResult:
             appraisals=appraisals(self.numbers),
             notes=[*study_facts(self.study)[1:], *self.notes],
         )
+
+
+def study_facts(study: Study) -> list[str]:
+    """What stands above a result: people and choices, which rows take part, which learner was
+    chosen, and that no epsilon covers exact statistics of a private table."""
+    rows, plural = study.problem.rows, "s" if study.replicates > 1 else ""
+    facts = [
+        f"{study.problem.source} {study.rounds:,} people, {study.replicates} replicate{plural}; "
+        f"{study.problem.offer}.",
+        "" if rows is None else f"{rows.sentence}.",
+        *study.choices,
+        study.problem.exposure,
+    ]
+    return [fact for fact in facts if fact]
 
 
 def _difference(name: str, difference: Difference | None) -> dict[str, object]:

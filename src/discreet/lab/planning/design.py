@@ -1,15 +1,14 @@
-"""What a plan simulates: the learners that compete under each budget, and the numbers of people.
+"""What a plan varies: learners under budgets, epsilons, and numbers of people.
 
-A *contender* is a learner with its options; under each epsilon of the plan, and once without
-privacy, the contenders race (race.py), and the winner's line is measured at every horizon.
-
-Horizons are halves: N, N/2, .., N/16 people, as far as learners can work with so few.
+A *contender* is a learner with its options. Under each epsilon of the plan, and once without
+privacy, one contender is selected (grid.py) and measured at every horizon. Horizons are halves:
+N, N/2, .., N/16 people, as far as learners can work with these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.lab.environments.base import Problem
@@ -62,7 +61,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Stage:
+class PlanDesign:
     """Everything that a plan varies.
 
     Attributes:
@@ -72,9 +71,7 @@ class Stage:
         private: contenders for every epsilon.
         free: contenders without privacy.
         horizons: increasing numbers of people.
-        left_out: what a user could have expected here, each one sentence.
-        along: whether every learner is read along one run, those too that plan for their number of
-            people.
+        left_out: what the study has and the plan has not, each one sentence.
     """
 
     problem: Problem
@@ -84,7 +81,6 @@ class Stage:
     free: tuple[Contender, ...]
     horizons: tuple[int, ...]
     left_out: tuple[str, ...] = ()
-    along: bool = False
 
     @property
     def people(self) -> int:
@@ -98,38 +94,26 @@ class Stage:
 
     @property
     def references(self) -> tuple[Setting, ...]:
-        """What needs no learner: one choice for everyone, where there is one, and chance."""
+        """Baselines: one choice for everyone, where there is one, and chance."""
         fixed = (Setting(BEST_FIXED, BEST_FIXED),) if self.fixed else ()
         return (*fixed, Setting(UNIFORM, UNIFORM))
 
     def groups(self) -> dict[float | None, tuple[Setting, ...]]:
-        """The settings that compete, by epsilon; None for no privacy."""
+        """The contenders' settings by epsilon; None for no privacy."""
         groups: dict[float | None, tuple[Setting, ...]] = {
             epsilon: tuple(each.at(epsilon) for each in self.private) for epsilon in self.epsilons
         }
         return {**groups, None: tuple(each.at(None) for each in self.free)}
 
-    def with_horizons(self, horizons: Sequence[int]) -> Stage:
-        """The same with other numbers of people."""
-        return replace(self, horizons=tuple(horizons))
 
-    def with_epsilons(self, epsilons: Sequence[float]) -> Stage:
-        """The same with fewer epsilons."""
-        return replace(self, epsilons=tuple(epsilons))
-
-    def along_one_run(self, horizons: Sequence[int]) -> Stage:
-        """The same, with everything read along the run with the most of these people."""
-        return replace(self, horizons=tuple(horizons), along=True)
-
-
-def make_stage(
+def plan_design(
     study: Study,
     people: int,
     epsilons: Iterable[float] = EPSILONS,
     learners: Sequence[str] = (),
     trust_model: str | None = None,
-) -> Stage:
-    """What is simulated for a study.
+) -> PlanDesign:
+    """The design of a plan for a study.
 
     Args:
         study: names the problem, and learners under budgets.
@@ -139,8 +123,8 @@ def make_stage(
         trust_model: where the study has learners under several.
 
     Raises:
-        InvalidInput: epsilons that protect no one or nothing, learners that do not fit, or too few
-            people for any of them.
+        InvalidInput: epsilons that give no protection, learners that do not fit, or too few people
+            for any of them.
     """
     given = checked_epsilons(epsilons)
     for name in learners:
@@ -153,7 +137,7 @@ def make_stage(
     private = _private(study, learners, model)
     free = _free(study, private, people)
     horizons = horizons_of(study.problem, (*private, *free), given, people)
-    return Stage(study.problem, study.seed, given, private, free, horizons, left_out)
+    return PlanDesign(study.problem, study.seed, given, private, free, horizons, left_out)
 
 
 def checked_epsilons(epsilons: Iterable[float]) -> tuple[float, ...]:
@@ -165,8 +149,8 @@ def checked_epsilons(epsilons: Iterable[float]) -> tuple[float, ...]:
             given.append(positive_number(epsilon, "an epsilon"))
             if given[-1] > PROTECTS_NOBODY:
                 raise InvalidInput(
-                    f"an epsilon was {epsilon:g}; above {PROTECTS_NOBODY:g} it protects no one, so "
-                    "there is nothing to plan. Give smaller ones."
+                    f"an epsilon was {epsilon:g}; above {PROTECTS_NOBODY:g} it protects no one. "
+                    "Give smaller ones."
                 )
     errors.raise_if_any()
     if not given:
@@ -177,7 +161,7 @@ def checked_epsilons(epsilons: Iterable[float]) -> tuple[float, ...]:
 def _trust_model(
     study: Study, learners: Sequence[str], asked: str | None
 ) -> tuple[str, tuple[str, ...]]:
-    """Whom people trust in this plan, and which models of the study are left out."""
+    """The trust model of a plan, and sentences on those of the study that are left out."""
     own = [setting.budget.trust_model for setting in study.settings if setting.private]
     models: tuple[str, ...] = tuple(dict.fromkeys(own))
     if asked is not None:
@@ -193,12 +177,12 @@ def _trust_model(
     if not models:
         models = (usual_trust_model(study.problem.space),)
     rest = [model for model in models[1:] if not learners]
-    said = tuple(
+    left_out = tuple(
         f"Left out: learners under {model} privacy. An epsilon means something else there, so they "
         f"are another plan (--trust-model {model})."
         for model in rest
     )
-    return models[0], said
+    return models[0], left_out
 
 
 def _private(study: Study, learners: Sequence[str], model: str) -> tuple[Contender, ...]:
@@ -289,12 +273,12 @@ def horizons_of(
     for setting in settings:
         check_setting(problem, setting, people)
     halves = [people >> halving for halving in range(_HALVINGS, 0, -1)]
-    fitting = [each for each in halves if each >= _FEWEST and works(problem, settings, each)]
+    fitting = [each for each in halves if each >= _FEWEST and _works(problem, settings, each)]
     return (*fitting, people)
 
 
-def works(problem: Problem, settings: Sequence[Setting], people: int) -> bool:
-    """Whether all settings can run with so many people."""
+def _works(problem: Problem, settings: Sequence[Setting], people: int) -> bool:
+    """Whether all settings can run with this many people."""
     try:
         for setting in settings:
             check_setting(problem, setting, people)

@@ -9,15 +9,17 @@ import pytest
 from rich.console import Console, RenderableType
 
 from discreet.codec import decode, encode
-from discreet.lab.reporting.outlook import Outlook, Trouble, study_outlook
-from discreet.lab.reporting.outlook_words import (
+from discreet.lab.reporting.preflight import (
+    Issue,
+    Preflight,
     arm_table,
-    asked_text,
+    budget_notes,
     column_table,
+    issues_text,
     line_table,
     people_text,
+    preflight,
     time_text,
-    troubles_text,
 )
 from discreet.lab.studies import Study, load_study
 from discreet.privacy.accounting import PureEvent
@@ -70,9 +72,9 @@ def study(folder: Path, text: str = STUDY) -> Study:
     return load_study(path)
 
 
-def outlook(folder: Path, text: str = STUDY, seconds: float = 2.0, jobs: int = 2) -> Outlook:
+def checked(folder: Path, text: str = STUDY, seconds: float = 2.0, jobs: int = 2) -> Preflight:
     loaded = study(folder, text)
-    return study_outlook("study.toml", loaded, {s.label: seconds for s in loaded.settings}, jobs)
+    return preflight("study.toml", loaded, {s.label: seconds for s in loaded.settings}, jobs)
 
 
 def printed(shown: RenderableType) -> str:
@@ -83,26 +85,26 @@ def printed(shown: RenderableType) -> str:
 
 
 def test_people_columns_and_arms(tmp_path: Path) -> None:
-    facts = outlook(tmp_path)
+    facts = checked(tmp_path)
     assert facts.can_run
     assert (facts.people, facts.replicates, facts.people_of_arm) == (1088, 3, 1088 / 3)
     assert facts.rows == "1,088 of 1,200 rows; 100 lack z, 12 outside the declared x"
     x, z = facts.columns
-    assert (x.lower, x.upper, x.levels, x.lacking, x.outside) == (0.0, 9.0, 10, 0, 12)
-    assert (z.categories, z.lacking, z.outside) == (("u", "v"), 100, 0)
+    assert (x.lower, x.upper, x.levels, x.missing, x.outside) == (0.0, 9.0, 10, 0, 12)
+    assert (z.categories, z.missing, z.outside) == (("u", "v"), 100, 0)
     assert [arm.people for arm in facts.arms] == [539, 538, 11]
 
 
 def test_values_that_are_moved_to_a_bound_are_counted(tmp_path: Path) -> None:
     text = STUDY.replace('levels = 10, outside = "drop"', 'outside = "clip"')
-    assert [column.clipped for column in outlook(tmp_path, text).columns] == [12, 0]
-    assert "12" in printed(column_table(outlook(tmp_path, text))).splitlines()[2]
-    narrow = outlook(tmp_path, text.replace("upper = 9", "upper = 3"))
+    assert [column.clipped for column in checked(tmp_path, text).columns] == [12, 0]
+    assert "12" in printed(column_table(checked(tmp_path, text))).splitlines()[2]
+    narrow = checked(tmp_path, text.replace("upper = 9", "upper = 3"))
     assert narrow.warnings[0].startswith("726 of 1,200 values of column 'x' lie beyond its declar")
 
 
 def test_lines_say_what_their_data_are_worth_at_most(tmp_path: Path) -> None:
-    low, high, free, joint, uniform, fixed = outlook(tmp_path).lines
+    low, high, free, joint, uniform, fixed = checked(tmp_path).lines
     for line, epsilon in ((low, 0.5), (high, 3.0)):
         assert line.worth == pytest.approx(worth_of_reports(PureEvent(epsilon), 1088.0))
         assert line.worth_of_arm == pytest.approx((line.worth or 0.0) / 3.0)
@@ -124,11 +126,11 @@ def test_lines_say_what_their_data_are_worth_at_most(tmp_path: Path) -> None:
 
 
 def test_rare_arms_are_named_at_the_epsilons_that_hide_them(tmp_path: Path) -> None:
-    facts = outlook(tmp_path)
+    facts = checked(tmp_path)
     assert [arm.hidden_at for arm in facts.arms] == [(), (), (0.5, 1.0, 3.0)]
     hidden = facts.lines[1]
     assert 11 / 1088 < (hidden.difference or 0.0) / math.sqrt(2.0) < 539 / 1088
-    shown = printed(arm_table(outlook(tmp_path)) or "")
+    shown = printed(arm_table(checked(tmp_path)) or "")
     assert "11" in shown
     assert "0.5, 1 and 3" in shown
 
@@ -144,7 +146,7 @@ def test_differences_are_in_units_of_the_reward(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(text)
     loaded = load_study(path)
-    facts = study_outlook("study.toml", loaded, {s.label: 1.0 for s in loaded.settings}, 1)
+    facts = preflight("study.toml", loaded, {s.label: 1.0 for s in loaded.settings}, 1)
     line = facts.lines[0]
     assert line.difference == pytest.approx(400.0 * min(1.0, math.sqrt(2.0 / line.worth_of_arm)))  # type: ignore[operator]
     assert [arm.people for arm in facts.arms] == [None, None]
@@ -153,32 +155,32 @@ def test_differences_are_in_units_of_the_reward(tmp_path: Path) -> None:
 
 def test_visits_beyond_those_that_are_covered_tell_nothing(tmp_path: Path) -> None:
     text = STUDY.replace("epsilon = [0.5, 3]", "epsilon = [0.5]\nvisits = 2")
-    facts = outlook(tmp_path, text.replace("[[learners]]", '[people]\nid = "who"\n[[learners]]', 1))
+    facts = checked(tmp_path, text.replace("[[learners]]", '[people]\nid = "who"\n[[learners]]', 1))
     private = facts.lines[0]
     visits = [sum(row % 400 == who for row in range(112, PEOPLE)) for who in range(400)]
     assert facts.people == sum(visits)
     assert private.reports == pytest.approx(sum(min(count, 2) for count in visits))
     assert private.worth == pytest.approx(worth_of_reports(PureEvent(0.25), private.reports))
     assert facts.lines[1].reports == facts.people
-    (said,) = [text for text in asked_text(facts) if "come more than 2 times" in text]
-    assert said.startswith("partition, epsilon 0.5: people who come more than 2 times are served")
+    note = next(budget_notes(facts))
+    assert note.startswith("partition, epsilon 0.5: 2 visits of a person are learnt from, in all")
 
 
 def test_times(tmp_path: Path) -> None:
-    facts = outlook(tmp_path, seconds=40.0)
+    facts = checked(tmp_path, seconds=40.0)
     assert facts.seconds == 40.0 * 6 * 3 / 2
     assert time_text(facts) == "The run takes about 6 min with 2 processes."
-    unknown = outlook(tmp_path, seconds=math.inf)
+    unknown = checked(tmp_path, seconds=math.inf)
     assert unknown.seconds is None
     assert {line.seconds for line in unknown.lines} == {None}
-    assert "not known beforehand" in time_text(unknown)
+    assert "duration is unknown" in time_text(unknown)
 
 
 def test_in_words(tmp_path: Path) -> None:
-    facts = outlook(tmp_path)
+    facts = checked(tmp_path)
     assert people_text(facts) == (
-        "1,088 people, 3 replicates; 3 arms (what can be chosen): a, b, rare. 363 people for each "
-        "arm, if all are given equally often."
+        "1,088 people, 3 replicates; 3 arms (what can be chosen): a, b, rare; 363 people for each "
+        "arm."
     )
     columns = printed(column_table(facts))
     assert "0 to 9, 10 values" in columns
@@ -188,7 +190,7 @@ def test_in_words(tmp_path: Path) -> None:
     assert low.split() == ["partition", "0.5", "65", "22", "0.3", "2"]
     (fixed,) = [line for line in lines if line.startswith("best_fixed")]
     assert fixed.split()[1:] == ["–"] * 4 + ["2"]  # noqa: RUF001
-    assert any("what is asked for" in text for text in asked_text(facts))
+    assert any("this is the budget" in text for text in budget_notes(facts))
 
 
 def test_problems_without_a_table_or_arms(tmp_path: Path) -> None:
@@ -201,7 +203,7 @@ name = "dose"
 epsilon = 1
 delta = 1e-6
 """
-    facts = outlook(tmp_path, text)
+    facts = checked(tmp_path, text)
     assert (facts.rows, facts.arms, facts.people_of_arm) == ("", (), None)
     (line,) = facts.lines
     assert (line.worth_of_arm, line.difference) == (None, None)
@@ -213,23 +215,23 @@ delta = 1e-6
 
 
 def test_what_is_wrong_is_numbered_where_there_are_several_things() -> None:
-    one, two = Trouble(3, "x was 1."), Trouble(None, "y is missing.")
-    assert troubles_text(Outlook("s.toml", (one,))) == "line 3: x was 1."
-    several = Outlook("s.toml", (one, two))
-    assert troubles_text(several) == "1. line 3: x was 1.\n2. y is missing."
+    one, two = Issue(3, "x was 1."), Issue(None, "y is missing.")
+    assert issues_text(Preflight("s.toml", (one,))) == "line 3: x was 1."
+    several = Preflight("s.toml", (one, two))
+    assert issues_text(several) == "1. line 3: x was 1.\n2. y is missing."
     assert not several.can_run
 
 
 def test_facts_are_written_and_read_again(tmp_path: Path) -> None:
-    for facts in (outlook(tmp_path), Outlook("s.toml", (Trouble(None, "wrong"),))):
-        assert decode(encode(facts), Outlook) == facts
+    for facts in (checked(tmp_path), Preflight("s.toml", (Issue(None, "wrong"),))):
+        assert decode(encode(facts), Preflight) == facts
 
 
 def test_predictions_that_are_drawn_one_by_one_have_no_such_bound(tmp_path: Path) -> None:
     """An exponential mechanism tells more about few people than a Gaussian sum may."""
     text = STUDY.replace('name = "capri"', 'name = "usca"')
-    sums = outlook(tmp_path, text).lines[3]
+    sums = checked(tmp_path, text).lines[3]
     assert sums.worth is not None
     drawn = text.replace("delta = 1e-6", "delta = 1e-6\noptions = { predictions = 3 }")
-    line = outlook(tmp_path, drawn).lines[3]
+    line = checked(tmp_path, drawn).lines[3]
     assert (line.learner, line.worth, line.worth_of_arm) == ("usca", None, None)

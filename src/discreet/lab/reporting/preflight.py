@@ -1,0 +1,429 @@
+"""A study before it runs: what is wrong with it, or what its data can show (`discreet check`).
+
+Counts of rows and of arms are read off the table. No guarantee covers them, so a preflight is for
+readers who may see the table.
+
+A line's *worth* bounds what it can learn: the number of people without privacy whose data show at
+least as much (privacy/worth.py), for everybody together and arms given equally often. Guarantees
+under local privacy are derived from a learner's first policy. Under joint privacy nothing is drawn
+before there are people, so the budget stands in for the guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from discreet.codec import OPTIONAL_FIELD, Serializable
+from discreet.lab.environments.base import Problem
+from discreet.lab.environments.tables import ClassificationProblem
+from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Setting, learner_of
+from discreet.lab.reporting.numbers import (
+    ABSENT,
+    about_time,
+    counted,
+    listed,
+    number_text,
+    share_text,
+)
+from discreet.lab.reporting.words import terminal_table
+from discreet.lab.studies import Study
+from discreet.lab.studies.serving import serving_sentence
+from discreet.people.domain import arm_count
+from discreet.privacy import Guarantee, SimulatedNoise
+from discreet.privacy.accounting import Event
+from discreet.privacy.worth import difference_that_shows, worth_of_reports, worth_of_sums
+
+_MOST_NAMES = 12  # labels, and arms that nothing special is known of
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One thing that is wrong with a study file.
+
+    Attributes:
+        line: of the file, if it stands on one.
+        text: what was given, what is allowed, what to do.
+    """
+
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class ColumnPreflight:
+    """One column that a learner sees.
+
+    Attributes:
+        name: the column's name.
+        lower, upper: its bounds; of categories their numbers.
+        levels: how many values it takes; None for any.
+        categories: its labels, if it has some.
+        missing: rows of the table without a value.
+        outside: rows that are left out because of their value.
+        clipped: rows whose value was moved to the nearest bound.
+    """
+
+    name: str
+    lower: float
+    upper: float
+    levels: int | None
+    categories: tuple[str, ...]
+    missing: int
+    outside: int
+    clipped: int
+
+
+@dataclass(frozen=True)
+class ArmPreflight:
+    """One arm.
+
+    Attributes:
+        name: the arm's name.
+        people: of the table for whom it is the right one; None where unknown.
+        hidden_at: the epsilons at which noise hides it: given equally often, it cannot be
+            distinguished from an arm that is right for no one.
+    """
+
+    name: str
+    people: int | None
+    hidden_at: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class LinePreflight:
+    """One line of the result.
+
+    Attributes:
+        label, learner: of the line, and the learner's registered name.
+        trust_model, epsilon, delta, visits: of the budget; None without privacy.
+        reports: how many visits are learnt from.
+        worth: people without privacy whose data show at least as much; None where unknown, and
+            where nothing is learnt.
+        worth_of_arm: the same for one arm, if all are given equally often.
+        difference: the least difference of two arms' mean rewards that is two standard errors, in
+            units of the reward.
+        seconds: of a replicate, about; None where not measured.
+        promise: the guarantee to a person; None without privacy.
+        sentence: the same in words; "" without privacy.
+    """
+
+    label: str
+    learner: str
+    trust_model: str
+    epsilon: float | None
+    delta: float | None
+    visits: int | None
+    reports: float
+    worth: float | None
+    worth_of_arm: float | None
+    difference: float | None
+    seconds: float | None
+    promise: Guarantee | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Preflight(Serializable):
+    """What is wrong with a study, or what it asks for.
+
+    Attributes:
+        file: the study file.
+        issues: what is wrong; the rest is there only where nothing is.
+        title: the study's.
+        people, replicates: people of each replicate, and how many replicates.
+        rows: how many rows of the table take part and why others do not; "" without a table.
+        people_of_arm: people for each arm, if all are given equally often; None without arms.
+        columns, arms, lines: one of each.
+        offer: what can be chosen, in words.
+        choices: which learners were chosen because the file names none, and why.
+        warnings: what to know though the study can run.
+        jobs: how many processes share the work.
+        seconds: of the run with them, about; None where not measured.
+        served: what `discreet serve` would serve, in words; "" where the study does not say.
+    """
+
+    kind: ClassVar[str] = "study-preflight"
+
+    file: str
+    issues: tuple[Issue, ...] = ()
+    title: str = ""
+    people: int = 0
+    replicates: int = 0
+    rows: str = ""
+    people_of_arm: float | None = None
+    columns: tuple[ColumnPreflight, ...] = ()
+    arms: tuple[ArmPreflight, ...] = ()
+    lines: tuple[LinePreflight, ...] = ()
+    offer: str = ""
+    choices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    jobs: int = 1
+    seconds: float | None = None
+    served: str = field(default="", metadata=OPTIONAL_FIELD)
+
+    @property
+    def can_run(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.issues
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The guarantees of the lines with privacy."""
+        return tuple(line.promise for line in self.lines if line.promise is not None)
+
+
+def preflight(file: str, study: Study, seconds: Mapping[str, float], jobs: int) -> Preflight:
+    """What a study asks for.
+
+    Args:
+        file: the name of its file.
+        study: which can run.
+        seconds: by label, about how long a replicate takes (`expected_seconds`).
+        jobs: how many processes will share the work.
+    """
+    problem = study.problem
+    count = arm_count(problem.space)
+    lines = tuple(_line(study, setting, seconds[setting.label]) for setting in study.settings)
+    measured = [line.seconds for line in lines if line.seconds is not None]
+    return Preflight(
+        file=file,
+        title=study.title,
+        people=study.rounds,
+        replicates=study.replicates,
+        rows="" if problem.rows is None else problem.rows.sentence,
+        people_of_arm=None if count is None else study.rounds / count,
+        columns=tuple(_columns(problem)),
+        arms=tuple(_arms(problem, lines)),
+        lines=lines,
+        offer=problem.offer,
+        choices=study.choices,
+        warnings=study.warnings,
+        jobs=jobs,
+        seconds=sum(measured) * study.replicates / jobs if len(measured) == len(lines) else None,
+        served=serving_sentence(study.settings, study.serve, study.rounds) or "",
+    )
+
+
+def _columns(problem: Problem) -> Iterator[ColumnPreflight]:
+    box, rows = problem.domain, problem.rows
+    kinds = ((), (), ()) if rows is None else (rows.lacking, rows.outside, rows.clipped)
+    counts = [dict(kind) for kind in kinds]
+    facts = zip(box.names, box.lower, box.upper, box.levels, box.categories, strict=True)
+    for name, lower, upper, levels, categories in facts:
+        gone = [count.get(name, 0) for count in counts]
+        yield ColumnPreflight(name, lower, upper, levels, tuple(categories), *gone)
+
+
+def _arms(problem: Problem, lines: tuple[LinePreflight, ...]) -> Iterator[ArmPreflight]:
+    if not isinstance(problem, ClassificationProblem):
+        yield from (ArmPreflight(name, None, ()) for name in problem.arm_names)
+        return
+    people = np.bincount(problem.labels, minlength=problem.arms)
+    # An arm that is right for no one pays 0 for certain: one deviation in place of two arms'.
+    known = {
+        line.epsilon: line.difference / math.sqrt(2.0)
+        for line in lines
+        if line.epsilon is not None and line.difference is not None
+    }
+    for name, right in zip(problem.arm_names, people.tolist(), strict=True):
+        hidden = [epsilon for epsilon, least in known.items() if right / problem.size < least]
+        yield ArmPreflight(name, right, tuple(sorted(hidden)))
+
+
+def _line(study: Study, setting: Setting, seconds: float) -> LinePreflight:
+    problem, budget = study.problem, setting.budget
+    guarantee, event = _guarantee(problem, setting, study.rounds)
+    reports = _reports(study, setting)
+    count = arm_count(problem.space)
+    learns = setting.learner not in (*REFERENCES, UNIFORM, HIGHEST)
+
+    def worth(people: float) -> float | None:
+        """Of people whose data this line's noise covers."""
+        if not learns:
+            return None
+        if not budget.private:
+            return people
+        if event is not None:
+            return worth_of_reports(event, people)
+        # Predictions are drawn one by one, from no Gaussian sum, and have no such bound.
+        gaussian = budget.delta > 0.0 and "predictions" not in setting.options
+        if budget.trust_model == "joint" and gaussian:
+            return worth_of_sums(budget.noise_multiplier, people)
+        return None
+
+    of_arm = None if count is None else worth(reports / count)
+    bounds = problem.reward_bounds
+    width = bounds.upper - bounds.lower
+    return LinePreflight(
+        label=setting.label,
+        learner=setting.learner,
+        trust_model=budget.trust_model,
+        epsilon=budget.epsilon if budget.private else None,
+        delta=budget.delta if budget.private else None,
+        visits=budget.visits if budget.private else None,
+        reports=reports,
+        worth=worth(reports),
+        worth_of_arm=of_arm,
+        difference=width * difference_that_shows(of_arm) if of_arm else None,
+        seconds=seconds if math.isfinite(seconds) else None,
+        promise=guarantee,
+        sentence="" if guarantee is None else guarantee.sentence,
+    )
+
+
+def _reports(study: Study, setting: Setting) -> float:
+    """How many visits a learner learns from; on average, where a replicate draws some of them."""
+    visits, budget = study.problem.visits, setting.budget
+    if visits is None or not budget.private or budget.protects == "visit":
+        return float(study.rounds)
+    return study.rounds * float(np.minimum(visits, budget.visits).sum() / visits.sum())
+
+
+def _guarantee(
+    problem: Problem, setting: Setting, rounds: int
+) -> tuple[Guarantee | None, Event | None]:
+    """The guarantee to a person, and the cost of each report where reports are private."""
+    budget = setting.budget
+    if not budget.private:
+        return None, None
+    learner = learner_of(problem, setting, rounds, 0, SimulatedNoise(0))
+    if budget.protects_reports:
+        learner.policy()
+        return replace(learner.guarantee(), noise=()), learner.releases[0].event
+    asked = Guarantee(
+        trust_model=budget.trust_model,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        adjacency=replace(learner.adjacency, unit=budget.protects),
+        data=(),
+        noise=(),
+        reports_per_person=budget.visits,
+        releases=1,
+    )
+    return asked, None
+
+
+# On a terminal.
+
+LINE_NOTE = (
+    "worth at most: people without privacy whose data show as much, in all and for each arm if all "
+    "are given equally often.\n"
+    "difference: the least difference of mean rewards that is two standard errors, for everybody "
+    "together."
+)
+COLUMN_NOTE = "Counts are exact statistics of the table, and no epsilon covers them."
+ARM_NOTE = "hidden by noise: indistinguishable from an arm that is right for no one."
+
+
+def issues_text(checked: Preflight) -> str:
+    """Everything that is wrong, a line for each."""
+    wrong = [
+        each.text if each.line is None else f"line {each.line}: {each.text}"
+        for each in checked.issues
+    ]
+    numbered = [f"{number}. {text}" for number, text in enumerate(wrong, start=1)]
+    return "\n".join(numbered if len(wrong) > 1 else wrong)
+
+
+def people_text(checked: Preflight) -> str:
+    """Who takes part, and what can be chosen."""
+    text = f"{checked.people:,} people, {counted(checked.replicates, 'replicate')}; {checked.offer}"
+    each = checked.people_of_arm
+    return f"{text}; {each:,.0f} people for each arm." if each is not None else f"{text}."
+
+
+def column_table(checked: Preflight) -> Table:
+    """The columns that a learner sees, and what they cost in rows."""
+    heads = ("column", "values", "missing", "outside", "clipped")
+    table = terminal_table(heads, left=heads[:2])
+    table.columns[1].no_wrap = False
+    for column in checked.columns:
+        names = ", ".join(column.categories[:_MOST_NAMES])
+        more = ", ..." if len(column.categories) > _MOST_NAMES else ""
+        levels = "" if column.levels is None else f", {column.levels} values"
+        values = f"{number_text(column.lower)} to {number_text(column.upper)}{levels}"
+        if names:
+            values = f"{len(column.categories)}: {names}{more}"
+        counts = (column.missing, column.outside, column.clipped)
+        gone = [f"{count:,}" if count else "" for count in counts]
+        table.add_row(Text(column.name), Text(values), *gone)
+    return table
+
+
+def arm_table(checked: Preflight) -> Table | None:
+    """For how many people of the table each arm is right; None where unknown.
+
+    Of very many arms those that are hidden are shown.
+    """
+    arms = [arm for arm in checked.arms if arm.people is not None]
+    if len(arms) > _MOST_NAMES:
+        arms = [arm for arm in arms if arm.hidden_at]
+    if not arms:
+        return None
+    total = sum(arm.people or 0 for arm in checked.arms)
+    table = terminal_table(("arm", "right for", "share", "hidden by noise at epsilon"))
+    for arm in arms:
+        share = share_text((arm.people or 0) / total)
+        hidden = listed([f"{epsilon:g}" for epsilon in arm.hidden_at]) if arm.hidden_at else "none"
+        table.add_row(Text(arm.name), f"{arm.people or 0:,}", share, hidden)
+    return table
+
+
+def line_table(checked: Preflight) -> Table:
+    """What each line of the result can learn from, and how long it takes."""
+    heads = ("learner", "epsilon", "worth\nat most", "each\narm", "differ-\nence", "seconds")
+    table = terminal_table(heads)
+
+    def people(value: float) -> str:
+        return f"{value:,.0f}" if value >= 10.0 else number_text(value, 2)
+
+    def seconds(value: float) -> str:
+        return number_text(value, 2) if value >= 0.01 else "<0.01"
+
+    for line in checked.lines:
+        label = line.label.partition(", epsilon ")[0] if line.epsilon is not None else line.label
+        cells = [
+            ABSENT if value is None else text(value)
+            for value, text in (
+                (line.epsilon, "{:g}".format),
+                (line.worth, people),
+                (line.worth_of_arm, people),
+                (line.difference, lambda value: number_text(value, 2)),
+                (line.seconds, seconds),
+            )
+        ]
+        table.add_row(Text(label), *cells, style="" if line.promise is not None else "dim")
+    return table
+
+
+def budget_notes(checked: Preflight) -> Iterator[str]:
+    """What budgets leave out: visits beyond the bound, and noise that is not drawn yet."""
+    over: dict[tuple[int, float], list[str]] = {}
+    for line in checked.lines:
+        if line.visits is not None and line.reports < checked.people:
+            over.setdefault((line.visits, line.reports), []).append(line.label)
+    for (visits, reports), labels in over.items():
+        yield (
+            f"{listed(labels)}: {counted(visits, 'visit')} of a person are learnt from, in all "
+            f"about {reports:,.0f} of {checked.people:,}; later ones are served."
+        )
+    if any(line.trust_model == "joint" for line in checked.lines):
+        yield (
+            "Under joint privacy this is the budget; the certificate of a run is derived from its "
+            "noise."
+        )
+
+
+def time_text(checked: Preflight) -> str:
+    """How long the run takes."""
+    if checked.seconds is None:
+        return "Its duration is unknown: with few people, measuring takes as long as to run."
+    jobs = "one process" if checked.jobs == 1 else f"{checked.jobs} processes"
+    return f"The run takes {about_time(checked.seconds)} with {jobs}."
