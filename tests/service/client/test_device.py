@@ -294,7 +294,7 @@ class TestBudget:
         assert third.id is None
         assert len(server.posts()) == len(device.ledger()) == 1
 
-    def test_so_many_visits_as_were_agreed_to(self, tmp_path: Path) -> None:
+    def test_reports_stop_at_the_agreed_visits(self, tmp_path: Path) -> None:
         server = Server(visits=3)
         device = device_of(server, tmp_path)
         made = [device.report(device.act(PERSON).id, 1.0) for _ in range(5)]
@@ -326,7 +326,7 @@ class TestBudget:
         assert two.act(PERSON).id is None
 
     @pytest.mark.parametrize("visits", [1, 3])
-    def test_who_allows_more_still_makes_no_more_than_a_study_agreed_to(
+    def test_a_larger_allowance_does_not_exceed_the_terms(
         self, visits: int, tmp_path: Path
     ) -> None:
         server = Server(visits=visits)
@@ -342,7 +342,7 @@ class TestBudget:
         assert device.act(PERSON).id is None
         assert len(device.ledger()) == visits
 
-    def test_nothing_refused_changes_what_is_left(self, tmp_path: Path) -> None:
+    def test_refused_calls_spend_nothing(self, tmp_path: Path) -> None:
         device = device_of(Server(), tmp_path)
         for wrong in ({"size": 40.0}, [1.0], "nonsense"):
             with pytest.raises(InvalidInput):
@@ -479,7 +479,7 @@ class TestSending:
             device.send()
         assert device.ledger()[0].state == "waiting"
 
-    def test_nothing_leaves_before_its_time(
+    def test_held_reports_wait_for_their_due_time(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = 1e9
@@ -574,7 +574,7 @@ class TestSending:
         assert len(device.ledger()) == len(server.posts()) == 1
 
     @pytest.mark.parametrize("step", [-1e9, -50.0, 50.0])
-    def test_a_clock_that_is_set_is_harmless(
+    def test_a_changed_clock_loses_no_report(
         self, step: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = 1e9

@@ -127,7 +127,7 @@ class TestClient:
             Auditor("https://x", "study", key=key)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, object(), {1j}, {("a", "b"): 1}])
-    def test_what_json_does_not_have_is_refused(self, value: Any) -> None:
+    def test_values_without_json_are_refused(self, value: Any) -> None:
         with pytest.raises(InvalidInput, match="a value was"):
             body_of({"context": value})
 
@@ -135,7 +135,7 @@ class TestClient:
         context = {"age": np.int64(40), "points": np.array([[0.5]]), "smoker": np.str_("no")}
         assert body_of(context) == b'{"age":40,"points":[[0.5]],"smoker":"no"}'
 
-    def test_a_key_does_not_travel_in_the_open(self) -> None:
+    def test_keys_need_https_beyond_this_machine(self) -> None:
         with pytest.raises(InvalidInput, match="read the key"):
             Auditor("http://service.example.org", "study", key="dk_1_2")
         Auditor("http://service.example.org", "study", key="dk_1_2", allow_http=True).close()
@@ -173,7 +173,7 @@ class TestClient:
         ):
             auditor.ledger()
 
-    def test_the_same_plain_and_awaited(self) -> None:
+    def test_blocking_and_awaited_calls_agree(self) -> None:
         fails = [httpx2.ConnectError("gone"), httpx2.ReadTimeout("late"), 503, 200]
         patience = Patience(first=1e-3)
 

@@ -54,7 +54,7 @@ def test_the_matrix_is_of_all_routes(web: Web) -> None:
 
 @pytest.mark.parametrize(("method", "path"), MATRIX)
 @pytest.mark.parametrize("role", ROLES)
-def test_roles(web: Web, method: str, path: str, role: str) -> None:
+def test_each_route_accepts_its_roles_alone(web: Web, method: str, path: str, role: str) -> None:
     """With a key of every study; what is sent is empty, so whoever may come gets no further."""
     answer = web.ask(method, path.format(**FIELDS), role)
     if role in MATRIX[method, path]:
@@ -78,7 +78,7 @@ def test_keys_of_another_study(web: Web, method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), MATRIX)
-def test_nobody_comes_without_a_key(web: Web, method: str, path: str) -> None:
+def test_every_route_needs_a_key(web: Web, method: str, path: str) -> None:
     answer = web.ask(method, path.format(**FIELDS), json={})
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"

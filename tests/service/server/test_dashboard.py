@@ -111,7 +111,7 @@ def test_a_page_is_whole_and_loads_nothing_from_elsewhere(service: Service) -> N
             assert (tags.count("h1"), tags.count("main")) == (1, 1), path
 
 
-def test_answers_keep_browsers_from_doing_more(service: Service) -> None:
+def test_pages_have_security_headers(service: Service) -> None:
     client = visitor(service)
     for path in ("/", "/login", "/studies/local", "/studies/none"):
         headers = client.get(path).headers
@@ -160,7 +160,7 @@ def test_what_no_release_has_changes_no_figure(service: Service) -> None:
         assert one == other, section
 
 
-def test_a_study_says_what_it_knows(service: Service) -> None:
+def test_a_study_page_shows_its_figures(service: Service) -> None:
     client = visitor(service)
     page = client.get("/studies/local").text
     assert "300 reports in releases" in page
@@ -231,7 +231,7 @@ def test_the_certificate_says_where_it_comes_from(service: Service) -> None:
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", page)
 
 
-def test_nobody_sees_a_page_without_signing_in(service: Service) -> None:
+def test_pages_need_a_session(service: Service) -> None:
     client = visitor(service, "")
     for path in ["/", *(f"/studies/local{page}" for page in PAGES), "/studies/none"]:
         answer = client.get(path)
@@ -242,7 +242,7 @@ def test_nobody_sees_a_page_without_signing_in(service: Service) -> None:
 
 
 @pytest.mark.parametrize("role", ["client", "device", "curator", "modeler"])
-def test_other_roles_do_not_get_in(service: Service, role: str) -> None:
+def test_other_roles_cannot_sign_in(service: Service, role: str) -> None:
     client = visitor(service, "")
     answer = sign_in(client, service.keys.make(role))
     assert answer.status_code == 403
@@ -258,7 +258,7 @@ def test_a_wrong_key_is_refused_and_not_repeated(service: Service) -> None:
         assert not key or key not in answer.text
 
 
-def test_keys_are_not_guessed(service: Service) -> None:
+def test_guessed_keys_are_rate_limited(service: Service) -> None:
     client = visitor(service, "", app=create_app(service))  # which refuses this address later
     assert sign_in(client, f"dk_{0:016x}_{'a' * 43}").status_code == 401
     guesses = (sign_in(client, f"dk_{number:016x}_{'a' * 43}") for number in range(1, 200))
@@ -458,7 +458,7 @@ def test_an_export_is_a_file_of_released_values(service: Service) -> None:
     assert set(answer.json()) == {"study", "server", "policies", "former", "ledger", "counts"}
 
 
-def test_a_page_does_not_wait_for_figures(service: Service) -> None:
+def test_pages_are_served_before_figures_are_ready(service: Service) -> None:
     client = visitor(service)
     client.app.state.watch._seen.clear()  # type: ignore[attr-defined]
     page = client.get("/studies/local")
@@ -466,7 +466,7 @@ def test_a_page_does_not_wait_for_figures(service: Service) -> None:
     assert "being computed" in page.text
 
 
-def test_without_reports_nothing_is_claimed(tmp_path: Path) -> None:
+def test_a_study_without_reports_has_no_verdict(tmp_path: Path) -> None:
     with opened(tmp_path) as service:
         joint_study(service, people=3)
         page = visitor(service).get("/studies/joint").text
@@ -485,7 +485,7 @@ def test_points_are_shown_as_points(tmp_path: Path) -> None:
         assert 'id="gain"' not in page
 
 
-def test_of_points_that_people_bring_nothing_is_said(tmp_path: Path) -> None:
+def test_decision_sets_have_no_policy_value(tmp_path: Path) -> None:
     with opened(tmp_path) as service:
         points_study(service, "sets", DecisionSets(most=2))
         page = visitor(service).get("/studies/sets").text
@@ -503,12 +503,12 @@ def test_of_points_that_people_bring_nothing_is_said(tmp_path: Path) -> None:
         (0.0, 0.0, "So far the learner recommends “call” for everyone;"),
     ],
 )
-def test_how_a_study_stands_is_a_sentence(low: float, high: float, said: str) -> None:
+def test_the_verdict_is_a_sentence(low: float, high: float, said: str) -> None:
     gain = Value(0.5 * (low + high), low, high, 0.95, "")
     assert said in verdict(ReleaseSummary(3, 100, reward=gain, gain=gain, choice="call"))
 
 
-def test_who_may_see_one_study_alone_is_shown_it(service: Service) -> None:
+def test_a_key_of_one_study_opens_its_page(service: Service) -> None:
     for study, place in ((None, "/"), ("local", "/studies/local")):
         client = visitor(service, "")
         answer = sign_in(client, service.keys.make("auditor", study))

@@ -79,7 +79,7 @@ def test_a_costly_body_takes_a_few_times_as_long_as_its_json(bench: Any, number:
     assert took["refusal"] < 30.0 * took["json"] + 0.1
 
 
-def test_a_request_that_is_taken_is_not_called_refused(bench: Any, target: Any) -> None:
+def test_the_benchmarks_check_accepts_no_accepted_request(bench: Any, target: Any) -> None:
     sent = bench.http("GET", "/v1/studies/local", target.tokens["device"])
     code, text = bench.send(target.port, bench.Attack("good", (sent,), bench.refused))
     assert code == 200

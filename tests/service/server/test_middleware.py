@@ -29,18 +29,18 @@ __all__ = ["web"]
 
 class TestHosts:
     @pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8000", "[::1]:80", "LOCALHOST"])
-    def test_the_loopback_is_this_server(self, web: Web, host: str) -> None:
+    def test_loopback_hosts_are_accepted(self, web: Web, host: str) -> None:
         assert web.ask("GET", "/health", headers={"host": host}).status_code == 200
 
     @pytest.mark.parametrize(
         "host", ["evil.example", "127.0.0.1.evil", "a@127.0.0.1", "", "127.0.0.1/x", "127.0.0.1:x"]
     )
-    def test_other_names_are_not(self, web: Web, host: str) -> None:
+    def test_other_hosts_are_refused(self, web: Web, host: str) -> None:
         answer = web.ask("GET", "/health", headers={"host": host})
         assert answer.status_code == 400
         assert "--allow-host" in answer.json()["error"]
 
-    def test_names_that_were_allowed(self, tmp_path: Path) -> None:
+    def test_allowed_hosts_are_accepted(self, tmp_path: Path) -> None:
         from starlette.testclient import TestClient
 
         app = create_app(opened(tmp_path), hosts=("study.example",))
@@ -71,7 +71,7 @@ class TestOrigins:
             {"cookie": "a=b", "sec_fetch_site": "cross-site"},
         ],
     )
-    def test_pages_of_others_change_nothing(self, web: Web, headers: dict[str, str]) -> None:
+    def test_cross_site_requests_are_refused(self, web: Web, headers: dict[str, str]) -> None:
         assert self.code(web, **headers) == 403
 
     @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ class TestOrigins:
             {"cookie": "a=b", "sec_fetch_site": "same-origin"},
         ],
     )
-    def test_own_pages_and_programs_may(self, web: Web, headers: dict[str, str]) -> None:
+    def test_same_origin_requests_are_accepted(self, web: Web, headers: dict[str, str]) -> None:
         assert self.code(web, **headers) == 200
 
-    def test_nobody_is_told_to_share_answers(self, web: Web) -> None:
+    def test_answers_allow_no_cross_origin_reads(self, web: Web) -> None:
         answer = web.ask("GET", "/v1/studies", "device", headers={"origin": "https://evil.example"})
         assert not [name for name in answer.headers if name.startswith("access-control")]
         preflight = web.ask(
@@ -114,16 +114,16 @@ class TestLines:
             "/v1/studies?" + "a" * 1001,
         ],
     )
-    def test_paths_that_can_be_read_in_two_ways(self, web: Web, path: str) -> None:
+    def test_ambiguous_paths_are_refused(self, web: Web, path: str) -> None:
         assert web.ask("GET", path, "device").status_code == 400
 
     @pytest.mark.parametrize("path", ["/nothing", "/v1", "/v1/studies/", "/docs", "/openapi.json"])
-    def test_nothing_else_is_there(self, web: Web, path: str) -> None:
+    def test_unknown_paths_are_not_found(self, web: Web, path: str) -> None:
         answer = web.ask("GET", path, "operator")
         assert answer.status_code == 404
         assert "there is nothing at this path" in answer.json()["error"]
 
-    def test_methods_that_a_path_does_not_take(self, web: Web) -> None:
+    def test_other_methods_are_refused(self, web: Web) -> None:
         answer = web.ask("PATCH", "/v1/studies", "operator")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
 
@@ -140,7 +140,7 @@ class TestLines:
 
 
 class TestAnswers:
-    def test_browsers_are_told_to_do_no_more_than_was_meant(self, web: Web) -> None:
+    def test_answers_have_security_headers(self, web: Web) -> None:
         for answer in [
             web.ask("GET", "/health"),
             web.ask("GET", "/v1/studies"),
@@ -153,7 +153,7 @@ class TestAnswers:
             assert answer.headers["referrer-policy"] == "no-referrer"
             assert "server" not in answer.headers
 
-    def test_what_nobody_foresaw_says_nothing_of_itself(
+    def test_unexpected_errors_do_not_leak_their_message(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         with serving(tmp_path) as own:
@@ -168,7 +168,9 @@ class TestAnswers:
         assert "Smith" not in answer.text + caplog.text
         assert "RuntimeError at" in caplog.text
 
-    def test_a_database_that_is_gone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unreachable_database_gives_503(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         from discreet.service.server.database import Database, Unavailable
 
         with serving(tmp_path) as own:
@@ -199,7 +201,7 @@ class TestAnswers:
 
 
 class TestRates:
-    def test_a_key_that_asks_too_often(self, tmp_path: Path) -> None:
+    def test_a_key_is_rate_limited(self, tmp_path: Path) -> None:
         with serving(tmp_path, Limits(requests=Rate(0.001, 3.0))) as own:
             codes = [own.ask("GET", "/v1/studies", "device").status_code for _ in range(4)]
             assert codes == [200, 200, 200, 429]
@@ -207,7 +209,7 @@ class TestRates:
             assert 900 < int(answer.headers["retry-after"]) <= 1000
             assert own.ask("GET", "/v1/studies", "auditor").status_code == 200
 
-    def test_who_guesses_keys(self, tmp_path: Path) -> None:
+    def test_guessing_keys_is_rate_limited_by_address(self, tmp_path: Path) -> None:
         with serving(tmp_path, Limits(failures=Rate(0.001, 3.0))) as own:
             assert own.ask("GET", "/v1/studies", "device").status_code == 200
             own.tokens["guess"] = "dk_" + "0" * 16 + "_" + "A" * 43
@@ -221,7 +223,7 @@ class TestRates:
 
 
 class TestBodies:
-    def test_more_bytes_than_are_taken(self, tmp_path: Path) -> None:
+    def test_large_bodies_are_refused(self, tmp_path: Path) -> None:
         with serving(tmp_path, Limits(body=1000)) as own:
             body = b'{"context": "' + b"a" * 990 + b'"}'
             sizes = [(body[: 1000 - 2] + b'"}', 400), (body, 413)]
@@ -237,7 +239,7 @@ class TestBodies:
                     assert answer.status_code == code
             assert answer.headers["connection"] == "close"
 
-    def test_a_device_sends_less_than_others(self, web: Web) -> None:
+    def test_device_bodies_have_a_smaller_limit(self, web: Web) -> None:
         most = Limits().device
         for length, code in ((most, 400), (most + 1, 413)):
             answer = web.ask(
@@ -330,7 +332,7 @@ class TestBodies:
         assert most == 2
 
     @pytest.mark.parametrize("name", ["ids", "reports"])
-    def test_counts_are_looked_at_before_contents(self, name: str) -> None:
+    def test_list_lengths_are_checked_before_items(self, name: str) -> None:
         body = json.dumps({name: ["x"] * 50_000}).encode()
         with pytest.raises(RequestValidationError) as refused:
             access.read_body(TypeAdapter(ReportsBody), body)
@@ -358,7 +360,7 @@ class TestBodies:
             (b'{"reward": "0.5"}', "valid number"),
         ],
     )
-    def test_what_no_body_holds(self, web: Web, body: bytes, reason: str) -> None:
+    def test_invalid_bodies_are_refused(self, web: Web, body: bytes, reason: str) -> None:
         answer = web.ask(
             "POST",
             f"/v1/studies/joint/decisions/{'0' * 32}/reward",
@@ -395,7 +397,7 @@ class TestBodies:
         wanted = {"role": "device", "label": "a\0b"}
         assert web.ask("POST", "/v1/keys", "operator", json=wanted).status_code == 400
 
-    def test_only_json(self, web: Web) -> None:
+    def test_other_content_types_are_refused(self, web: Web) -> None:
         for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
             answer = web.ask(
                 "POST",
@@ -409,7 +411,7 @@ class TestBodies:
 
 
 class TestSlowClients:
-    def test_heads_and_bodies_that_drip(
+    def test_slow_headers_and_bodies_are_cut_off(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Impatient, "header_seconds", 0.3)
@@ -452,7 +454,7 @@ def test_requests_are_padded_no_further_than_bodies_are_taken(tmp_path: Path) ->
     assert facts["request_bytes"] == 100
 
 
-def test_two_lengths_of_one_body_close_the_connection(web: Web) -> None:
+def test_content_length_with_transfer_encoding_closes_the_connection(web: Web) -> None:
     """RFC 9112, section 6.3: a proxy in front may have read the other length."""
     body = b"0\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
     heads = [

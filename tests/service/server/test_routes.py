@@ -68,7 +68,7 @@ class TestPolicies:
         assert "immutable" in again.headers["cache-control"]
 
     @pytest.mark.parametrize("form", ["{}", "W/{}", '"x", {}', "*"])
-    def test_what_is_known_is_not_sent_again(
+    def test_etags_avoid_resending_policies(
         self, web: Web, form: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         unpacked = store.unpacked
@@ -87,7 +87,7 @@ class TestPolicies:
         assert other.status_code == 200
 
     @pytest.mark.parametrize("version", ["1000", "-1", "01", "+1", "1.0", "1_0", "x"])
-    def test_versions_that_are_none(self, web: Web, version: str) -> None:
+    def test_invalid_versions_are_refused(self, web: Web, version: str) -> None:
         answer = web.ask("GET", f"/v1/studies/local/policies/{version}", "device")
         assert answer.status_code == (404 if version == "1000" else 400)
 
@@ -101,7 +101,7 @@ class TestPolicies:
 
 
 class TestReports:
-    def test_stored_once(self, web: Web) -> None:
+    def test_a_repeated_report_is_stored_once(self, web: Web) -> None:
         body = {"reports": [web.reports(2, "other"), json.loads(web.reports(1, "other"))]}
         first = web.ask("POST", "/v1/studies/other/reports", "device", json=body)
         assert (first.status_code, first.json()) == (202, {"stored": 3, "repeated": 0})
@@ -121,7 +121,7 @@ class TestReports:
         assert more.status_code == 400
         assert "there were 1 more ids than reports" in more.json()["error"]
 
-    def test_refused_as_a_whole(self, web: Web) -> None:
+    def test_a_batch_is_refused_as_a_whole(self, web: Web) -> None:
         good, stranger = web.reports(study="other"), web.reports(study="local")
         body = {"reports": [good, stranger]}
         refused = web.ask("POST", "/v1/studies/other/reports", "device", json=body)
@@ -129,7 +129,7 @@ class TestReports:
         taken = web.ask("POST", "/v1/studies/other/reports", "device", json={"reports": [good]})
         assert taken.json() == {"stored": 2, "repeated": 0}
 
-    def test_nobody_reports_under_joint_privacy(self, web: Web) -> None:
+    def test_reports_under_joint_privacy_are_refused(self, web: Web) -> None:
         body = {"reports": [web.reports()]}
         answer = web.ask("POST", "/v1/studies/joint/reports", "device", json=body)
         assert answer.status_code == 400
@@ -172,11 +172,11 @@ class TestDecisions:
         assert web.ask("POST", path, "client", json={"reward": 0.5}).status_code == 410
 
     @pytest.mark.parametrize("context", [None, [], [["x"]], "x", 3, {"a": 1}])
-    def test_contexts_that_are_none(self, web: Web, context: object) -> None:
+    def test_invalid_contexts_are_refused(self, web: Web, context: object) -> None:
         answer = web.ask("POST", "/v1/studies/joint/decisions", "client", json={"context": context})
         assert answer.status_code == 400
 
-    def test_others_are_not_there(self, web: Web) -> None:
+    def test_decisions_of_other_studies_are_not_found(self, web: Web) -> None:
         for identity, code in [("0" * 32, 404), ("x", 400)]:
             path = f"/v1/studies/joint/decisions/{identity}/reward"
             assert web.ask("POST", path, "client", json={"reward": 0.5}).status_code == code

@@ -85,7 +85,7 @@ def trusted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     "make", [pytest.param(local_kernel, marks=pytest.mark.slow), partition, private_glm]
 )
-def test_reports_make_the_policies_of_the_library(
+def test_released_reports_give_the_librarys_policies(
     connect: Callable[..., Database], make: Callable[[], Any]
 ) -> None:
     """To the bit: whoever writes, in whatever batches and order, repeats and late ones included."""
@@ -120,7 +120,7 @@ def test_reports_make_the_policies_of_the_library(
 
 
 @pytest.mark.parametrize("make", [gp_ucb, pytest.param(capri, marks=pytest.mark.slow)])
-def test_rewards_make_the_policies_of_the_library(
+def test_released_rewards_give_the_librarys_policies(
     connect: Callable[..., Database],
     make: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -191,7 +191,7 @@ def test_millionths_are_rounded_up() -> None:
     ]
 
 
-def test_nothing_is_released_that_breaks_the_promise(
+def test_a_release_beyond_the_budget_is_refused(
     database: Database, trusted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(database)
@@ -208,9 +208,7 @@ def _with_epsilon(held: Guarantee, epsilon: float) -> Any:
     return SimpleNamespace(epsilon=epsilon, delta=held.delta)
 
 
-def test_an_older_snapshot_put_back_releases_nobody_again(
-    database: Database, trusted: bool
-) -> None:
+def test_an_older_snapshot_is_refused(database: Database, trusted: bool) -> None:
     store = Store(database)
     learner = ready(store, trusted)
 
@@ -237,7 +235,7 @@ def test_an_older_snapshot_put_back_releases_nobody_again(
 # Races and deaths.
 
 
-def test_of_two_aggregators_one_releases(
+def test_concurrent_aggregators_release_once(
     connect: Callable[..., Database], trusted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both draw for the same people; what the second drew is nowhere."""
@@ -279,7 +277,7 @@ def test_of_two_aggregators_one_releases(
     assert len(numbers) == 1
 
 
-def test_an_aggregator_that_fell_behind_is_no_fault_of_the_study(
+def test_a_superseded_aggregator_does_not_pause_the_study(
     connect: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another released after it had read the learner, and people reported under the new policy."""
@@ -342,7 +340,7 @@ def dying(database: Database, after: int) -> Iterator[list[str]]:
     ],
     indirect=True,
 )
-def test_an_aggregator_may_die_at_any_point(database: Database, trusted: bool) -> None:
+def test_a_release_survives_a_crash_at_any_statement(database: Database, trusted: bool) -> None:
     store = Store(database)
     ready(store, trusted)
     before = in_database(database)
@@ -375,7 +373,7 @@ def test_an_aggregator_may_die_at_any_point(database: Database, trusted: bool) -
     check_told_the_same(store, "s")
 
 
-def test_a_writer_may_die_at_any_point(database: Database) -> None:
+def test_an_accepted_report_survives_a_crash_at_any_statement(database: Database) -> None:
     """What was accepted is there; what was not may be sent again, and counts once."""
     store = Store(database)
     store.register(deployment(), local_kernel())
@@ -417,7 +415,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return move
 
 
-def test_leases_run_out(connect: Callable[..., Database], clock: Callable[[float], None]) -> None:
+def test_leases_expire(connect: Callable[..., Database], clock: Callable[[float], None]) -> None:
     one, two = (Aggregator(Store(connect()), name) for name in ("one", "two"))
     ready(one.store, False)
     assert one._lease("s")
@@ -431,7 +429,7 @@ def test_leases_run_out(connect: Callable[..., Database], clock: Callable[[float
     assert not one._lease("s")
 
 
-def test_a_clock_that_is_set_back(
+def test_a_lease_survives_a_clock_set_back(
     connect: Callable[..., Database], clock: Callable[[float], None]
 ) -> None:
     """Nobody is locked out, nothing is released twice, nothing expires."""
@@ -461,7 +459,7 @@ def test_decisions_survive_a_clock_that_is_set_back(
 # What goes wrong with a database.
 
 
-def test_one_bad_study_does_not_stop_the_others(
+def test_a_failing_study_is_paused_and_others_go_on(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(database)
@@ -559,7 +557,7 @@ def test_what_is_discarded_while_a_release_is_made_is_not_in_it(
     assert Aggregator(store).waiting("s") == 0
 
 
-def test_a_fault_of_one_study_keeps_nothing_of_the_others(
+def test_a_failing_study_does_not_delay_erasure_in_others(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not their releases, and not that what has expired is erased."""
@@ -589,7 +587,7 @@ def test_a_fault_of_one_study_keeps_nothing_of_the_others(
     assert "anna" not in caplog.text
 
 
-def test_releases_go_on_after_anything(
+def test_the_aggregator_continues_after_any_exception(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Store(database)

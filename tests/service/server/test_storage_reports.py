@@ -120,7 +120,9 @@ def test_a_request_with_a_report_twice(store: Store, database: Database) -> None
     assert Aggregator(store).waiting("s") == 4
 
 
-def test_writers_at_once(store: Store, connect: Callable[..., Database]) -> None:
+def test_concurrent_writers_count_reports_once(
+    store: Store, connect: Callable[..., Database]
+) -> None:
     """Each of six sends every report, in batches of its own, some of them those of others."""
     learner = local_kernel()
     came = reported(store, learner, 60, 2)
@@ -141,7 +143,7 @@ def test_writers_at_once(store: Store, connect: Callable[..., Database]) -> None
     assert sorted(numbers.tolist()) == sorted(came.numbers)
 
 
-def test_the_same_request_at_once(store: Store, connect: Callable[..., Database]) -> None:
+def test_concurrent_repeats_get_one_answer(store: Store, connect: Callable[..., Database]) -> None:
     came, receipts = reported(store, local_kernel(), 50, 3), []
     senders = [Ingest(Store(connect())) for _ in range(4)]
     at_once([lambda each=each: receipts.append(came.send(each)) for each in senders])
@@ -149,7 +151,7 @@ def test_the_same_request_at_once(store: Store, connect: Callable[..., Database]
     assert count(connect(), batches) == 1
 
 
-def test_what_is_refused_changes_nothing(store: Store, database: Database) -> None:
+def test_refused_reports_change_nothing(store: Store, database: Database) -> None:
     ingest, came = Ingest(store), reported(store, local_kernel(), 3, 1)
     reports, before = came.reports, in_database(database)
     good = encode(reports)
@@ -252,7 +254,7 @@ def test_sources(database: Database) -> None:
 
 
 @pytest.mark.chance(0)
-def test_arrays_that_nobody_sends_are_refused_at_once(database: Database) -> None:
+def test_arrays_of_other_shapes_are_refused(database: Database) -> None:
     """Fault once found: they were stored, and each release that met them paused the study."""
     learner = local_kernel()
     store, offer = with_source(database, learner)
@@ -268,14 +270,14 @@ def test_arrays_that_nobody_sends_are_refused_at_once(database: Database) -> Non
     assert Aggregator(store).waiting("s", "clinic") == 0
 
 
-def test_people_who_trust_a_study_do_not_report(database: Database) -> None:
+def test_a_joint_study_takes_no_reports(database: Database) -> None:
     store = Store(database)
     store.register(deployment(), gp_ucb())
     with pytest.raises(InvalidInput, match="ask for a decision"):
         Ingest(store).add("s", ["{}"], None)
 
 
-def test_a_database_that_cannot_be_had() -> None:
+def test_an_unreachable_database_is_unavailable() -> None:
     for url in ("mysql://x", "sqlite://", "sqlite:///:memory:", "nonsense"):
         with pytest.raises(InvalidInput, match="database was"):
             Database(url)

@@ -81,9 +81,7 @@ def test_a_reward_counts_once(store: Store, database: Database) -> None:
     assert Aggregator(store).waiting("s") == 1
 
 
-def test_a_reward_that_comes_at_once_from_several(
-    store: Store, connect: Callable[..., Database]
-) -> None:
+def test_concurrent_rewards_count_once(store: Store, connect: Callable[..., Database]) -> None:
     decision = DecisionStore(store).decide("s", PLACES)
     answers: list[object] = []
 
@@ -109,7 +107,7 @@ def test_a_decision_of_another_server(store: Store, connect: Callable[..., Datab
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1.5, -0.1])
-def test_a_wrong_reward_changes_nothing(store: Store, database: Database, wrong: float) -> None:
+def test_an_invalid_reward_changes_nothing(store: Store, database: Database, wrong: float) -> None:
     made = DecisionStore(store)
     decision = made.decide("s", PLACES)
     before = in_database(database)
@@ -119,7 +117,7 @@ def test_a_wrong_reward_changes_nothing(store: Store, database: Database, wrong:
     assert made.reward("s", decision.id, 0.5)
 
 
-def test_wrong_contexts_change_nothing(store: Store, database: Database) -> None:
+def test_invalid_contexts_change_nothing(store: Store, database: Database) -> None:
     before = in_database(database)
     for context in (None, "x", [], 3, ["a"], [[0.1, 0.2]], {"x2": 0.1}):
         with pytest.raises(InvalidInput):
@@ -277,7 +275,7 @@ def test_a_study_ends_with_the_people_it_was_planned_for(
 
 
 @pytest.mark.parametrize("days", [0.0, 3.0])
-def test_what_was_released_is_erased(
+def test_released_observations_are_erased(
     database: Database, monkeypatch: pytest.MonkeyPatch, days: float
 ) -> None:
     simulated(monkeypatch)
@@ -298,7 +296,7 @@ def test_what_was_released_is_erased(
 
 
 @pytest.mark.parametrize("days", [0.0, 3.0])
-def test_nobody_can_try_out_which_reward_was_erased(
+def test_an_erased_reward_cannot_be_probed(
     database: Database, monkeypatch: pytest.MonkeyPatch, days: float
 ) -> None:
     """Whoever has the database's key, or asks with a client's."""
@@ -555,7 +553,7 @@ def test_the_wrong_key(store: Store, database: Database, connect: Callable[..., 
         assert in_database(database) == before
 
 
-def test_the_size_of_what_is_sealed_tells_nothing(
+def test_encrypted_sizes_do_not_depend_on_the_person(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither of a decision, however many points a person brings and however they are written, nor
@@ -617,7 +615,7 @@ def test_the_size_of_what_is_sealed_tells_nothing(
     ],
     ids=["arms", "decision sets"],
 )
-def test_what_is_sealed_of_a_context_does_not_follow_from_how_it_is_written(
+def test_encrypted_contexts_do_not_depend_on_their_spelling(
     database: Database,
     monkeypatch: pytest.MonkeyPatch,
     learner: Callable[[], Any],
@@ -638,7 +636,7 @@ def test_what_is_sealed_of_a_context_does_not_follow_from_how_it_is_written(
     assert all(DecisionStore(store).reward("s", each, 0.5) for each in ids)
 
 
-def test_the_size_of_a_snapshot_does_not_tell_who_came_before() -> None:
+def test_snapshot_sizes_do_not_depend_on_who_visited() -> None:
     """Whether visits were of many people or of few, whatever their ids; brute force."""
     learner, cipher = capri(SimulatedNoise(1), visits=400), Cipher(b"k" * 32)
     sizes = []
@@ -696,7 +694,7 @@ def test_sealed_rows_cannot_be_moved(
             refused("t")
 
 
-def test_a_study_that_is_trusted_needs_a_key(connect: Callable[..., Database]) -> None:
+def test_a_joint_study_needs_the_databases_key(connect: Callable[..., Database]) -> None:
     database = connect(None)
     database.begin()
     store = Store(database)
