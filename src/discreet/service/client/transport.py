@@ -202,6 +202,8 @@ class Client:
 class AsyncClient:
     """A client whose methods are awaited: each call runs in a thread (`asyncio.to_thread`).
 
+    A call goes on when its await is cancelled; what it keeps in files is kept as ever.
+
     Args:
         args, options: as of the class `blocking`.
     """

@@ -181,9 +181,18 @@ def restore(database: Database) -> Restored:
 
 
 def confirm_move(database: Database) -> None:
-    """Serve a copied database as before, where the original stopped before it was copied."""
+    """Serve a copied database as before, where the original stopped before it was copied.
+
+    Raises:
+        InvalidInput: for a copy that `back_up` made, while its original was served.
+    """
     upgrade(database)
     with database.writing() as connection:
+        if connection.scalar(select(server.c.place)) == _COPY:
+            raise InvalidInput(
+                "the database is a backup, made while its original was served; restore it without "
+                "--moved. To move a SQLite database, stop the server and copy the file."
+            )
         connection.execute(update(server).values(place=database.place(connection)))
         note(connection, "", "confirmed that the database was moved")
 
