@@ -21,7 +21,7 @@ from discreet.service.client import Device, Patience, Unreachable
 from discreet.service.server.app import create_app
 from discreet.service.server.database import _NOTICE, Database, Unavailable
 from discreet.service.server.deployment import Deployment
-from discreet.service.server.schema import ledger, tickets
+from discreet.service.server.schema import tickets
 from discreet.service.server.service import Service
 from tests.service.server.conftest import Databases
 from tests.service.server.scene import check_told_the_same, count
@@ -83,33 +83,6 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert count(web.service.database, tickets) == 100 * len(sent)
         released(web, 1)
     check_told_the_same(web.service.store, "other")
-
-
-def test_a_release_that_finds_no_room_is_made_later(tmp_path: Path) -> None:
-    service = opened(tmp_path)
-    web = Web(service, TestClient(create_app(service), base_url=ADDRESS), {})
-    service.ingest.add("other", [web.reports(100, "other")], None)
-    with full(service.database):
-        # Policies take room, and nothing is erased before they have it.
-        for _ in range(100):
-            before = count(service.database, ledger)
-            try:
-                service.aggregator.step()
-            except Unavailable as error:
-                said = str(error)
-                break
-            with suppress(Unavailable):
-                service.ingest.add("other", [web.reports(100, "other")], None)
-        else:
-            pytest.fail("the disk was never full")
-        assert "full" in said
-        assert count(service.database, ledger) == before
-        waiting = service.aggregator.waiting("other")
-        assert waiting > 0
-    assert service.aggregator.step() >= 1
-    assert service.aggregator.waiting("other") == 0
-    check_told_the_same(service.store, "other")
-    service.stop()
 
 
 def test_a_certificate_under_a_clock_that_is_set_back(

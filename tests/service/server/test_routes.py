@@ -14,8 +14,6 @@ from discreet.learners.policy import Policy, Terms
 from discreet.privacy import Guarantee
 from discreet.service.server import store
 from discreet.service.server.control import ledger_digest
-from discreet.service.server.forgetting import Forgetting
-from discreet.service.server.schema import decisions
 from tests.chance import RARE
 from tests.service.server.web import Web, serving, web
 
@@ -162,14 +160,6 @@ class TestDecisions:
         said = [web.ask("POST", path, "client", json={"reward": each}) for each in (0.5, 0.5, 1)]
         assert [each.status_code for each in said] == [202, 202, 409]
         assert [each.json().get("new") for each in said] == [True, False, None]
-
-    def test_expired_decisions_are_gone(self, web: Web) -> None:
-        made = web.decision()
-        with web.service.database.writing() as connection:
-            connection.execute(decisions.update().where(decisions.c.id == made).values(expires=1.0))
-        Forgetting(web.service.store).portion()
-        path = f"/v1/studies/joint/decisions/{made}/reward"
-        assert web.ask("POST", path, "client", json={"reward": 0.5}).status_code == 410
 
     @pytest.mark.parametrize("context", [None, [], [["x"]], "x", 3, {"a": 1}])
     def test_invalid_contexts_are_refused(self, web: Web, context: object) -> None:

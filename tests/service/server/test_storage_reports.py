@@ -17,7 +17,7 @@ from discreet.learners.reading import ReadReports
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
-from discreet.service.server.errors import Conflict, Gone, NotFound
+from discreet.service.server.errors import NotFound
 from discreet.service.server.ingest import MOST_REPORTS, Ingest, Receipt
 from discreet.service.server.schema import batches, ledger, policies, tickets
 from discreet.service.server.store import Store
@@ -26,7 +26,6 @@ from tests.service.server.scene import (
     at_once,
     count,
     deployment,
-    gp_ucb,
     in_database,
     local_kernel,
     private_glm,
@@ -190,25 +189,6 @@ def test_reports_without_tickets_need_numbers(database: Database) -> None:
             _tickets(bare, ids, True)
 
 
-def test_paused_and_finished(store: Store, database: Database) -> None:
-    ingest, came = Ingest(store), reported(store, local_kernel(), 15, 1)
-    assert came.of(range(5)).send(ingest) == Receipt(5, 0)
-    store.set_state("s", "paused")
-    with pytest.raises(Conflict, match="paused"):
-        came.of(range(5, 15)).send(ingest)
-    assert Aggregator(store).step() == 0
-    assert came.of(range(5)).send(ingest) == Receipt(5, 0), "stored already"
-    store.set_state("s", "running")
-    assert came.of(range(5, 15)).send(ingest) == Receipt(10, 0)
-    assert Aggregator(store).step() == 1
-    store.set_state("s", "finished")
-    with pytest.raises(Gone, match="finished"):
-        reported(store, local_kernel(), 1, 2).send(ingest)
-    with pytest.raises(Conflict, match="cannot be undone"):
-        store.set_state("s", "running")
-    assert stored(database) == 15
-
-
 def test_a_study_does_not_finish_while_reports_are_stored(
     store: Store, connect: Callable[..., Database]
 ) -> None:
@@ -268,13 +248,6 @@ def test_arrays_of_other_shapes_are_refused(database: Database) -> None:
     with pytest.raises(InvalidInput, match="different shapes"):
         ingest.add("s", [encode(reports), encode(wide)], [1, 2], "clinic")
     assert Aggregator(store).waiting("s", "clinic") == 0
-
-
-def test_a_joint_study_takes_no_reports(database: Database) -> None:
-    store = Store(database)
-    store.register(deployment(), gp_ucb())
-    with pytest.raises(InvalidInput, match="ask for a decision"):
-        Ingest(store).add("s", ["{}"], None)
 
 
 def test_an_unreachable_database_is_unavailable() -> None:
