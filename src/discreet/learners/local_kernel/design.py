@@ -108,8 +108,8 @@ class KernelStatistics(Statistics):
     | squares   |            | t^2                                                |
     | along     | (d, 8)     | 1, for reports of a part of a column (cells.py)    |
 
-    They are measured in ranks. After these were worked out anew, at a later stage, what was
-    reported before says nothing any more: of sums of two stages the later ones stay.
+    Features are functions of ranks. Re-estimating ranks starts a new stage and discards earlier
+    reports: of sums of two stages the later ones stay.
     """
 
     kind: ClassVar[str] = "local-kernel-statistics"

@@ -171,23 +171,74 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         least = max(self.batch, _LEAST_OF_ARM * self.arms)
         return longest(self.drift, max(least, int(self._published_at * self.growth)))
 
-    def source_batch(self, name: str) -> int:
-        return max(self.batch, _LEAST_OF_SOURCE, int(self.source_total * 2.0 * self.growth))
-
-    # Sums.
-
     @property
     def _size(self) -> tuple[int, int]:
-        """K M, how many coefficients there are, and Z, how many bins."""
+        """The numbers K M of coefficients and Z of bins."""
         return self.arms * len(self.features), len(DensityBins(self.domain.levels))
 
     def _empty(self) -> KernelStatistics:
         return KernelStatistics.zeros(*self._size, self.domain.dimension, self._ranks.stage)
 
-    def _empty_source(self) -> KernelStatistics:
-        coefficients, bins = self._size
-        dimension, stage = self.domain.dimension, self._ranks.stage
-        return KernelStatistics.zeros(coefficients, bins * self.arms, dimension, stage)
+    # Policy.
+
+    def _publish(self) -> KernelPolicy | OpenKernelPolicy:
+        version = len(self._policies)
+        # Where people are: ranks first, where they are being estimated, then the density.
+        if self._ranks.asked.size:
+            self._rank()
+        density = np.ones(self._size[1])
+        if self.density == "learned" and not self._ranks.asked.size:
+            density = self._density_of(self._target)
+        # The posterior, averaged over likely hyperparameters.
+        lost = self._review(version)
+        due = self.people >= _LEARNING_FROM and many_more(self._published_at, self.people)
+        if due or lost:
+            self._learn()
+        rng = np.random.default_rng([self.public_seed, version, 2])
+        posterior = self._model_average(_MIXED, rng, self._source_weights.together)
+        # The decisions that are uncertain, and the queries that are worth most for them.
+        grid = grid_of(self.public_seed, version, self.features)
+        mass, phi = grid.weights(density), grid.phi[:, posterior.used]
+        contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
+        if isinstance(self.budget, NonPrivate):
+            values = contrasts.open_functions(self._noise, self._left, rng)
+            return OpenKernelPolicy(
+                **self.policy_header(),
+                used=posterior.used,
+                ranks=self._ranks,
+                values=values.astype(np.float32),
+            )
+        before = [
+            policy
+            for policy in self._policies
+            if isinstance(policy, KernelPolicy) and not policy.ranks.asked.size
+        ]
+
+        def design(cells: Cells) -> QueryDesign:
+            mechanism = k_ary_response(cells.count, self.budget.visit_epsilon)
+            response = ResponseModel.of(cells, mechanism, grid.points, mass)
+            return contrasts.design(response, self._left, rng)
+
+        scales = np.array(self._hyperparameters.best.length_scales)
+        cut = _cutting(grid.points, contrasts.weights, scales, self.domain.levels, rng)
+        counts = [count for count in CELL_COUNTS if count <= most_cells(self.budget.visit_epsilon)]
+        if self._ranks.asked.size:
+            cells = Cells.along(self._ranks.asked, self._along.bins)
+        else:
+            cells = next_cells(before, (self._published_at, self.people), counts, cut, design)
+        queries = design(cells)
+        return KernelPolicy(
+            **self.policy_header(),
+            used=posterior.used,
+            ranks=self._ranks,
+            values=queries.values.astype(np.float32),
+            directions=queries.directions.astype(np.float32),
+            cells=cells,
+            density=density,
+            epsilon=self.budget.visit_epsilon,
+        )
+
+    # Statistics.
 
     def _statistics(
         self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports
@@ -198,11 +249,6 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         self._check_reports(policy, reports)
         assert isinstance(reports, SignedReports)
         return Measurements(policy).statistics(reports)
-
-    def _source_statistics(
-        self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports
-    ) -> KernelStatistics:
-        return self._statistics(policy, reports)
 
     def _check_reports(self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports) -> None:
         if isinstance(policy, KernelPolicy):
@@ -215,6 +261,18 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         statistics.check(*self._size, self.domain.dimension, self._ranks.stage)
 
     # The posterior.
+
+    @property
+    def _own(self) -> GaussianNaturalParameters:
+        """What the target's reports say."""
+        weight = sharpness(self.drift, self.people) / self._noise
+        return self._sums.information.scaled(weight)
+
+    @property
+    def _joint(self) -> GaussianNaturalParameters:
+        """What the reports of the target and of all sources that are used say together."""
+        sources = [source.sums.information for source in self._used_sources.values()]
+        return reduce(add, sources, self._own)
 
     def _posterior(
         self, hyperparameters: Hyperparameters, *, alone: bool = False
@@ -244,27 +302,8 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             shares = np.concatenate([(1.0 - doubt) * shares, doubt * shares])
         return PosteriorMixture.of(parts, shares)
 
-    @property
-    def _left(self) -> int:
-        """How many people are still to come who profit from what is learnt now. Without a horizon
-        as many are expected as have reported, and a thousand."""
-        expected = 1000 + self.people if self.horizon is None else self.horizon - self.people
-        return longest(self.drift, max(expected, 1), share=1.0 / math.log(2.0))
-
-    @property
-    def _own(self) -> GaussianNaturalParameters:
-        """What the target's reports say."""
-        weight = sharpness(self.drift, self.people) / self._noise
-        return self._sums.information.scaled(weight)
-
-    @property
-    def _joint(self) -> GaussianNaturalParameters:
-        """What the reports of the target and of all sources that are used say together."""
-        sources = [source.sums.information for source in self._used_sources.values()]
-        return reduce(add, sources, self._own)
-
     def _learn(self) -> None:
-        """Look for likelier hyperparameters."""
+        """Update the likely hyperparameters and the variance of open reports."""
         known = self._joint
 
         def log_evidence(candidate: Hyperparameters) -> float:
@@ -279,8 +318,10 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             self._noise = self._residual_variance()
 
     def _residual_variance(self) -> float:
-        """The mean square of open reports around the likeliest functions, with as many degrees of
-        freedom less as these take (MacKay 1992), and ten reports of variance 1 besides."""
+        """The variance of open reports around the likeliest functions (MacKay 1992).
+
+        Ten reports of variance 1 are its prior.
+        """
         sums, posterior = self._sums, self._posterior(self._hyperparameters.best)
         at = posterior.prior.places(self.arms, len(self.features))
         mean = posterior.mean.ravel()
@@ -292,6 +333,121 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         return min(max(noise, _LEAST_NOISE), 1.0)
 
     @property
+    def _left(self) -> int:
+        """The number of people still to come who profit from what is learnt now.
+
+        Without a horizon as many are expected as have reported, and a thousand.
+        """
+        expected = 1000 + self.people if self.horizon is None else self.horizon - self.people
+        return longest(self.drift, max(expected, 1), share=1.0 / math.log(2.0))
+
+    # Where people are.
+
+    def _density_of(
+        self, stream: Stream[Any, KernelStatistics], stretch: float | None = None
+    ) -> FloatArray:
+        """The density after a step towards the reports since the last policy (features.py)."""
+        sums = stream.sums
+        if isinstance(stream.budget, NonPrivate):
+            return counted(sums.located)
+        density = self._densities.get(stream.name) or Density.uniform(len(sums.located))
+        density = density.with_sums(sums.located, sums.placed, len(stream.policies), stretch)
+        if stream.people:
+            self._densities[stream.name] = density
+        return density.shares
+
+    def _rank(self) -> None:
+        """Update ranks from the reports of parts of columns."""
+        ranks = self._ranks.judged(self._sums.along, self._along)
+        if self._sources:
+            ranks = ranks.settled()  # their reports measure the same functions
+        before, self._ranks = self._ranks, ranks
+        if ranks.stage > before.stage:
+            sums = self._target.sums
+            self._target.sums = replace(self._empty(), **sums.tally(self._empty()))
+            self._hyperparameters = HyperparameterPosterior(
+                Hyperparameters.first(self.domain.dimension)
+            )
+
+    def _to_ask_about(self) -> list[int]:
+        """The columns whose ranks are estimated from the first people's reports.
+
+        None where reports locate people anyway, or where it would take too many people.
+        """
+        levels = self.domain.levels
+        columns = [axis for axis, count in enumerate(levels) if count is None]
+        if isinstance(self.budget, NonPrivate) or self.density == "uniform":
+            return []
+        if most_cells(self.budget.visit_epsilon) < MOST_PARTS:
+            return []  # there the first signs are worth more
+        people = people_asked(self._along) * len(columns)
+        expected = 1000 if self.horizon is None else self.horizon
+        few = len(levels) <= DensityBins.MOST_COLUMNS and people <= _MOST_ASKED * expected
+        return columns if few else []
+
+    @property
+    def _along(self) -> SignedSubsetSelection:
+        """The mechanism of reports of a part of a column."""
+        return k_ary_response(MOST_PARTS, self.budget.visit_epsilon)
+
+    # Sources.
+
+    def source_batch(self, name: str) -> int:
+        return max(self.batch, _LEAST_OF_SOURCE, int(self.source_total * 2.0 * self.growth))
+
+    def _empty_source(self) -> KernelStatistics:
+        coefficients, bins = self._size
+        dimension, stage = self.domain.dimension, self._ranks.stage
+        return KernelStatistics.zeros(coefficients, bins * self.arms, dimension, stage)
+
+    def _publish_source(self, source: Stream[Any, KernelStatistics]) -> KernelPolicy:
+        version, stretch = len(source.policies), None
+        if version:
+            # Near the likeliest density a step of expectation maximisation goes p - b of the way.
+            # It is stretched, by no more than the root of that: noise is stretched with it.
+            stretch = min(_MOST_STRETCH, source.policies[-1].mechanism.contrast ** -0.5)
+        density = self._density_of(source, stretch)
+        # Later the target's policies learn hyperparameters.
+        if self.people == 0 and many_more(source.published_at, source.people):
+            self._learn()
+        place = list(self._sources).index(source.name)
+        rng = np.random.default_rng([self.public_seed, version, 3, place])
+        posterior = self._model_average(_MIXED, rng)
+        grid = grid_of(self.public_seed, version, self.features).with_arms(self.arms)
+        share = density[grid.bins].reshape(-1, self.arms)
+        share = share / share.sum()
+        phi, mass = grid.phi[:, posterior.used], share.sum(axis=1)
+        contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
+
+        def design(cells: Cells) -> QueryDesign:
+            mechanism = k_ary_response(cells.count, source.budget.epsilon)
+            response = ResponseModel.of(cells, mechanism, grid.points, share.ravel())
+            return contrasts.source_design(response, share, rng)
+
+        # Cells have equal weight: contexts by their importance, and arms by how often people of the
+        # source there were given them.
+        weights = (contrasts.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
+        scales = np.array([*self._hyperparameters.best.length_scales, _ARM_LENGTH_SCALE])
+        cut = _cutting(grid.points, weights, scales, (*self.domain.levels, self.arms), rng)
+        counts = source_cell_counts(self.arms, source.budget.epsilon)
+        people = source.published_at, source.people
+        cells = next_cells(source.policies, people, counts, cut, design)
+        return KernelPolicy(
+            **self.source_header(source),
+            values=None,
+            used=posterior.used,
+            ranks=self._ranks.settled(),
+            directions=design(cells).directions.astype(np.float32),
+            cells=cells,
+            density=density,
+        )
+
+    def _source_statistics(
+        self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports
+    ) -> KernelStatistics:
+        return self._statistics(policy, reports)
+
+    @property
     def _used_sources(self) -> dict[str, Stream[Any, KernelStatistics]]:
         """The sources that reported and were not excluded."""
         return {
@@ -299,6 +455,15 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             for name, source in self._sources.items()
             if source.people and name not in self._excluded
         }
+
+    def _review(self, version: int) -> bool:
+        """Estimate source weights when it is time; whether a source was excluded."""
+        if set(self._source_weights.used) == set(self._used_sources) and version % _REVIEW_EVERY:
+            return False
+        self._source_weights = found = self._estimated_source_weights()
+        lost = tuple(name for name in found.weights if name not in found.used)
+        self._excluded += lost
+        return bool(lost)
 
     def _estimated_source_weights(self) -> SourceWeights:
         """Source weights under the likeliest hyperparameters."""
@@ -319,27 +484,12 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             excluded = dict.fromkeys(sorted(self._excluded), 0.0)
             return {**excluded, **self._estimated_source_weights().weights}
 
-    def _review(self, version: int) -> bool:
-        """Estimate source weights when it is time; whether a source was excluded."""
-        if set(self._source_weights.used) == set(self._used_sources) and version % _REVIEW_EVERY:
-            return False
-        self._source_weights = found = self._estimated_source_weights()
-        lost = tuple(name for name in found.weights if name not in found.used)
-        self._excluded += lost
-        return bool(lost)
+    # Predictions and policy values.
 
-    def _density_of(
-        self, stream: Stream[Any, KernelStatistics], stretch: float | None = None
-    ) -> FloatArray:
-        """Moved towards where people were located since the last policy (features.py)."""
-        sums = stream.sums
-        if isinstance(stream.budget, NonPrivate):
-            return counted(sums.located)
-        density = self._densities.get(stream.name) or Density.uniform(len(sums.located))
-        density = density.with_sums(sums.located, sums.placed, len(stream.policies), stretch)
-        if stream.people:
-            self._densities[stream.name] = density
-        return density.shares
+    @property
+    def length_scales(self) -> tuple[float, ...]:
+        """The likeliest length scale of each column, as a share of its bounds."""
+        return self._hyperparameters.best.length_scales
 
     def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).
@@ -352,8 +502,6 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         width = self.reward_bounds.upper - self.reward_bounds.lower
         mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
         return mean, 0.5 * width * posterior.deviations(phi)
-
-    # Policy values.
 
     def _value_posterior(self, contexts: Any) -> ValuePosterior:
         """f_k(x) = (1 + phi(x)' theta_k) / 2, by the target's reports alone.
@@ -392,142 +540,6 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             deviations=lambda places: 0.5 * own.deviations(own_phi[places]),
             judges_others=located or not self.budget.private,
             model_error_fine=MODEL_ERROR_FINE,
-        )
-
-    @property
-    def length_scales(self) -> tuple[float, ...]:
-        """How far functions vary along each column, as a share of its bounds, as learnt so far."""
-        return self._hyperparameters.best.length_scales
-
-    # What is published.
-
-    @property
-    def _along(self) -> SignedSubsetSelection:
-        """How people report a part of a column."""
-        return k_ary_response(MOST_PARTS, self.budget.visit_epsilon)
-
-    def _to_ask_about(self) -> list[int]:
-        """The columns of which people are asked where they are: none where they say so anyway, or
-        where it would take too many of them."""
-        levels = self.domain.levels
-        columns = [axis for axis, count in enumerate(levels) if count is None]
-        if isinstance(self.budget, NonPrivate) or self.density == "uniform":
-            return []
-        if most_cells(self.budget.visit_epsilon) < MOST_PARTS:
-            return []  # there the first signs are worth more
-        people = people_asked(self._along) * len(columns)
-        expected = 1000 if self.horizon is None else self.horizon
-        few = len(levels) <= DensityBins.MOST_COLUMNS and people <= _MOST_ASKED * expected
-        return columns if few else []
-
-    def _rank(self) -> None:
-        """Update ranks from the reports of parts of columns."""
-        ranks = self._ranks.judged(self._sums.along, self._along)
-        if self._sources:
-            ranks = ranks.settled()  # their reports measure the same functions
-        before, self._ranks = self._ranks, ranks
-        if ranks.stage > before.stage:
-            sums = self._target.sums
-            self._target.sums = replace(self._empty(), **sums.tally(self._empty()))
-            self._hyperparameters = HyperparameterPosterior(
-                Hyperparameters.first(self.domain.dimension)
-            )
-
-    def _publish(self) -> KernelPolicy | OpenKernelPolicy:
-        version = len(self._policies)
-        if self._ranks.asked.size:
-            self._rank()
-        density = np.ones(self._size[1])
-        if self.density == "learned" and not self._ranks.asked.size:
-            density = self._density_of(self._target)
-        lost = self._review(version)
-        due = self.people >= _LEARNING_FROM and many_more(self._published_at, self.people)
-        if due or lost:
-            self._learn()
-        rng = np.random.default_rng([self.public_seed, version, 2])
-        posterior = self._model_average(_MIXED, rng, self._source_weights.together)
-        grid = grid_of(self.public_seed, version, self.features)
-        mass, phi = grid.weights(density), grid.phi[:, posterior.used]
-        contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
-        if isinstance(self.budget, NonPrivate):
-            values = contrasts.open_functions(self._noise, self._left, rng)
-            return OpenKernelPolicy(
-                **self.policy_header(),
-                used=posterior.used,
-                ranks=self._ranks,
-                values=values.astype(np.float32),
-            )
-
-        before = [
-            policy
-            for policy in self._policies
-            if isinstance(policy, KernelPolicy) and not policy.ranks.asked.size
-        ]
-
-        def design(cells: Cells) -> QueryDesign:
-            mechanism = k_ary_response(cells.count, self.budget.visit_epsilon)
-            response = ResponseModel.of(cells, mechanism, grid.points, mass)
-            return contrasts.design(response, self._left, rng)
-
-        scales = np.array(self._hyperparameters.best.length_scales)
-        cut = _cutting(grid.points, contrasts.weights, scales, self.domain.levels, rng)
-        counts = [count for count in CELL_COUNTS if count <= most_cells(self.budget.visit_epsilon)]
-        if self._ranks.asked.size:
-            cells = Cells.along(self._ranks.asked, self._along.bins)
-        else:
-            cells = next_cells(before, (self._published_at, self.people), counts, cut, design)
-        queries = design(cells)
-        return KernelPolicy(
-            **self.policy_header(),
-            used=posterior.used,
-            ranks=self._ranks,
-            values=queries.values.astype(np.float32),
-            directions=queries.directions.astype(np.float32),
-            cells=cells,
-            density=density,
-            epsilon=self.budget.visit_epsilon,
-        )
-
-    def _publish_source(self, source: Stream[Any, KernelStatistics]) -> KernelPolicy:
-        version, stretch = len(source.policies), None
-        if version:
-            # Near the likeliest density a step of expectation maximisation goes p - b of the way.
-            # It is stretched, by no more than the root of that: noise is stretched with it.
-            stretch = min(_MOST_STRETCH, source.policies[-1].mechanism.contrast ** -0.5)
-        density = self._density_of(source, stretch)
-        # Later the target's policies see to it.
-        if self.people == 0 and many_more(source.published_at, source.people):
-            self._learn()
-        place = list(self._sources).index(source.name)
-        rng = np.random.default_rng([self.public_seed, version, 3, place])
-        posterior = self._model_average(_MIXED, rng)
-        grid = grid_of(self.public_seed, version, self.features).with_arms(self.arms)
-        share = density[grid.bins].reshape(-1, self.arms)
-        share = share / share.sum()
-        phi, mass = grid.phi[:, posterior.used], share.sum(axis=1)
-        contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
-
-        def design(cells: Cells) -> QueryDesign:
-            mechanism = k_ary_response(cells.count, source.budget.epsilon)
-            response = ResponseModel.of(cells, mechanism, grid.points, share.ravel())
-            return contrasts.source_design(response, share, rng)
-
-        # Cells are to weigh the same to whom they matter: contexts by their weight, and arms by how
-        # often the people of the source there were given them.
-        weights = (contrasts.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
-        scales = np.array([*self._hyperparameters.best.length_scales, _ARM_LENGTH_SCALE])
-        cut = _cutting(grid.points, weights, scales, (*self.domain.levels, self.arms), rng)
-        counts = source_cell_counts(self.arms, source.budget.epsilon)
-        people = source.published_at, source.people
-        cells = next_cells(source.policies, people, counts, cut, design)
-        return KernelPolicy(
-            **self.source_header(source),
-            values=None,
-            used=posterior.used,
-            ranks=self._ranks.settled(),
-            directions=design(cells).directions.astype(np.float32),
-            cells=cells,
-            density=density,
         )
 
 

@@ -125,7 +125,7 @@ class NodeSums:
         return NodeSums(*(mine + theirs for mine, theirs in pairs))
 
     def check(self, name: str, nodes: int, arms: int) -> None:
-        """Refuse sums that no reports on a tree of so many nodes add up to."""
+        """Reject sums that no reports on a tree with `nodes` nodes add up to."""
         check_fields(self)
         if self.offered.shape[1] != arms or len(self) > nodes:
             raise InvalidInput(
@@ -158,7 +158,7 @@ class PartitionStatistics(Statistics):
         return replace(self, trees=tuple(sums.faded(share) for sums in self.trees))
 
     def on(self, place: int, nodes: int) -> NodeSums:
-        """The sums on one of the trees, which has so many nodes."""
+        """The sums on one of the trees, with `nodes` nodes."""
         sums = self.trees[place] if place < len(self.trees) else None
         arms = self.trees[0].offered.shape[1]
         return (NodeSums.zeros(1, arms) if sums is None else sums).grown(nodes)
@@ -170,7 +170,7 @@ _CELLS_AT_ONCE = 2**21
 
 @lru_cache(maxsize=256)
 def selection(bins: int, epsilon: float) -> SignedSubsetSelection:
-    """The mechanism for so many bins or cells; one policy mostly has as many as the one before."""
+    """The mechanism for a number of bins, which few policies change."""
     return SignedSubsetSelection.best(bins, epsilon)
 
 
@@ -315,8 +315,7 @@ class PartitionPolicy(ArmPolicy):
         return NodeSums.of(self.mechanism, shape, at, counts, signed, shown, people)
 
     def _exact_sums(self, reports: SignedReports) -> NodeSums:
-        """Of reports without noise: each names the bin that its person is in, so nobody else's
-        offers are counted there."""
+        """The sums of reports without noise, which name the bin: only its offers are counted."""
         bins, arms, leaves = reports.places[:, 0], self.arms, np.flatnonzero(self.wanted)
         used = bins < self.asked
         own = bins[used]
