@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -167,16 +166,6 @@ def test_one_cell_is_the_domain() -> None:
         assert (cells.axis == -1).all()
         assert (cells.locate_all(contexts) == np.zeros((4, 9))).all()
         assert (cells.locate(contexts, np.arange(9) % 4) == 0).all()
-
-
-@pytest.mark.parametrize("levels", [(None, None), (3, 2)])
-@pytest.mark.parametrize("count", [1, 2, 7, 192])
-def test_cells_round_trip(count: int, levels: tuple[int | None, ...]) -> None:
-    cells = cut(count, levels)
-    copy = from_json(json.loads(json.dumps(to_json(cells))), Cells)
-    contexts = np.random.default_rng(5).random((200, 2))
-    assert np.array_equal(copy.locate_all(contexts), cells.locate_all(contexts))
-    assert to_json(copy) == to_json(cells)
 
 
 # Three cells of one column: the root cuts at 1/2, its second child at 3/4.
@@ -346,14 +335,6 @@ class TestRanks:
         along[0, 0] = 5.0
         ranks = Ranks.plain(1, [0]).judged(along, mechanism)
         assert (ranks.stage, ranks.asked.tolist()) == (0, [0])
-
-    @pytest.mark.parametrize(
-        "knots",
-        [[[0.0, 0.5, 0.5, 1.0]], [[0.0, 0.6, 0.5, 1.0]], [[0.1, 1.0]], [[0.0, 0.9]], [[0.0]]],
-    )
-    def test_knots_that_do_not_increase_are_refused(self, knots: list[list[float]]) -> None:
-        with pytest.raises(InvalidInput, match="knots"):
-            Ranks(np.array(knots), 0, np.zeros(0, dtype=np.int64))
 
 
 def test_ranks_are_turned_back() -> None:

@@ -163,10 +163,6 @@ def test_the_features_kept_are_few_and_the_weightiest(dimension: int, arms: int)
             assert i == 0 or (*row[:axis], i - 1, *row[axis + 1 :]) in kept
 
 
-def test_the_features_are_the_same_for_the_same_domain() -> None:
-    assert CosineFeatures.of([None, 3], 2) is CosineFeatures.of((None, 3), 2)
-
-
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 6])
 def test_grids_are_coarse_enough_for_exact_sums(dimension: int) -> None:
     """53 bits hold every sum of M products of features and coefficients."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,10 +26,9 @@ from discreet.learners.local_kernel.design import CELL_COUNTS, most_cells
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
 from discreet.learners.messages import encode
-from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
-from discreet.people.domain import ArmPoints, Box, RewardBounds, unit_cube
-from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
+from discreet.people.domain import Box, RewardBounds, unit_cube
+from discreet.privacy import Local, NonPrivate, SimulatedNoise
 from discreet.validation import FloatArray, InvalidInput
 
 from .scene import midpoints
@@ -267,11 +265,6 @@ def test_columns_with_few_values_are_learnt() -> None:
     assert shares.max(axis=1).min() > 0.8
 
 
-def test_arms_may_be_points() -> None:
-    learner = LocalKernel(unit_cube(1), ArmPoints.of([0.0, 0.5, 2.0]), Local(1.0))
-    assert learner.policy().arms == 3
-
-
 @pytest.mark.slow
 def test_the_number_of_cells_follows_epsilon() -> None:
     """1 up to epsilon 1, and at most one and a half times the most informative number."""
@@ -356,48 +349,6 @@ class TestPredict:
         before = json.dumps(learner.secret_fields())
         learner.predict([[30.0, 0.5]])
         assert json.dumps(learner.secret_fields()) == before
-
-    @pytest.mark.parametrize("contexts", [[[10.0, 0.0]], [[30.0]], [30.0, 0.0], []])
-    def test_contexts_outside_the_domain_are_refused(self, contexts: Any) -> None:
-        with pytest.raises(InvalidInput, match="contexts"):
-            self.learner().predict(contexts)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: LocalKernel(unit_cube(33), 2, Local(1.0)), "at most 32"),
-        (lambda: LocalKernel(unit_cube(1), 1, Local(1.0)), "arms"),
-        (lambda: LocalKernel(unit_cube(1), 2.0, Local(1.0)), "arms"),  # type: ignore[arg-type]
-        (lambda: LocalKernel([[0, 1]], 2, Local(1.0)), "domain"),  # type: ignore[arg-type]
-        (lambda: LocalKernel(unit_cube(1), 2, Joint(1.0, 1e-6)), "trust model"),  # type: ignore[arg-type]
-        (lambda: LocalKernel(unit_cube(1), 2, 1.0), "budget"),  # type: ignore[arg-type]
-        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0, 1e-6)), "without delta"),
-        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), density="known"), "'learned' or"),
-        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), batch=0), "batch"),
-        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), batch=2.5), "batch"),  # type: ignore[arg-type]
-        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), growth=0.0), "growth"),
-        (lambda: LocalKernel(unit_cube(1), 2, Local(1.0), growth=math.nan), "growth"),
-    ],
-)
-def test_bad_settings_are_refused(make: Callable[[], LocalKernel], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        make()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"densty": "uniform"}, "densty"),
-        ({"density": 3}, "density"),
-        ({"batch": "many"}, "batch"),
-        ({"growth": True}, "growth"),
-    ],
-)
-def test_bad_options_of_a_study_are_refused(options: dict[str, Any], message: str) -> None:
-    make_learner("local_kernel", unit_cube(1), 2, Local(1.0), options={"density": "uniform"})
-    with pytest.raises(InvalidInput, match=message):
-        make_learner("local_kernel", unit_cube(1), 2, Local(1.0), options=options)
 
 
 class TestSaving:

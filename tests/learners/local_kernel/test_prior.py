@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from discreet.codec import from_json, to_json
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.synthetic import ExponentialMeans, symmetric_means
 from discreet.learners.local_kernel.features import FLAT, LENGTH_SCALES, CosineFeatures
@@ -222,9 +220,3 @@ def test_neighbours() -> None:
         assert smooth in near
     assert all(smooth.scale in SCALES for smooth in near)
     assert list(Hyperparameters((3.2, 0.2, 3.2)).pairs()) == [Hyperparameters((0.4, 0.2, 0.4))]
-
-
-def test_likely_hyperparameters_round_trip() -> None:
-    found = learnt(FEATURES, Hyperparameters.first(2), random_sums())
-    for each in (found, HyperparameterPosterior(Hyperparameters.first(2))):
-        assert from_json(json.loads(json.dumps(to_json(each))), HyperparameterPosterior) == each

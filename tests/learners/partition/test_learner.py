@@ -31,7 +31,7 @@ from discreet.learners.saving import load, save
 from discreet.papers.ma2025.learners.abse import Abse
 from discreet.papers.ma2025.learners.published_partition import CellSums, PublishedPartition
 from discreet.people.domain import Box, unit_cube
-from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
+from discreet.privacy import Budget, Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
 
 from ..contract import ARMS
@@ -205,44 +205,6 @@ def test_rules_from_a_study_file() -> None:
     assert learner.rules == Rules(caution=2.5, temperatures=(0.5,))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"cautoin": 2.0}, "cautoin"),
-        ({"caution": -1.0}, "caution"),
-        ({"caution": "high"}, "caution"),
-        ({"batch": 0.5}, "batch"),
-        ({"max_depth": 40}, "max_depth"),
-        ({"caution": 10**400}, "caution"),
-        ({"temperatures": []}, "temperatures"),
-        ({"temperatures": [0.0]}, "temperature"),
-        ({"temperatures": 3}, "temperatures"),
-    ],
-)
-def test_bad_rules_are_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        make_learner("partition", unit_cube(1), 2, Local(1.0), options=options)
-
-
-def test_budgets_that_do_not_fit_are_refused() -> None:
-    for name, budget in [
-        ("partition", Joint(1.0, 1e-6)),
-        ("published_partition", NonPrivate()),
-        ("abse", Local(1.0)),
-        ("uniform", Local(1.0)),
-    ]:
-        with pytest.raises(InvalidInput, match="trust model"):
-            make_learner(name, unit_cube(1), 2, budget, horizon=100)
-    with pytest.raises(InvalidInput, match="horizon"):
-        make_learner("published_partition", unit_cube(1), 2, Local(1.0))
-    with pytest.raises(InvalidInput, match="horizon"):
-        make_learner("abse", unit_cube(1), 2, NonPrivate())
-    with pytest.raises(InvalidInput, match="arms"):
-        make_learner("partition", unit_cube(1), 1, Local(1.0))
-    with pytest.raises(InvalidInput, match="unknown"):
-        make_learner("linucb", unit_cube(1), 2, Local(1.0))
-
-
 @pytest.mark.parametrize("most", [7, pytest.param(16, marks=pytest.mark.slow)])
 def test_the_number_of_bins_fills_up_to_its_limit(most: int) -> None:
     problem = exponential()
@@ -250,19 +212,6 @@ def test_the_number_of_bins_fills_up_to_its_limit(most: int) -> None:
     rng = np.random.default_rng(0)
     run_learner(learner, problem.sample(12_000, rng), rng, SimulatedNoise(0))
     assert len(learner.policy().tree.leaves) == most
-
-
-def test_settings_of_the_wrong_kind_are_refused() -> None:
-    for arguments, message in [
-        ((unit_cube(1), 2, 1.0), "budget"),
-        (([[0, 1]], 2, Local(1.0)), "domain"),
-    ]:
-        with pytest.raises(InvalidInput, match=message):
-            Partition(*arguments)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="reward_bounds"):
-        Partition(unit_cube(1), 2, Local(1.0), reward_bounds=(0, 5))  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="rules"):
-        Partition(unit_cube(1), 2, Local(1.0), rules={"batch": 5})  # type: ignore[arg-type]
 
 
 class TestPublished:

@@ -18,7 +18,6 @@ from discreet.learners.partition.tree import (
     spread_within,
     trimmed,
 )
-from discreet.validation import InvalidInput
 
 from .scene import random_tree, three_leaves
 
@@ -107,19 +106,6 @@ def test_old_trees_are_the_first_part_of_new_ones() -> None:
     assert np.array_equal(new.lower[: len(old)], old.lower)
     assert len(new) == len(old) + 4
     assert np.array_equal(new.parent[: len(old)], old.parent)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"dimension": 1, "nodes": [1], "axes": [0]},
-        {"dimension": 1, "nodes": [0], "axes": [1]},
-        {"dimension": 1, "nodes": [0, 0], "axes": [0, 0]},
-    ],
-)
-def test_damaged_trees_are_refused(fields: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput, match="must be a leaf"):
-        from_json(fields, Tree)
 
 
 def test_columns_with_levels_are_not_split_between_values_that_do_not_exist() -> None:
