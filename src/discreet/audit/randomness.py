@@ -59,7 +59,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         _COINS: (
             "learners.epochs.policy EpochPolicy._choose",
             "learners.epochs.policy Thompson.drawn",
-            "learners.glm.policy ScorePolicy.checks",
+            "learners.glm.policy ScorePolicy.reports_spread",
             "learners.gp_ucb.decision_sets SetPolicy._look",
             "learners.gp_ucb.decision_sets SetPolicy.scores",
             "learners.gp_ucb.public_points PublicPolicy.places",

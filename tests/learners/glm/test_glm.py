@@ -15,7 +15,7 @@ from discreet.audit.output_distributions import vector_ratio
 from discreet.lab.environments.decision_sets import Link, RandomSetProblem, directions
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.glm.learner import PrivateGLM
-from discreet.learners.glm.policy import ScorePolicy, asked, expected, slope
+from discreet.learners.glm.policy import ScorePolicy, mean_reward, slope, unit_directions
 from discreet.learners.messages import decode, encode
 from discreet.learners.policy import Actions, Policy, Terms
 from discreet.people.domain import Ball, DecisionSets
@@ -36,7 +36,7 @@ def learner(epsilon: float = 1.0, link: Link = "linear", **options: Any) -> Priv
 def policy_at(mean: tuple[float, float], deviation: float, link: Link = "linear") -> ScorePolicy:
     """The first policy, but for a belief of one's own."""
     root = deviation * np.eye(2)
-    return replace(learner(link=link).policy(), mean=np.array(mean), root=root, checking=0.0)
+    return replace(learner(link=link).policy(), mean=np.array(mean), root=root, spread_share=0.0)
 
 
 def brought(policy: ScorePolicy, sets: Any, actions: Actions, rewards: Any) -> list[FloatArray]:
@@ -58,15 +58,15 @@ def scores(policy: ScorePolicy, theta: FloatArray, people: int) -> FloatArray:
     sets = directions(rng, people * 10, 2).reshape(people, 10, 2)
     actions, _ = policy.act(sets, rng)
     assert actions.points is not None
-    chance = expected(policy.link, actions.points / policy.norm @ theta)
+    chance = mean_reward(policy.link, actions.points / policy.norm @ theta)
     return brought(policy, sets, actions, (rng.random(people) < chance).astype(float))[0]
 
 
 @pytest.mark.parametrize("link", ["linear", "logistic"])
 def test_scores_are_0_on_average_at_the_truth(link: Link) -> None:
-    """Whatever the questions, and although residuals are divided by what depends on the point."""
+    """Whatever the directions, and although residuals are divided by what depends on the point."""
     policy = policy_at((0.3, 0.3), 0.1, link)
-    policy = replace(policy, questions=np.array([[1.0, 0.0], [0.0, 0.1]]))
+    policy = replace(policy, directions=np.array([[1.0, 0.0], [0.0, 0.1]]))
     shown = scores(policy, policy.mean, 40_000)
     error = shown.std(axis=0) / np.sqrt(len(shown))
     assert (np.abs(shown.mean(axis=0)) < 4.5 * error).all()
@@ -80,24 +80,24 @@ def test_scores_answer_as_designed() -> None:
     made = learner(public_points=sphere)
     drawn = made.policy()
     theta = drawn.mean + np.array([0.05, 0.1])
-    policy = replace(drawn, checking=0.0)
+    policy = replace(drawn, spread_share=0.0)
     shown = scores(policy, theta, 40_000)
     error = shown.std(axis=0) / np.sqrt(len(shown))
-    answer = policy.answers @ (theta - policy.mean)
+    answer = policy.response @ (theta - policy.mean)
     assert np.linalg.norm(answer) > 0.05
     np.testing.assert_allclose(shown.mean(axis=0), answer, atol=4.5 * float(error.max()) + 0.01)
 
 
 def test_what_is_asked_has_length_1_or_0() -> None:
     phi = np.array([[0.6, 0.0], [0.0, 0.0], [1e-100, 1e-100], [3.0, 4.0]])
-    shown = asked(phi, np.eye(2))
+    shown = unit_directions(phi, np.eye(2))
     np.testing.assert_allclose(np.linalg.norm(shown, axis=1), [1.0, 0.0, 1.0, 1.0], atol=1e-9)
 
 
 @pytest.mark.parametrize("link", ["linear", "logistic"])
 def test_slopes_are_those_of_the_link(link: Link) -> None:
     at, step = np.linspace(-0.4, 0.4, 9), 1e-6
-    rise = (expected(link, at + step) - expected(link, at - step)) / (2.0 * step)
+    rise = (mean_reward(link, at + step) - mean_reward(link, at - step)) / (2.0 * step)
     np.testing.assert_allclose(slope(link, at), rise, rtol=1e-6)
 
 
@@ -110,18 +110,21 @@ class TestPrivacy:
         sets[0] = np.nan
         actions, _ = policy.act(BALL.nearest(sets.reshape(-1, 2)).reshape(sets.shape), rng)
         scores, spreads = brought(policy, sets, actions, rng.normal(0.5, 3.0, 300))
-        for vectors, mechanism in ((scores, policy.of_score), (spreads, policy.of_spread)):
+        for vectors, mechanism in (
+            (scores, policy.score_mechanism),
+            (spreads, policy.spread_mechanism),
+        ):
             pairs = combinations(vectors[:40], 2)
             held = max(vector_ratio(mechanism, one, other) for one, other in pairs)
             assert held <= epsilon * (1.0 + 1e-9)
-            assert held > 0.9 * epsilon or mechanism is policy.of_spread
+            assert held > 0.9 * epsilon or mechanism is policy.spread_mechanism
 
     def test_who_reports_what_follows_from_the_ticket(self) -> None:
         policy = learner().policy()
         people = directions(np.random.default_rng(3), 2_000, 2).reshape(200, 10, 2)
         rng = np.random.default_rng(4)
         actions, odds = policy.act(people, rng)
-        checks = policy.checks(actions.tickets)
+        checks = policy.reports_spread(actions.tickets)
         assert 5 < checks.sum() < 45
         assert (odds == 1.0).all()
         for rewards in (np.zeros(200), np.ones(200)):
@@ -143,7 +146,7 @@ class TestPrivacy:
         longer = replace(reports, vectors=2.0 * reports.vectors)
         with pytest.raises(InvalidInput, match="position"):
             made.update(longer)
-        spread = policy.checks(reports.tickets)
+        spread = policy.reports_spread(reports.tickets)
         fuller = np.where(spread[:, None], reports.vectors[:, :1], reports.vectors)
         with pytest.raises(InvalidInput, match="several numbers"):
             made.update(replace(reports, vectors=fuller))
@@ -172,6 +175,6 @@ def test_the_limit_falls_only_where_residuals_are_small() -> None:
         setting = Setting("private_glm", "glm", Local(4.0), {"kernel": LINEAR, "link": link})
         policy = simulate(RandomSetProblem(link=link), setting, 6_000, 3, 0).policy
         assert isinstance(policy, ScorePolicy)
-        limits[link] = policy.limit, policy.checking
+        limits[link] = policy.limit, policy.spread_share
     assert limits["linear"][0] < 0.7
     assert limits["logistic"] == (1.0, 0.0)

@@ -79,10 +79,10 @@ from discreet.learners.glm.policy import (
     ScorePolicy,
     ScoreReports,
     ScoreStatistics,
-    asked,
-    expected,
-    lengths,
+    mean_reward,
+    residual_bounds,
     slope,
+    unit_directions,
 )
 from discreet.learners.glm.values import score_values
 from discreet.learners.gp_ucb.posterior import UNIFORM_VARIANCE, smooth_root
@@ -243,10 +243,10 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
             mean=root @ (root.T @ sums.projected),
             root=root,
             confidence=_CONFIDENCE,
-            questions=np.eye(size),
-            answers=np.zeros((size, size)),
+            directions=np.eye(size),
+            response=np.zeros((size, size)),
             limit=limit,
-            checking=_CHECKING if least < 1.0 else 0.0,
+            spread_share=_CHECKING if least < 1.0 else 0.0,
             epsilon=self.budget.visit_epsilon,
         )
         rng = np.random.default_rng([self.public_seed, header["version"]])
@@ -264,7 +264,7 @@ def drawn_sets(sample: FloatArray, most: int, rng: np.random.Generator) -> Float
 
 
 def designed(policy: ScorePolicy, sets: FloatArray, rng: np.random.Generator) -> ScorePolicy:
-    """The policy with the directions Q of its reports and their answers J (see the module).
+    """The policy with the directions Q of its reports and their response J (see the module).
 
     Args:
         policy: with any Q and J.
@@ -273,19 +273,19 @@ def designed(policy: ScorePolicy, sets: FloatArray, rng: np.random.Generator) ->
     """
     doubts = _best(policy, sets, rng) - _best(policy, sets, rng)
     values, vectors = np.linalg.eigh(doubts.T @ doubts)
-    questions = np.eye(len(values))
+    directions = np.eye(len(values))
     if values[-1] > 0.0:
-        questions = (vectors * np.sqrt(np.maximum(values, 0.0) / values[-1])) @ vectors.T
+        directions = (vectors * np.sqrt(np.maximum(values, 0.0) / values[-1])) @ vectors.T
     places = policy.best(sets, np.ones(sets.shape[:2], dtype=np.bool_))
     phi = sets[np.arange(len(sets)), places]
     linear = phi @ policy.mean
     rise = slope(policy.link, linear)
-    length = lengths(expected(policy.link, linear), policy.limit)
+    length = residual_bounds(mean_reward(policy.link, linear), policy.limit)
     spread = rise * np.sqrt(np.sum((phi @ policy.root) ** 2, axis=1))
     # A residual that is cut does not answer any more.
     scale = rise / length * (2.0 * ndtr(length / np.maximum(spread, 1e-300)) - 1.0)
-    answers = (asked(phi, questions) * scale[:, None]).T @ phi / len(phi)
-    return replace(policy, questions=questions, answers=answers)
+    response = (unit_directions(phi, directions) * scale[:, None]).T @ phi / len(phi)
+    return replace(policy, directions=directions, response=response)
 
 
 def _best(policy: ScorePolicy, sets: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How people choose from their own decision sets, and the one vector that each reports.
+"""Choices from people's own decision sets, and the one private vector that each person reports.
 
 The mean reward of a point with features phi (||phi|| <= 1) is modelled as mu(theta'phi), on the
 scale [0, 1] of the reward bounds:
@@ -8,25 +8,26 @@ scale [0, 1] of the reward bounds:
 | `linear`   | 1/2 + e             | 1                   |
 | `logistic` | 1 / (1 + exp(-e))   | mu (1 - mu)         |
 
-**A report** is about the residual r = y - mu(theta'phi) under the policy's theta, in one of two
-ways, of which the public ticket draws one:
+**A report** holds one of two functions of the residual r = y - mu(theta'phi) under the policy's
+theta; the public coin decides which:
 
-    score     s(phi) psi,   s = Q phi / ||Q phi||,   psi = r / l cut to [-1, 1],
+    score     s(phi) psi,   s = Q phi / ||Q phi||,   psi = r / l clipped to [-1, 1],
                             l = min(limit, max(mu, 1 - mu)),
     spread    2 min(r^2 / limit^2, 1) - 1.
 
-Where `limit` is 1 nothing is cut: no reward is further from mu than max(mu, 1 - mu). That length
-depends on the point alone, so E psi = 0 exactly where the model is right, whatever the law of
-rewards; Han, Liang, Wang and Zhang (2021) report r phi, which is short where points differ least.
-Q says along which features decisions are in doubt (design.py): a person's whole report goes there.
+Where `limit` is 1 nothing is clipped: no reward is further from mu than max(mu, 1 - mu). That
+length depends on the point alone, so E psi = 0 exactly where the model is right, whatever the law
+of rewards; Han, Liang, Wang and Zhang (2021) report r phi, which is short where points differ
+least. Q has the features along which decisions are in doubt (learner.py): the whole report
+measures those.
 
-*Claim.* Given the policy and the ticket, which are drawn without looking at the person, no two
-people with decision sets, choices and rewards of any kind make any report more than e^epsilon
-times as likely from one as from the other.
+*Claim.* Given the policy and the coin, which is drawn without looking at the person, no two people
+with decision sets, choices and rewards of any kind make any report more than e^epsilon times as
+likely from one as from the other.
 
-*Why.* Which of the two it is follows from the ticket and the policy. Either is one draw of PrivUnit
+*Proof.* The coin and the policy decide which of the two it is. Either is one draw of PrivUnit
 (privacy/vectors.py) on a vector that is brought to length 1 at most, with NaN counted as 0,
-whatever policy, features or reward made it. So nothing that a forged policy says can lengthen it.
+whatever policy, features or reward made it. So no forged policy can lengthen it.
 
 | array    | shape     | meaning                                                                  |
 |----------|-----------|--------------------------------------------------------------------------|
@@ -58,14 +59,14 @@ from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, T
 Link = Literal["linear", "logistic"]
 LINKS: tuple[Link, ...] = ("linear", "logistic")
 
-# Residuals are never divided by less.
+# The smallest limit of residuals.
 LEAST_LIMIT = 1e-3
 # Candidates whose features are computed together: about 100 MB at 200 features.
 _AT_ONCE = 2**16
 
 
-def expected(link: Link, linear: FloatArray) -> FloatArray:
-    """mu of theta'phi, within [0, 1]; not defined (NaN) where that is not."""
+def mean_reward(link: Link, linear: FloatArray) -> FloatArray:
+    """mu of theta'phi, within [0, 1]; NaN where theta'phi is NaN."""
     mean: FloatArray = np.clip(0.5 + linear, 0.0, 1.0) if link == "linear" else expit(linear)
     return mean
 
@@ -78,14 +79,14 @@ def slope(link: Link, linear: FloatArray) -> FloatArray:
     return np.asarray(mean * (1.0 - mean))
 
 
-def lengths(mean: FloatArray, limit: float) -> FloatArray:
-    """l, by which residuals are divided, from mu."""
+def residual_bounds(mean: FloatArray, limit: float) -> FloatArray:
+    """l, the bounds by which residuals are divided, from mu."""
     return np.minimum(np.maximum(mean, 1.0 - mean), limit)
 
 
-def asked(phi: FloatArray, questions: FloatArray) -> FloatArray:
-    """(n, m) s(phi), of length 1, or 0 where Q phi is."""
-    turned = phi @ questions.T
+def unit_directions(phi: FloatArray, directions: FloatArray) -> FloatArray:
+    """(n, m) s(phi), of length 1, or 0 where Q phi is 0."""
+    turned = phi @ directions.T
     norms = np.sqrt(np.einsum("nm,nm->n", turned, turned))
     shown: FloatArray = turned / np.maximum(norms, 1e-300)[:, None]
     return shown
@@ -93,7 +94,7 @@ def asked(phi: FloatArray, questions: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ScoreReports(Reports):
-    """Private vectors of n people, with the tickets that say what each is about."""
+    """Private vectors of n people, with the public coins that decided their content."""
 
     kind: ClassVar[str] = "score-reports"
 
@@ -106,7 +107,7 @@ class ScoreReports(Reports):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScoreStatistics(Statistics):
-    """What scores and spreads of some people say; see learner.py.
+    """Sums of scores and spreads; see learner.py.
 
     Attributes:
         information, projected: of theta.
@@ -125,7 +126,7 @@ class ScoreStatistics(Statistics):
 
 @dataclass(frozen=True, eq=False)
 class ScorePolicy(PointPolicy):
-    """Gives the point with the largest theta'phi plus some of its posterior deviations.
+    """The policy that chooses the largest theta'phi plus some posterior deviations.
 
     Attributes:
         features: the feature map, on the public domain.
@@ -133,11 +134,11 @@ class ScorePolicy(PointPolicy):
         link: see the module.
         mean: (m,) theta, the posterior mean.
         root: (m, r) a square root of the posterior covariance.
-        confidence: how many deviations are added.
-        questions: (m, m) Q.
-        answers: (m, m) J, how scores are expected to answer to theta (design.py).
-        limit: no more of a residual is reported.
-        checking: the share of people who report the spread.
+        confidence: number of deviations added.
+        directions: (m, m) Q.
+        response: (m, m) J, the derivative of mean scores by theta (learner.py).
+        limit: the bound at which residuals are clipped.
+        spread_share: the share of people who report the spread.
         epsilon: of one report.
     """
 
@@ -149,10 +150,10 @@ class ScorePolicy(PointPolicy):
     mean: Annotated[FloatArray, Shape("m")]
     root: Annotated[FloatArray, Shape("m", "r")]
     confidence: Annotated[float, Range(0.0)]
-    questions: Annotated[FloatArray, Shape("m", "m")]
-    answers: Annotated[FloatArray, Shape("m", "m")]
+    directions: Annotated[FloatArray, Shape("m", "m")]
+    response: Annotated[FloatArray, Shape("m", "m")]
     limit: Annotated[float, Range(LEAST_LIMIT, 1.0)]
-    checking: Annotated[float, Range(0.0, 1.0)]
+    spread_share: Annotated[float, Range(0.0, 1.0)]
     epsilon: Annotated[float, Range(above=0.0)]
 
     def __post_init__(self) -> None:
@@ -164,30 +165,31 @@ class ScorePolicy(PointPolicy):
                 f"a policy had {self.features.features} features of {self.features.domain} for "
                 f"{len(self.mean)} coefficients on {self.domain}; send it as its learner made it."
             )
-        _ = self.of_score, self.of_spread  # refuses an epsilon that is too small, on arrival
+        # Rejects an epsilon that is too small on arrival.
+        _ = self.score_mechanism, self.spread_mechanism
 
     @property
     def reports_are_private(self) -> bool:
         return True
 
     @cached_property
-    def of_score(self) -> PrivUnit:
-        """How a score is made private."""
+    def score_mechanism(self) -> PrivUnit:
+        """The mechanism of scores."""
         return PrivUnit(len(self.mean), self.epsilon)
 
     @cached_property
-    def of_spread(self) -> PrivUnit:
-        """How a spread is made private: randomised response after rounding to a sign."""
+    def spread_mechanism(self) -> PrivUnit:
+        """The mechanism of spreads: randomised response after rounding to a sign."""
         return PrivUnit(1, self.epsilon)
 
     def scaled(self, points: FloatArray) -> FloatArray:
         """(n, m) phi of points (n, d) of the domain."""
-        # Numbers that were sent may overflow for some people; warnings would tell for whom.
+        # Forged numbers may overflow for some people; a warning would reveal for whom.
         with np.errstate(all="ignore"):
             return self.features.compute(points) / self.norm
 
     def best(self, phi: FloatArray, present: BoolArray) -> IntArray:
-        """(n,) the places with the largest scores, from features (n, c, m) and who is there."""
+        """(n,) places with the largest scores, from features (n, c, m) and points present."""
         people, width, size = phi.shape
         flat = phi.reshape(people * width, size)
         with np.errstate(all="ignore"):
@@ -207,27 +209,27 @@ class ScorePolicy(PointPolicy):
             places[some] = self.best(phi.reshape(*points.shape[:2], -1), people.present[some])
         return places, np.ones(len(people))
 
-    def checks(self, tickets: TicketArray) -> BoolArray:
-        """(n,) whether each ticket asks for the spread."""
+    def reports_spread(self, tickets: TicketArray) -> BoolArray:
+        """(n,) whether each coin asks for the spread."""
         place = np.zeros(len(tickets), dtype=np.int64)
         drawn = public_uniforms(self.public_seed, self.version, tickets, place)
-        return np.asarray(drawn < self.checking)
+        return np.asarray(drawn < self.spread_share)
 
     def _report(
         self, people: CandidatesOrCount, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> ScoreReports:
         phi = self.scaled(self.chosen(people, actions))
         with np.errstate(all="ignore"):
-            mean = expected(self.link, phi @ self.mean)
+            mean = mean_reward(self.link, phi @ self.mean)
             residual = rewards - mean
-            cut = np.clip(residual / lengths(mean, self.limit), -1.0, 1.0)
-            scores = asked(phi, self.questions) * cut[:, None]
+            cut = np.clip(residual / residual_bounds(mean, self.limit), -1.0, 1.0)
+            scores = unit_directions(phi, self.directions) * cut[:, None]
             spreads = 2.0 * np.minimum((residual / self.limit) ** 2, 1.0) - 1.0
         vectors = np.zeros_like(phi)
-        checks = self.checks(actions.tickets)
+        checks = self.reports_spread(actions.tickets)
         for chosen, mechanism, values in (
-            (np.flatnonzero(~checks), self.of_score, scores),
-            (np.flatnonzero(checks), self.of_spread, spreads[:, None]),
+            (np.flatnonzero(~checks), self.score_mechanism, scores),
+            (np.flatnonzero(checks), self.spread_mechanism, spreads[:, None]),
         ):
             if len(chosen):
                 shown = mechanism.privatise(values[chosen], noise)
@@ -235,36 +237,37 @@ class ScorePolicy(PointPolicy):
         return ScoreReports(**self.origin(noise.name), tickets=actions.tickets, vectors=vectors)
 
     def sums(self, reports: ScoreReports) -> ScoreStatistics:
-        """What reports say; `InvalidInput` for those that nobody makes under this."""
+        """The sums of reports; `InvalidInput` for impossible ones."""
         size = len(self.mean)
         if reports.vectors.shape != (len(reports), size) or len(reports) == 0:
             raise InvalidInput(
                 f"reports had vectors of shape {reports.vectors.shape}; under {self.title} each of "
                 f"at least one person has {size} numbers."
             )
-        checks = self.checks(reports.tickets)
+        checks = self.reports_spread(reports.tickets)
         scores, spreads = reports.vectors[~checks], reports.vectors[checks]
-        self.of_score.check(scores)
-        self.of_spread.check(spreads[:, :1])
+        self.score_mechanism.check(scores)
+        self.spread_mechanism.check(spreads[:, :1])
         if (spreads[:, 1:] != 0.0).any():
             raise InvalidInput(
                 "reports had several numbers where the ticket asks for one; send them as the "
                 "policy made them."
             )
-        told = scores.sum(axis=0) + len(scores) * (self.answers @ self.mean)
+        received = scores.sum(axis=0) + len(scores) * (self.response @ self.mean)
+        variance = self.score_mechanism.variance
         return ScoreStatistics(
             reports=len(reports),
-            information=len(scores) * (self.answers.T @ self.answers) / self.of_score.variance,
-            projected=self.answers.T @ told / self.of_score.variance,
+            information=len(scores) * (self.response.T @ self.response) / variance,
+            projected=self.response.T @ received / variance,
             squares=float((0.5 + 0.5 * spreads[:, 0]).sum()) / self.limit**2,
             checks=len(spreads) / self.limit**4,
         )
 
     def release(self, noise: str) -> Release | None:
         return Release(
-            mechanism=f"{self.of_score.mechanism}; by the ticket, on 1 number instead",
+            mechanism=f"{self.score_mechanism.mechanism}; by the ticket, on 1 number instead",
             event=PureEvent(self.epsilon),
-            sensitivity=self.of_score.sensitivity,
+            sensitivity=self.score_mechanism.sensitivity,
             sensitivity_source="what is reported is brought to length 1 at most, so any two lie at "
             "most 2 apart",
             scale=self.epsilon,
@@ -289,4 +292,4 @@ class ScorePolicy(PointPolicy):
         linear = phi @ self.mean
         deviation = np.sqrt(np.sum((phi @ self.root) ** 2, axis=1)) * slope(self.link, linear)
         low, width = self.reward_bounds.lower, self.reward_bounds.upper - self.reward_bounds.lower
-        return low + width * expected(self.link, linear), width * deviation
+        return low + width * mean_reward(self.link, linear), width * deviation

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from discreet.gaussian import Posterior
-from discreet.learners.glm.policy import ScorePolicy, expected
+from discreet.learners.glm.policy import ScorePolicy, mean_reward
 from discreet.learners.gp_ucb.values import (
     MODEL_ERROR_AVERAGE,
     MODEL_ERROR_UNCHOSEN,
@@ -42,7 +42,7 @@ def score_values(policy: ScorePolicy, sets: Any) -> ValuePosterior:
     theta = policy.mean[:, None] + policy.root @ normal
     flat = phi.reshape(-1, phi.shape[2])
     parts = [
-        expected(policy.link, flat[start : start + _AT_ONCE] @ theta)
+        mean_reward(policy.link, flat[start : start + _AT_ONCE] @ theta)
         for start in range(0, len(flat), _AT_ONCE)
     ]
     drawn = np.concatenate(parts).reshape(*phi.shape[:2], _DRAWS)
