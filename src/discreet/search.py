@@ -57,7 +57,7 @@ from discreet.atomic_files import write_bytes
 from discreet.codec import SCHEMA
 from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.learners.gp_ucb.public.learner import PublicGPUCB
-from discreet.learners.gp_ucb.public_points import PublicPolicy
+from discreet.learners.gp_ucb.public.policy import PublicPolicy
 from discreet.learners.messages import TICKETS, decode, encode
 from discreet.learners.policy import Actions, Terms
 from discreet.learners.saving import learner_content, learner_of, read_sealed, sealed

@@ -275,7 +275,7 @@ def test_rows_of_zero_are_zero_however_batches_are_rounded(
     def rounded(rows: FloatArray) -> FloatArray:
         return in_unit_ball(rows) * (1.0 - 1e-4 * (len(rows) == 1))
 
-    place = "gp_ucb.decision_sets" if name == "gp_ucb" else "epochs.policy"
+    place = "gp_ucb.sets.learner" if name == "gp_ucb" else "epochs.policy"
     monkeypatch.setattr(f"discreet.learners.{place}.in_unit_ball", rounded)
     two, four = (joint(name, visits) for visits in (2, 4))
     reports = _reported(name, 6)

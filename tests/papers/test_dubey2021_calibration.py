@@ -13,8 +13,8 @@ import pytest
 from discreet.lab.environments.decision_sets import BumpProblem
 from discreet.lab.environments.functions import camelback
 from discreet.lab.experiments import run_learner
-from discreet.learners.gp_ucb.decision_sets import row_sensitivity
-from discreet.learners.gp_ucb.posterior import NoisySums
+from discreet.learners.gp_ucb.posterior import NoisyStatistics
+from discreet.learners.gp_ucb.sets.policy import row_sensitivity
 from discreet.learners.saving import load, save
 from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.papers.dubey2021.figures import BUMP_KERNEL, ball_points
@@ -36,9 +36,9 @@ def learner(budget, calibration, rounds=1024):  # type: ignore[no-untyped-def]
     return case.make(0, SimulatedNoise(3))
 
 
-def seen(scale: float, people: int = 100, variance: float = 3.0) -> NoisySums:
+def seen(scale: float, people: int = 100, variance: float = 3.0) -> NoisyStatistics:
     noise = variance * scale**2
-    return NoisySums(people, noise, noise / 2.0, came=people, scale=scale)
+    return NoisyStatistics(people, noise, noise / 2.0, came=people, scale=scale)
 
 
 def held(rule: PublishedJoint | PublishedLocal, budget: Budget) -> float:

@@ -41,7 +41,7 @@ from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.gp_ucb.learner import GPUCB
-from discreet.learners.gp_ucb.public_points import OfferedGroup, PublicPolicy
+from discreet.learners.gp_ucb.public.policy import OfferedGroup, PublicPolicy
 from discreet.learners.policy import ArmPolicy
 from discreet.learners.references.uniform import Uniform, UniformPolicy
 from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB

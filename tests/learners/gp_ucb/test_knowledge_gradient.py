@@ -10,8 +10,7 @@ from scipy.stats import norm
 
 from discreet.lab.environments.decision_sets import LinearSetProblem
 from discreet.lab.experiments import Setting, simulate
-from discreet.learners.gp_ucb.decision_sets import SetPolicy
-from discreet.learners.gp_ucb.looks import KnowledgeGradient
+from discreet.learners.gp_ucb.sets.policy import KnowledgeGradient, SetPolicy
 from discreet.privacy import NonPrivate
 from tests.learners.gp_ucb.cases import People, learner, serve
 
@@ -92,7 +91,7 @@ class TestPolicy:
     def test_propensities_are_frequencies(self) -> None:
         policy = serve(learner(horizon=2000), People(200, 4))[-1]
         assert isinstance(policy, SetPolicy)
-        assert policy.looks is not None
+        assert policy.knowledge_gradient is not None
         rng = np.random.default_rng(5)
         seen = 0
         for own in rng.random((12, 4, 2)):
@@ -110,7 +109,7 @@ class TestPolicy:
         """Fault once found: a policy whose deviations overflow chose places that are not there."""
         policy = serve(learner(horizon=400), People(60, 4))[-1]
         assert isinstance(policy, SetPolicy)
-        assert policy.looks is not None
+        assert policy.knowledge_gradient is not None
         model = replace(policy.model, root=scale * policy.model.root)
         rng = np.random.default_rng(5)
         contexts = [rng.random((size, 2)) for size in (1, 2, 3, 4)] * 20
@@ -122,7 +121,7 @@ class TestPolicy:
     def test_other_rules_do_not_explore(self, choose: str) -> None:
         policy = serve(learner(horizon=60, choose=choose), People(60, 4))[-1]
         assert isinstance(policy, SetPolicy)
-        assert policy.looks is None
+        assert policy.knowledge_gradient is None
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from discreet.lab.experiments import run_learner
 from discreet.learners.gp_ucb.calibration import PosteriorBonus
 from discreet.learners.gp_ucb.learner import GPUCB, GPUCBLearner
 from discreet.learners.gp_ucb.policy import KernelModel
-from discreet.learners.gp_ucb.posterior import SCALE_PRIOR
+from discreet.learners.gp_ucb.public.evidence import SCALE_PRIOR
 from discreet.learners.gp_ucb.public.learner import PublicGPUCB
 from discreet.learners.gp_ucb.sets.learner import SetsGPUCB
 from discreet.learners.messages import decode, encode

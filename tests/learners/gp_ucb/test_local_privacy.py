@@ -21,9 +21,9 @@ from discreet.kernels import (
     nystrom_features,
     scaled,
 )
-from discreet.learners.gp_ucb.decision_sets import SetPolicy, row_sensitivity
 from discreet.learners.gp_ucb.policy import NoisyRows
-from discreet.learners.gp_ucb.public_points import PublicPolicy
+from discreet.learners.gp_ucb.public.policy import PublicPolicy
+from discreet.learners.gp_ucb.sets.policy import SetPolicy, row_sensitivity
 from discreet.learners.messages import decode, encode
 from discreet.learners.policy import Policy, Terms
 from discreet.people.domain import Box

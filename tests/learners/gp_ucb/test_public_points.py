@@ -14,12 +14,11 @@ from discreet.lab.environments.functions import FunctionProblem
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.gp_ucb.learner import GPUCB, GPUCBLearner
 from discreet.learners.gp_ucb.policy import RESOLUTION, rounded
-from discreet.learners.gp_ucb.posterior import (
+from discreet.learners.gp_ucb.posterior import UNIFORM_VARIANCE, NoisyStatistics
+from discreet.learners.gp_ucb.public.evidence import (
     SCALE_PRIOR,
-    UNIFORM_VARIANCE,
     WIDE_LEVEL,
     Evidence,
-    NoisySums,
     scaled_posterior,
 )
 from discreet.learners.gp_ucb.public.learner import (
@@ -63,7 +62,7 @@ def test_releases_add_up_to_what_they_say_together() -> None:
     evidence = Evidence.none(P)
     precision, projected = np.zeros((P, P)), np.zeros(P)
     for psi, s, u in parts:
-        sums = NoisySums(float(len(psi)), 0.0, NOISE, 1e3, 0.0, len(psi))
+        sums = NoisyStatistics(float(len(psi)), 0.0, NOISE, 1e3, 0.0, len(psi))
         before = evidence
         evidence = evidence.after(design(psi, s), u, sums, roots()[0])
         variance = evidence.reward_variance if before.people == 0.0 else before.reward_variance

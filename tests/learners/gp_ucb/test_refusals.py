@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from discreet.kernels import FourierFeatures, feature_map
-from discreet.learners.gp_ucb.decision_sets import RowWeights
 from discreet.learners.gp_ucb.learner import GPUCB
+from discreet.learners.gp_ucb.policy import RowWeights
 from discreet.learners.registry import make_learner
 from discreet.people.domain import PublicBox, PublicSet, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected

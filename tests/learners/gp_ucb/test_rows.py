@@ -10,19 +10,12 @@ import pytest
 
 from discreet.kernels import feature_map, kernel_from_text
 from discreet.kernels.grid import domain_grid
-from discreet.learners.gp_ucb.decision_sets import (
-    SYMMETRIC,
-    RowWeights,
-    row_sensitivity,
-    single_rows,
-    symmetric,
-    triangle,
-    triangle_weights,
-)
 from discreet.learners.gp_ucb.policy import (
     MOST_PEOPLE,
     RESOLUTION,
+    SYMMETRIC,
     UNIT,
+    RowWeights,
     exact_product,
     rounded,
 )
@@ -32,6 +25,13 @@ from discreet.learners.gp_ucb.public.learner import (
     unit_directions,
 )
 from discreet.learners.gp_ucb.sets.learner import exact_sums
+from discreet.learners.gp_ucb.sets.policy import (
+    row_sensitivity,
+    single_rows,
+    symmetric,
+    triangle,
+    triangle_weights,
+)
 from discreet.people.domain import PublicBox, PublicSet, unit_cube
 from discreet.privacy.calibration import in_unit_ball
 

@@ -16,12 +16,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from discreet.codec import CheckedBy, Range
 from discreet.gaussian import Posterior
 from discreet.learners.calibration import Calibration
-from discreet.learners.gp_ucb.decision_sets import RowWeights
+from discreet.learners.gp_ucb.policy import RowWeights
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,
     UNIFORM_VARIANCE,
     GramAxes,
-    NoisySums,
+    NoisyStatistics,
     gram_posterior,
 )
 from discreet.privacy import Budget
@@ -86,7 +86,7 @@ class KernelCalibration(Calibration):
 
     @abstractmethod
     def posterior(
-        self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
+        self, gram: FloatArray, rewards: FloatArray, sums: NoisyStatistics, axes: GramAxes
     ) -> tuple[Posterior, float]:
         """The posterior of theta, and the number of deviations to add to the mean."""
 
@@ -106,7 +106,7 @@ class PosteriorBonus(KernelCalibration):
         every: people between releases, for prefix sums.
         update_growth: of people from one update to the next where updates cost nothing; None for
             1.02 with decision sets, and 1.5 on public points.
-        reward_weight: c, how much of the budget goes to rewards (decision_sets.py).
+        reward_weight: c, how much of the budget goes to rewards (sets/policy.py).
         choose: `ucb`, `thompson` or `matching`; None for `matching`.
         confidence_multiplier: number of posterior deviations added to the mean.
         prior_variance: of f(x) on the scale of rewards in [0, 1].
@@ -163,7 +163,7 @@ class PosteriorBonus(KernelCalibration):
         return self.choose or "matching"
 
     def posterior(
-        self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
+        self, gram: FloatArray, rewards: FloatArray, sums: NoisyStatistics, axes: GramAxes
     ) -> tuple[Posterior, float]:
         believed = gram_posterior(gram, rewards, sums, axes, self.prior_variance)
         return believed, self.confidence_multiplier

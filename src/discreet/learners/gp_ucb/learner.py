@@ -58,10 +58,8 @@ from discreet.learners.gp_ucb.policy import (
     ReleasedSums,
     RemainingHorizon,
 )
-from discreet.learners.gp_ucb.values import model_values
 from discreet.learners.messages import Reports
 from discreet.learners.registry import on_space
-from discreet.learners.values import ValuePosterior
 from discreet.people.domain import ActionSpace, Box, DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.calibration import AdditiveNoise
@@ -436,9 +434,6 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
     def model(self) -> KernelModel:
         """The current posterior, as a public object that predicts anywhere."""
         return self.policy().model
-
-    def _value_posterior(self, contexts: Any) -> ValuePosterior:
-        return model_values(self._latest_policy, contexts)
 
     @property
     def adjacency(self) -> Adjacency:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from discreet.codec import Range, Shape
+from discreet.codec import Range, Serializable, Shape
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.posterior import CENTRE
 from discreet.learners.messages import TICKETS, Message, Reports, Statistics
@@ -46,6 +46,8 @@ UNIT = 2.0 ** (-2 * _BITS)
 _EXACT = 2 ** (53 - 2 * _BITS)
 # Integer sums of this many people fit into 64 bits, with room for a second copy.
 MOST_PEOPLE = 2 ** (61 - 2 * _BITS)
+# The largest weight of products off the diagonal.
+SYMMETRIC = math.sqrt(2.0)
 
 
 def rounded(values: FloatArray) -> FloatArray:
@@ -110,6 +112,33 @@ class GramStatistics(Statistics):
     def exact(self) -> bool:
         """Whether `row` holds whole numbers."""
         return self.row.dtype.kind == "i"
+
+
+@dataclass(frozen=True)
+class RowWeights(Serializable):
+    """The weights of the parts of a row, and the range of centred rewards.
+
+    Attributes:
+        rewards: c, the weight of y phi.
+        off_diagonal: w, the weight of phi_i phi_j for i < j; at most sqrt 2.
+        centre: what is subtracted from rewards in [0, 1].
+        with_squares: whether y^2 is released.
+    """
+
+    rewards: Annotated[float, Range(above=0.0)] = 2.0
+    off_diagonal: Annotated[float, Range(above=0.0, high=SYMMETRIC)] = SYMMETRIC
+    centre: Annotated[float, Range(0.0, 1.0)] = 0.5
+    with_squares: bool = True
+
+    @property
+    def squares(self) -> float:
+        """g, the weight of y^2."""
+        return self.rewards / self.bound if self.with_squares else 0.0
+
+    @property
+    def bound(self) -> float:
+        """b, the largest |y|."""
+        return max(self.centre, 1.0 - self.centre)
 
 
 @dataclass(frozen=True, eq=False)

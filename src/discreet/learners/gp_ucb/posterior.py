@@ -1,8 +1,6 @@
-"""From released sums to a posterior of theta, and the public object that predicts with it.
+"""The posterior of theta from a noisy Gram matrix, and the variance of rewards; post-processing.
 
-Everything here is post-processing.
-
-**Decision sets.** The sums are G ~ sum w phi phi' and u ~ sum w y phi with noise. Gram matrices of
+The sums are G ~ sum w phi phi' and u ~ sum w y phi with noise. Gram matrices of
 points of a known domain do not fill the space of symmetric matrices: around n times their public
 mean they vary along a few principal axes A_k, with the variance l_k that one point uniform in the
 domain has. People gather in one place at worst, so n^2 l_k bounds the spread of coordinate k; with
@@ -14,51 +12,39 @@ and the leftover error E = sum_k eps_k A_k turns theta into E theta. With the de
 
     u | theta ~ N(G' theta, rho^2 G' + s_u^2 I + p sum tau_k^2 A_k P A_k),   theta ~ N(0, p P).
 
-**Public points.** D = sum w s(x) psi(x)' is known exactly; with psi = (1, features of each group)
-
-    u | beta ~ N(D beta, rho^2 sum w s s' + s_u^2 I),   beta ~ N(0, p e_0 e_0' + t R_l R_l'),
-
-and length scales l (kernels/grid.py) and t are averaged over grids by their marginal likelihood.
-
 The variance rho^2 of a reward about its mean is at most 1/4. A sum of y^2 is released beside u,
-which costs nothing (decision_sets.py), and tells more: what y^2 leaves over the fitted function.
+which costs nothing (learner.py), and is more informative: it leaves rho^2 once the fit is
+subtracted.
 
-| name  | shape      | meaning                                                            |
-|-------|------------|--------------------------------------------------------------------|
-| phi   | (N, m)     | features at public points, norm at most 1                          |
-| gram  | (m, m)     | G, with noise                                                      |
-| mean  | (m + 1,)   | posterior mean of theta; the first entry belongs to a constant     |
-| root  | (m + 1, r) | a square root of its covariance                                    |
-| rho^2 |            | variance of one reward in [0, 1] about its mean                    |
-| p     |            | prior variance of f(x): a uniform number in [0, 1] has 1/12        |
-| s_u^2 |            | variance of the noise on each coordinate of u                      |
+| name  | shape  | meaning                                                            |
+|-------|--------|--------------------------------------------------------------------|
+| phi   | (N, m) | features at public points, norm at most 1                          |
+| gram  | (m, m) | G, with noise                                                      |
+| mean  | (m,)   | posterior mean of theta                                            |
+| root  | (m, r) | a square root of its covariance                                    |
+| rho^2 |        | variance of one reward in [0, 1] about its mean                    |
+| p     |        | prior variance of f(x): a uniform number in [0, 1] has 1/12        |
+| s_u^2 |        | variance of the noise on each coordinate of u                      |
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from discreet.codec import Range, Serializable, Shape
-from discreet.gaussian import GaussianNaturalParameters, LevelPosteriors, Posterior, average
+from discreet.gaussian import Posterior
 from discreet.kernels import FeatureMap, public_points
-from discreet.validation import FloatArray, InvalidInput
+from discreet.validation import FloatArray
 
 CENTRE = 0.5
 MOST_REWARD_VARIANCE = 0.25
 UNIFORM_VARIANCE = 1.0 / 12.0
-# How plausible length scales are before anyone came, shortest first (kernels/grid.py).
-SCALE_PRIOR = np.array([1.0, 2.0, 4.0, 2.0])
-# Twice the variance of a uniform number, two thirds of that of 0 or 1: f may be near one end of its
-# range nearly everywhere, and near the other in one place.
-WIDE_LEVEL = 2.0
-# Below this no reward's variance is believed to be: it keeps posteriors from collapsing.
+# The smallest variance of rewards, which keeps posteriors from collapsing.
 _LEAST_REWARD_VARIANCE = 1e-4
 # Keeps covariances invertible where there is no noise; far below any noise that protects.
 _JITTER = 1e-9
@@ -66,10 +52,53 @@ _JITTER = 1e-9
 _LEAST_SHARE = 1e-7
 # Up to this many features the principal axes of m (m + 1)/2 coordinates are worth their time.
 _MOST_FEATURES = 100
-# Length scales of less weight are left out of the average's covariance.
-_LEAST_WEIGHT = 1e-4
 # Numbers kept for the squares of axes; beyond, neighbouring axes share one.
 _MOST_NUMBERS = 2_000_000
+
+
+def smooth_root(mean: FloatArray, smoothness: float) -> FloatArray:
+    """(m, m) a root of the prior covariance P of theta, of average variance 1 over the domain.
+
+    With C the mean of phi phi' over public points, P is proportional to C^smoothness. 0 is the
+    Gaussian process of the kernel. 1 is the law of sums of kernel bumps at random places, which
+    is what members of the kernel's function space look like: smoother than paths of the process.
+    """
+    values, vectors = np.linalg.eigh(mean)
+    values = np.maximum(values, 0.0)
+    powers = values**smoothness if smoothness else np.ones_like(values)
+    root: FloatArray = vectors * np.sqrt(powers / (powers @ values))
+    return root
+
+
+@dataclass(frozen=True)
+class NoisyStatistics:
+    """Released sums with what is known about their noise.
+
+    Attributes:
+        people: how many people they stand for (the effective number, for weighted sums).
+        gram_variance: variance of the noise on each coordinate of svec.
+        reward_variance: variance of the noise on each coordinate of u.
+        squares: sum of y^2, with noise; None if it is not known.
+        squares_variance: variance of that noise.
+        came: how many people came.
+        scale: standard deviation of the noise on one released number.
+    """
+
+    people: float
+    gram_variance: float
+    reward_variance: float
+    squares: float | None = None
+    squares_variance: float = 0.0
+    came: int = 0
+    scale: float = 0.0
+
+
+def left_over(squares: float, variance: float, people: float) -> float:
+    """rho^2 from what the fit leaves of sum y^2, one deviation of the noise on it added: too large
+    a variance learns slowly, too small a one is sure of noise."""
+    # Few people tell little: one more of the largest variance is counted among them.
+    mean = (squares + math.sqrt(variance) + MOST_REWARD_VARIANCE) / (people + 1.0)
+    return min(max(mean, _LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
 
 
 class GramAxes(ABC):
@@ -93,20 +122,6 @@ class GramAxes(ABC):
         Returns:
             The positive part of the shrunk matrix (m, m), and sum_k tau_k^2 A_k P A_k (m, m).
         """
-
-
-def smooth_root(mean: FloatArray, smoothness: float) -> FloatArray:
-    """(m, m) a root of the prior covariance P of theta, of average variance 1 over the domain.
-
-    With C the mean of phi phi' over public points, P is proportional to C^smoothness. 0 is the
-    Gaussian process of the kernel. 1 is the law of sums of kernel bumps at random places, which
-    is what members of the kernel's function space look like: smoother than paths of the process.
-    """
-    values, vectors = np.linalg.eigh(mean)
-    values = np.maximum(values, 0.0)
-    powers = values**smoothness if smoothness else np.ones_like(values)
-    root: FloatArray = vectors * np.sqrt(powers / (powers @ values))
-    return root
 
 
 def positive_part(matrix: FloatArray) -> FloatArray:
@@ -193,31 +208,8 @@ def gram_axes(
     return CoordinateAxes(phi, smoothness)
 
 
-@dataclass(frozen=True)
-class NoisySums:
-    """Released sums with what is known about their noise.
-
-    Attributes:
-        people: how many people they stand for (the effective number, for weighted sums).
-        gram_variance: variance of the noise on each coordinate of svec.
-        reward_variance: variance of the noise on each coordinate of u.
-        squares: sum of y^2, with noise; None if it is not known.
-        squares_variance: variance of that noise.
-        came: how many people came.
-        scale: standard deviation of the noise on one released number.
-    """
-
-    people: float
-    gram_variance: float
-    reward_variance: float
-    squares: float | None = None
-    squares_variance: float = 0.0
-    came: int = 0
-    scale: float = 0.0
-
-
 def with_reward_variance(
-    sums: NoisySums, fit: Callable[[float], tuple[Posterior, float]]
+    sums: NoisyStatistics, fit: Callable[[float], tuple[Posterior, float]]
 ) -> Posterior:
     """The posterior with the reward variance that the squares tell.
 
@@ -235,16 +227,8 @@ def with_reward_variance(
     return fit(left_over(sums.squares - explained, doubt, sums.people))[0]
 
 
-def left_over(squares: float, variance: float, people: float) -> float:
-    """rho^2 from what the fit leaves of sum y^2, one deviation of the noise on it added: too large
-    a variance learns slowly, too small a one is sure of noise."""
-    # Few people tell little: one more of the largest variance is counted among them.
-    mean = (squares + math.sqrt(variance) + MOST_REWARD_VARIANCE) / (people + 1.0)
-    return min(max(mean, _LEAST_REWARD_VARIANCE), MOST_REWARD_VARIANCE)
-
-
 def gram_posterior(
-    gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes, prior: float
+    gram: FloatArray, rewards: FloatArray, sums: NoisyStatistics, axes: GramAxes, prior: float
 ) -> Posterior:
     """The posterior from a noisy Gram matrix (m, m) and noisy sums of y phi (m,)."""
     left = np.zeros_like(gram)
@@ -265,181 +249,3 @@ def gram_posterior(
         return Posterior(mean, root), float(2.0 * mean @ rewards - mean @ gram @ mean)
 
     return with_reward_variance(sums, fit)
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence(Serializable):
-    """What releases about public points say of the coefficients beta; public, and adds up.
-
-    Given beta, every released sum is u ~ N(D beta, rho^2 S + s_u^2 I), independent of the others,
-    with D = sum w s psi' and S = sum w s s' known exactly.
-
-    Attributes:
-        information: (p, p) sum of D' (rho^2 S + s_u^2 I)^-1 D.
-        projected: (p,) sum of D' (rho^2 S + s_u^2 I)^-1 u.
-        spread: (p, p) sum of w psi psi', of all people.
-        people: how many people they stand for.
-        came: how many people came.
-        squares, squares_variance: sum of y^2, with noise, and the variance of that noise.
-        reward_variance: rho^2, with the noise that people put on their own rewards.
-        release_variance: s_u^2, of the last release.
-    """
-
-    information: Annotated[FloatArray, Shape("p", "p")]
-    projected: Annotated[FloatArray, Shape("p")]
-    spread: Annotated[FloatArray, Shape("p", "p")]
-    people: Annotated[float, Range(0.0)]
-    came: Annotated[int, Range(0)]
-    squares: float
-    squares_variance: Annotated[float, Range(0.0)]
-    reward_variance: Annotated[float, Range(above=0.0)]
-    release_variance: Annotated[float, Range(0.0)]
-
-    @staticmethod
-    def none(size: int) -> Evidence:
-        """Before anything was released."""
-        square = np.zeros((size, size))
-        start = MOST_REWARD_VARIANCE
-        return Evidence(square, np.zeros(size), square, 0.0, 0, 0.0, 0.0, start, 0.0)
-
-    def check(self, root: FloatArray) -> None:
-        """`InvalidInput` for information that no releases give: its share of some direction would
-        be negative, or beyond all numbers.
-
-        Args:
-            root: (p, r) of the prior under which it is used.
-        """
-        both = _with_constant(root)
-        try:
-            with np.errstate(all="ignore"):
-                cho_factor(np.eye(both.shape[1]) + both.T @ self.information @ both)
-        except ValueError as error:
-            raise InvalidInput(
-                f"information had entries up to {np.abs(self.information).max():.3g} and made no "
-                f"posterior ({error}); what releases say is a positive semi-definite matrix. Read "
-                "it as save() wrote it."
-            ) from error
-
-    def after(
-        self,
-        design: FloatArray,
-        rewards: FloatArray,
-        sums: NoisySums,
-        root: FloatArray,
-        extra: float = 0.0,
-    ) -> Evidence:
-        """With one more release.
-
-        Args:
-            design: (3, p, p) how points were spread: D, S and sum of w psi psi'.
-            rewards: (p,) u = sum of w y s, with noise.
-            sums: about that noise, and the sum of squares.
-            root: (p, r) of a prior that takes what y^2 tells of f away from it.
-            extra: variance of the noise that people add to their own rewards.
-        """
-        regressors, sent, spread = design
-        spread = self.spread + spread
-        people = self.people + sums.people
-        squares = self.squares + (sums.squares or 0.0)
-        doubt = self.squares_variance + sums.squares_variance
-        noise = sums.reward_variance
-
-        def updated(variance: float) -> tuple[FloatArray, FloatArray]:
-            if noise == 0.0:
-                # Then s = psi, and u is sufficient.
-                return self.information + sent / variance, self.projected + rewards / variance
-            asked = np.flatnonzero(np.diag(sent))
-            covariance = variance * sent[np.ix_(asked, asked)] + noise * np.eye(len(asked))
-            columns = np.column_stack([regressors[asked], rewards[asked]])
-            seen = regressors[asked].T @ cho_solve(cho_factor(covariance), columns)
-            return self.information + seen[:, :-1], self.projected + seen[:, -1]
-
-        def remaining(information: FloatArray, projected: FloatArray) -> float:
-            both = _with_constant(root)
-            inside = np.eye(both.shape[1]) + both.T @ information @ both
-            mean = both @ cho_solve(cho_factor(inside), both.T @ projected)
-            return left_over(squares - float(mean @ spread @ mean), doubt, people) + extra
-
-        variance = self.reward_variance
-        if self.people == 0.0:
-            variance = left_over(squares, doubt, people) + extra
-            variance = remaining(*updated(variance))
-        information, projected = updated(variance)
-        if self.people > 0.0:
-            # Earlier releases keep the variance that was believed when they came.
-            variance = remaining(information, projected)
-        came = self.came + sums.came
-        return Evidence(
-            information, projected, spread, people, came, squares, doubt, variance, noise
-        )
-
-
-def _with_constant(root: FloatArray) -> FloatArray:
-    """(p, r + 1) of the sum of two independent functions: a constant, and what varies."""
-    return np.hstack([math.sqrt(UNIFORM_VARIANCE) * np.eye(len(root), 1), root])
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledPosterior:
-    """Posteriors under several length scales and levels, and their average.
-
-    Attributes:
-        average: of mean and covariance as of the whole mixture.
-        weights: (L,) posterior probabilities of the length scales.
-        wide: for each length scale the posterior at `WIDE_LEVEL`.
-        seen: (L,) how many places that differ under each length scale were measured: the degrees
-            of freedom of the data, tr(I - posterior / prior covariance), at `WIDE_LEVEL`.
-    """
-
-    average: Posterior
-    weights: FloatArray
-    wide: tuple[Posterior, ...]
-    seen: FloatArray
-
-
-def scaled_posterior(
-    evidence: Evidence, roots: Sequence[FloatArray], levels: FloatArray
-) -> ScaledPosterior:
-    """The posterior of beta ~ N(0, p e_0 e_0' + t R_l R_l') averaged over length scales l and
-    levels t. The constant's variance has no part in the levels: a mean reward in the middle of its
-    range does not tell that f is flat.
-
-    Args:
-        evidence: what releases say.
-        roots: for each length scale (p, r_l) the root R_l at level 1, its first row 0.
-        levels: (h,) the factors t; one of them is `WIDE_LEVEL`.
-    """
-    deviations = np.sqrt(levels)
-    # The constant given the rest is N((h_0 - L_0' beta) / a, 1 / a).
-    shared = evidence.information[0].copy()
-    strength = float(shared[0]) + 1.0 / UNIFORM_VARIANCE
-    shared[0] = 0.0
-    start = float(evidence.projected[0])
-    rest = GaussianNaturalParameters(
-        evidence.information - np.outer(shared, shared) / strength,
-        evidence.projected - shared * start / strength,
-    )
-
-    def with_constant(posterior: Posterior) -> Posterior:
-        mean, root = posterior.mean.copy(), posterior.root.copy()
-        mean[0] = (start - shared @ mean) / strength
-        root[0] = -(shared @ root) / strength
-        return Posterior(mean, np.hstack([root, np.eye(len(mean), 1) / math.sqrt(strength)]))
-
-    scaled = [LevelPosteriors.of(root, rest) for root in roots]
-    logs = np.array([each.log_evidence(deviations) for each in scaled])
-    logs += np.log(SCALE_PRIOR[: len(logs)])[:, None]
-    weights = np.exp(logs - logs.max())
-    weights /= weights.sum()
-    of_scales = weights.sum(axis=1)
-    parts = [
-        each.average(deviations, own / max(float(own.sum()), 1e-300))
-        for each, own in zip(scaled, weights, strict=True)
-    ]
-    seen = [float((each.values / (each.values + 1.0 / WIDE_LEVEL)).sum()) for each in scaled]
-    return ScaledPosterior(
-        average=with_constant(average(parts, of_scales, _LEAST_WEIGHT)),
-        weights=of_scales,
-        wide=tuple(with_constant(each.at(math.sqrt(WIDE_LEVEL))) for each in scaled),
-        seen=np.array(seen),
-    )

@@ -28,12 +28,9 @@ import numpy as np
 from discreet.codec import Range
 from discreet.gaussian import Posterior
 from discreet.learners.gp_ucb.calibration import DecisionRule, KernelCalibration
-from discreet.learners.gp_ucb.decision_sets import SYMMETRIC, RowWeights, row_sensitivity
-from discreet.learners.gp_ucb.posterior import (
-    MOST_REWARD_VARIANCE,
-    GramAxes,
-    NoisySums,
-)
+from discreet.learners.gp_ucb.policy import SYMMETRIC, RowWeights
+from discreet.learners.gp_ucb.posterior import MOST_REWARD_VARIANCE, GramAxes, NoisyStatistics
+from discreet.learners.gp_ucb.sets.policy import row_sensitivity
 from discreet.privacy import (
     Budget,
     Joint,
@@ -78,11 +75,11 @@ class _Published(KernelCalibration):
         return "ucb"
 
     @abstractmethod
-    def spectrum(self, sums: NoisySums, features: int) -> tuple[float, float]:
+    def spectrum(self, sums: NoisyStatistics, features: int) -> tuple[float, float]:
         """lambda_min and kappa for the noise on the sums; (0, 0) before any."""
 
     def posterior(
-        self, gram: FloatArray, rewards: FloatArray, sums: NoisySums, axes: GramAxes
+        self, gram: FloatArray, rewards: FloatArray, sums: NoisyStatistics, axes: GramAxes
     ) -> tuple[Posterior, float]:
         """theta = V^-1 u with covariance rho^2 V^-1 and the width of Theorem 1.
 
@@ -164,7 +161,7 @@ class PublishedJoint(_Published):
             )
         return BinaryTree(rows=self.horizon)
 
-    def spectrum(self, sums: NoisySums, features: int) -> tuple[float, float]:
+    def spectrum(self, sums: NoisyStatistics, features: int) -> tuple[float, float]:
         """Lemma 3."""
         sigma = sums.scale / SYMMETRIC
         if sigma == 0.0:
@@ -227,7 +224,7 @@ class PublishedLocal(_Published):
     ) -> PrefixMechanism:
         return Independent()
 
-    def spectrum(self, sums: NoisySums, features: int) -> tuple[float, float]:
+    def spectrum(self, sums: NoisyStatistics, features: int) -> tuple[float, float]:
         """Lemma 6."""
         gram = sums.scale
         if gram == 0.0 or sums.came == 0:

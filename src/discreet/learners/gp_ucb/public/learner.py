@@ -52,7 +52,9 @@ of six times the length; half whitening; a wide level of 3 or 4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Unpack
 
@@ -67,6 +69,7 @@ from discreet.learners.gp_ucb.policy import (
     RESOLUTION,
     UNIT,
     GramStatistics,
+    KernelModel,
     NoisyRows,
     PointObservations,
     ReleasedSums,
@@ -74,18 +77,18 @@ from discreet.learners.gp_ucb.policy import (
     exact_product,
     rounded,
 )
-from discreet.learners.gp_ucb.posterior import (
-    CENTRE,
-    UNIFORM_VARIANCE,
+from discreet.learners.gp_ucb.posterior import CENTRE, UNIFORM_VARIANCE, NoisyStatistics
+from discreet.learners.gp_ucb.public.decision import RULES, GroupPosterior, rougher
+from discreet.learners.gp_ucb.public.evidence import (
     WIDE_LEVEL,
     Evidence,
-    NoisySums,
     ScaledPosterior,
     scaled_posterior,
 )
-from discreet.learners.gp_ucb.public.decision import RULES, GroupPosterior, rougher
-from discreet.learners.gp_ucb.public_points import OfferedGroup, PublicPolicy
+from discreet.learners.gp_ucb.public.policy import OfferedGroup, PublicPolicy
+from discreet.learners.gp_ucb.values import MODEL_ERROR_AVERAGE
 from discreet.learners.messages import Reports
+from discreet.learners.values import BIAS_FRACTION, RECOMMENDATION, Choice, ValuePosterior
 from discreet.people.domain import Box, PublicBox, PublicSet
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.privacy.calibration import in_unit_ball
@@ -222,7 +225,7 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
         noise = 0.0 if noiseless else totals.variance * totals.scale**2
         doubt = noise / self._square_weight**2 + 2.0 * extra**2 * totals.people
         squares = float(totals.values[-1]) / self._square_weight - extra * totals.people
-        sums = NoisySums(totals.people, 0.0, noise, squares, doubt, totals.came)
+        sums = NoisyStatistics(totals.people, 0.0, noise, squares, doubt, totals.came)
         design = totals.design.reshape(3, size, size)
         return before.after(design, totals.values[:-1], sums, self._widest, extra)
 
@@ -304,6 +307,26 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
         moments = self.grid.moments(offers)
         return informative_directions(moments, np.asarray(wide), ahead.people, ahead.noise)
 
+    def _value_posterior(self, contexts: Any) -> ValuePosterior:
+        """f(x) = 1/2 + (1, phi(x))' theta; a policy is a point, or several equally often."""
+        policy, model = self._latest_policy, self._latest_policy.model
+
+        def variance(weights: FloatArray) -> float:
+            along = weights[0] @ model.root
+            return float(along @ along)
+
+        return PointValues(
+            model=model,
+            contexts=None,
+            weights=np.ones(1),
+            where="everybody, who can be given the same points",
+            expected=model.mean[None] + CENTRE * np.eye(1, len(model.mean)),
+            recommended=best_point(policy),
+            variance=variance,
+            deviations=lambda places: np.sqrt((model.root**2).sum(axis=1))[None],
+            model_error_average=MODEL_ERROR_AVERAGE,
+        )
+
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
         if self._stream is None:
@@ -316,6 +339,44 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
                 f"{self._evidence.came}; they must agree. Read them as save() wrote them."
             )
         self._evidence.check(self._widest)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PointValues(ValuePosterior):
+    """The posterior of the values of public points.
+
+    Attributes:
+        model: the released model; weights are those of its coefficients.
+    """
+
+    model: KernelModel
+
+    def choice(self, policy: Any, given: bool, name: str) -> Choice:
+        if given:
+            raise InvalidInput(
+                "contexts was given, but there are none here; leave it out, and give points as the "
+                f"{name}."
+            )
+        chosen = self.recommended if policy is None else policy
+        whose = RECOMMENDATION if policy is None else "the points given"
+        features = self.model.features.transform(np.atleast_2d(chosen))
+        phi = features / self.model.norm
+        return Choice(np.append(1.0, phi.mean(axis=0))[None], whose, away=0.0, rule=False)
+
+    def bias(self, weights: FloatArray) -> float:
+        return BIAS_FRACTION * math.sqrt(self.variance(weights))
+
+
+@lru_cache(maxsize=8)  # policies are equal to themselves alone
+def best_point(policy: PublicPolicy) -> FloatArray:
+    """(d,) the public point with the largest mean, found group by group."""
+    domain = policy.domain
+    best = domain.from_unit(np.full((1, domain.dimension), 0.5))[0]
+    for columns, points, _ in policy.sent():
+        tried = np.tile(best, (len(points), 1))
+        tried[:, list(columns)] = points
+        best = tried[policy.model.predict(tried)[0].argmax()]
+    return np.asarray(best)
 
 
 def prior_roots(grid: DomainGrid) -> list[FloatArray]:

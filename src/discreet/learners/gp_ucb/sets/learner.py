@@ -36,17 +36,9 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.gaussian import Posterior
 from discreet.kernels import FeatureMap
-from discreet.learners.gp_ucb.decision_sets import (
-    SetPolicy,
-    row_sensitivity,
-    row_size,
-    symmetric,
-    triangle,
-    triangle_weights,
-)
 from discreet.learners.gp_ucb.learner import GPUCBLearner, KernelOptions, kernel_features
-from discreet.learners.gp_ucb.looks import KnowledgeGradient
 from discreet.learners.gp_ucb.policy import (
     UNIT,
     GramStatistics,
@@ -60,11 +52,22 @@ from discreet.learners.gp_ucb.posterior import (
     CENTRE,
     MOST_REWARD_VARIANCE,
     GramAxes,
-    NoisySums,
+    NoisyStatistics,
     gram_axes,
     left_over,
 )
+from discreet.learners.gp_ucb.sets.policy import (
+    KnowledgeGradient,
+    SetPolicy,
+    row_sensitivity,
+    row_size,
+    symmetric,
+    triangle,
+    triangle_weights,
+)
+from discreet.learners.gp_ucb.values import MODEL_ERROR_AVERAGE, MODEL_ERROR_UNCHOSEN, set_features
 from discreet.learners.messages import Reports
+from discreet.learners.values import ValuePosterior, linear_values
 from discreet.people.domain import Box, DecisionSets, PublicSet
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.privacy.calibration import AdditiveNoise, in_unit_ball
@@ -164,18 +167,18 @@ class SetsGPUCB(GPUCBLearner[SetPolicy]):
             **self._policy_fields(mean, root),
             confidence=confidence,
             thompson=decision == "thompson",
-            looks=gradient,
+            knowledge_gradient=gradient,
             weights=self.weights,
         )
 
-    def _parts(self, totals: ReleasedSums) -> tuple[FloatArray, FloatArray, NoisySums]:
+    def _parts(self, totals: ReleasedSums) -> tuple[FloatArray, FloatArray, NoisyStatistics]:
         """The noisy Gram matrix (m, m), sum of y phi (m,), and what is known of their noise."""
         count, weights = self.features.features, self.weights
         upper = count * (count + 1) // 2
         parts = totals.values[:-1] / self._part[:-1]
         noise = totals.variance * totals.scale**2
         known = weights.with_squares and totals.came > 0
-        sums = NoisySums(
+        sums = NoisyStatistics(
             totals.people,
             noise,
             noise / weights.rewards**2,
@@ -185,6 +188,23 @@ class SetsGPUCB(GPUCBLearner[SetPolicy]):
             totals.scale,
         )
         return symmetric(parts[:upper], count), parts[upper:], sums
+
+    def _value_posterior(self, contexts: Any) -> ValuePosterior:
+        """f(x) = 1/2 + (1, phi(x))' theta on a public sample of decision sets."""
+        policy = self._latest_policy
+        model, most = policy.model, self.space.most  # type: ignore[union-attr]
+        people, phi = set_features(contexts, self.domain, most, model.features, model.norm)
+        return linear_values(
+            np.concatenate([np.ones((*phi.shape[:2], 1)), phi], axis=2),
+            Posterior(model.mean, model.root),
+            CENTRE,
+            people.present,
+            contexts=contexts,
+            weights=np.full(len(people), 1.0 / len(people)),
+            where=f"the {len(people)} decision sets given",
+            model_error_average=MODEL_ERROR_AVERAGE,
+            model_error_unchosen=MODEL_ERROR_UNCHOSEN,
+        )
 
     @cached_property
     def _axes(self) -> GramAxes:
@@ -201,7 +221,7 @@ def exact_sums(phi: FloatArray, centred: FloatArray) -> IntArray:
     return np.concatenate([gram, seen])
 
 
-def _reward_variance(sums: NoisySums, explained: float) -> float:
+def _reward_variance(sums: NoisyStatistics, explained: float) -> float:
     """rho^2, from what a fit leaves of sum y^2."""
     if sums.squares is None or sums.people <= 0.0:
         return MOST_REWARD_VARIANCE
