@@ -142,6 +142,7 @@ def test_a_file_with_policies_of_another_kind_is_refused(tmp_path: Path) -> None
 def test_installed_packages_announce_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = EntryPoint("greedy", "greedy:Greedy", registry.GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+    monkeypatch.setattr(registry, "announced", registry.announced.__wrapped__)  # not cached
     assert learner_class("greedy") is learner_class("greedy:Greedy")
     with pytest.raises(InvalidInput, match=r"known are .*greedy.*Did you mean 'greedy'"):
         learner_class("gredy")

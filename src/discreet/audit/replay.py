@@ -28,6 +28,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from itertools import combinations
 from typing import Any, NamedTuple, Self, TextIO
@@ -517,7 +518,7 @@ def public_values(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str,
         try:
             value = getattr(thing, name)
             if inspect.ismethod(value):
-                if inspect.isclass(value.__self__) or _needs_arguments(value):
+                if inspect.isclass(value.__self__) or _needs_arguments(value.__func__):
                     continue
                 value = value()
         except Exception as error:
@@ -553,10 +554,13 @@ def without_addresses(text: str) -> str:
     return re.sub(r"0x[0-9a-f]+", "0x", text)
 
 
-def _needs_arguments(method: Callable[..., Any]) -> bool:
+@cache
+def _needs_arguments(function: Callable[..., Any]) -> bool:
+    """Whether a method needs arguments besides `self`."""
+    _, *others = inspect.signature(function).parameters.values()
     return any(
         parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
-        for parameter in inspect.signature(method).parameters.values()
+        for parameter in others
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import isabstract
@@ -103,6 +104,7 @@ def on_space(kind: type[Learner[Any, Any, Any]], space: object) -> type[Learner[
     return _imported(homes[type(space)])
 
 
+@cache
 def announced() -> dict[str, str]:
     """The `module:Class` of every learner that an installed package announces, by its name."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
