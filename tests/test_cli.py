@@ -92,7 +92,7 @@ name = "uniform"
     assert exposed in " ".join(out.split())
     assert exposed in report.read_text(encoding="utf-8")
     assert "10 of 30 rows; 20 lack gene" in out
-    assert "Nobody in the table has the won '2'" in " ".join(err.split())
+    assert "No row of the table has the won '2'" in " ".join(err.split())
     assert json.loads(records.read_text())["rows"] == "10 of 30 rows; 20 lack gene"
     records.unlink()
     study.write_text(text.replace(', missing = "drop"', "").replace("upper = 99", "upper = 30"))

@@ -168,7 +168,7 @@ FRAMES: list[Case] = [
     (lambda: framed(people="who"), ["column 'who' is not in the table", "Name one of these"]),
     (lambda: framed(people(who=0.5), people="who"), ["'who' holds float64", "whole numbers"]),
     # Bounds.
-    (lambda: framed(bounds=None), ["bounds was not given", "State what anybody may know"]),
+    (lambda: framed(bounds=None), ["bounds was not given", "State public knowledge"]),
     (lambda: framed(bounds=["x"]), ["bounds was ['x']", 'bounds={"age": (18, 90)']),
     (lambda: framed(bounds={"x": (9, 0)}), ["'x' had bounds [9.0, 0.0]", "must be below"]),
     (lambda: framed(bounds={"x": (9, 9)}), ["'x' had bounds [9.0, 9.0]", "must be below"]),

@@ -277,13 +277,19 @@ def toml_value(value: object) -> str:
 def toml_text(value: object) -> str:
     """A value as TOML writes it, on one line."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {toml_text(each)}" for key, each in value.items()) + " }"
+        entries = ", ".join(f"{toml_key(key)} = {toml_text(each)}" for key, each in value.items())
+        return f"{{ {entries} }}" if entries else "{}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_text, value)) + "]"
     if isinstance(value, str | bool):
         # TOML's texts are JSON's, but for one character that is written as its number.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value)
+
+
+def toml_key(key: str) -> str:
+    """A key as TOML writes it, in quotation marks where it needs them."""
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_text(key)
 
 
 def _by_location(error: ValidationError, content: Any) -> dict[Location, list[Any]]:

@@ -75,7 +75,7 @@ def test_refusals_change_nothing(study: Path) -> None:
     called(study)
     folder = {path.name: path.read_bytes() for path in study.parent.iterdir()}
     for arguments, words in [
-        ((study,), "is there already; give the Parquet files"),
+        ((study,), "exists; give the Parquet files"),
         ((study, "nothing-*.parquet"), "names no file"),
         ((study, study), "calls.toml"),
         ((study, study, "--address", "tcp://a:1"), "processes run on this machine"),

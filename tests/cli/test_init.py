@@ -23,7 +23,7 @@ def test_a_draft_is_written_beside_and_cannot_run_yet(folder: Path) -> None:
     code, out, _ = invoke("init", "people.csv", "--label", "y")
     assert code == 0
     assert "300 rows. Study: people.toml" in out
-    assert 'In 1 line something is still "?"' in out
+    assert 'Replace "?" in 1 line; the comments say how. Then: discreet check' in out
     code, _, err = invoke("run", "people.toml")
     assert code == 2
     assert 'columns, entry 1 ("x"), lower, upper and levels are still "?"' in err

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import discreet.service
-from discreet.cli import serve as serving
+from discreet.cli import service as serving
 from discreet.service.server.server import listen
 from tests.cli.cases import STUDY, invoke, write_study
 
@@ -210,7 +210,7 @@ def test_the_first_key_is_shown_on_a_terminal_once(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--no-aggregator", "--only-aggregator"], "leaves nothing to do"),
+        (["--no-aggregator", "--only-aggregator"], "both given; leave one out"),
         (["--demo", "--no-aggregator"], "a study of its own"),
         (["--only-aggregator"], "share a PostgreSQL database"),
         (["--no-aggregator", "--port", "0"], "share a PostgreSQL database"),

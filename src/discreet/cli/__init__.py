@@ -1,7 +1,7 @@
 """The command line: `discreet init`, `check`, `run`, `plan`, `audit`, `curate` and others.
 
-Bad input ends with exit code 2 and one message that names what is wrong; a run that is stopped
-shows what is finished, says how to go on, and ends with exit code 130 (Ctrl-C) or 143 (SIGTERM).
+Bad input ends with exit code 2 and one message; a stopped run shows its finished part, says how to
+resume, and ends with exit code 130 (Ctrl-C) or 143 (SIGTERM).
 
 A command's module is imported when the command is called, or its help asked for: `discreet --help`
 and `--version` load no learner, no table and no plot.
@@ -20,13 +20,13 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# Name, where the function or the group is, and what `discreet --help` says of it.
+# Name, place of the function or the group, and its line in `discreet --help`.
 _COMMANDS = (
-    ("init", "init:init", "Draft a study file from a table; bounds are left for you to state."),
+    ("init", "init:init", "Draft a study file from a table; you state the bounds."),
     (
         "check",
         "check:check",
-        "Whether a study can run: everything wrong with it, or what it needs.",
+        "Check a study: everything that is wrong with it, or what it needs.",
     ),
     ("run", "study:run", "Simulate a study: what would each epsilon cost on these people?"),
     (
@@ -51,14 +51,18 @@ _COMMANDS = (
     ),
     (
         "serve",
-        "serve:serve",
+        "service:serve",
         "Serve studies to people over HTTP, or show how that looks with --demo.",
     ),
-    ("keys", "keys:keys_app", "Keys to a service, and the key of its database."),
-    ("backup", "backup:backup", "Copy a SQLite database while it is served, without observations."),
+    ("keys", "service:keys_app", "Keys to a service, and the key of its database."),
+    (
+        "backup",
+        "service:backup",
+        "Copy a SQLite database while it is served, without observations.",
+    ),
     (
         "restore",
-        "backup:restore",
+        "service:restore",
         "Make a copied database another server's, which releases no one twice.",
     ),
     (
@@ -75,12 +79,12 @@ _COMMANDS = (
 
 
 class Terminated(SystemExit):
-    """SIGTERM: whoever does not catch it ends with the exit code that a shell expects."""
+    """SIGTERM as an exception; uncaught it ends with the exit code that a shell expects."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """How a command was stopped: in a word, and its exit code."""
+    """How a command was stopped: a word for it, and its exit code."""
 
     word: str
     code: int

@@ -41,10 +41,10 @@ def aggregate(
     workers: Annotated[int | None, typer.Option(min=1, help="All cores if left out.")] = None,
     address: AddressOption = None,
     folder: Annotated[
-        Path | None, typer.Option(help="A folder that all workers see, for what lies between.")
+        Path | None, typer.Option(help="A folder that all workers share, for intermediate files.")
     ] = None,
     skip_damaged: Annotated[
-        bool, typer.Option("--skip-damaged", help="Leave out what is damaged, and name it.")
+        bool, typer.Option("--skip-damaged", help="Leave out damaged reports, and name them.")
     ] = False,
     data: DataOption = None,
 ) -> None:
@@ -66,8 +66,8 @@ def aggregate(
         if not kept.exists():
             if reports:
                 raise InvalidInput(
-                    f"there is no learner in {kept} whose people could have reported; begin with "
-                    f"`discreet aggregate {study}`, without files, and give people its policy."
+                    f"there is no learner in {kept} to take these reports; begin with `discreet "
+                    f"aggregate {study}`, without files, and give people its policy."
                 )
             begun = _begun(study, data)
             begun.policy()
@@ -78,8 +78,8 @@ def aggregate(
             return
         if not reports:
             raise InvalidInput(
-                f"reports was left out, and {kept} is there already; give the Parquet files that "
-                "people's reports are in."
+                f"reports was left out, and {kept} exists; give the Parquet files of people's "
+                "reports."
             )
         known = load(kept)
         count = workers or cores()
@@ -121,8 +121,8 @@ def _begun(path: Path, data: Path | None) -> Learner[Any, Any, Any]:
     setting = served_setting(study.settings, table)
     if not setting.budget.protects_reports:
         raise InvalidInput(
-            f"{setting.label} has {setting.budget!r}; only reports that are private when they "
-            "leave a person are aggregated from files. Serve this study (`discreet serve`)."
+            f"{setting.label} has {setting.budget!r}; only locally private reports are aggregated "
+            "from files. Serve this study (`discreet serve`)."
         )
     return served_learner(study, setting, table, None)
 

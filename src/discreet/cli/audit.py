@@ -25,7 +25,7 @@ from discreet.cli.console import (
     reporting_errors,
     write_results,
 )
-from discreet.cli.database import refusing_service
+from discreet.cli.service import refusing_service
 from discreet.lab.results.screen import plain
 from discreet.records import Finding
 from discreet.validation import InvalidInput

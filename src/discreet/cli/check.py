@@ -34,7 +34,7 @@ def check(
     jobs: JobsOption = None,
     data: DataOption = None,
 ) -> None:
-    """Whether a study can run: everything wrong with it, or what it needs."""
+    """Check a study: everything that is wrong with it, or what it needs."""
     from discreet.codec import encode
 
     kind = Kind("a preflight of discreet check", (".json",), _is_preflight)

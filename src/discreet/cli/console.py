@@ -1,9 +1,7 @@
-"""What all commands share: where they print, how they refuse, options that several have, and the
-files that they write.
+"""Shared by all commands: screens, errors, common options, and output files.
 
-Somebody's data may lie where an option points by mistake. So a command refuses to write over a
-file that it reads, whatever links lead there, and over any file that discreet did not write
-before. An empty file, such as `mktemp` makes, holds nothing that could be lost.
+An option may point to a user's data by mistake. So a command refuses to overwrite a file that it
+reads, through any link, and any file that discreet did not write. Empty files may be overwritten.
 """
 
 from __future__ import annotations
@@ -15,20 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli import STOPPED, Stop, stop_of
+from discreet.cli import STOPPED, stop_of
 from discreet.lab.results.screen import Screen, plain
 from discreet.records import Record, check_path, holds_records, write_records
 from discreet.validation import ErrorCollector, InvalidInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Result = TypeVar("Result")
-
 
 out = Screen()
 err = Screen(stderr=True)
@@ -41,7 +36,7 @@ JobsOption = Annotated[int | None, typer.Option(min=1, help="Processes; all core
 
 
 class EngineName(StrEnum):
-    """Who shares the work."""
+    """What shares the work."""
 
     processes = "processes"
     dask = "dask"
@@ -49,9 +44,9 @@ class EngineName(StrEnum):
     spark = "spark"
 
 
-EngineOption = Annotated[EngineName, typer.Option(help="Who shares the work.")]
+EngineOption = Annotated[EngineName, typer.Option(help="What shares the work.")]
 AddressOption = Annotated[
-    str | None, typer.Option(help="Of a cluster that runs already, as the engine writes it.")
+    str | None, typer.Option(help="Address of a running cluster, in the engine's form.")
 ]
 PlotOption = Annotated[Path | None, typer.Option(help="File for the figure (.png).")]
 RecordsOption = Annotated[
@@ -62,17 +57,17 @@ RecordsOption = Annotated[
 
 @contextmanager
 def reporting_errors() -> Iterator[None]:
-    """Turn refused input into a message and exit code 2, and a stop into one and its code."""
+    """Turn refused input into a message and exit code 2, and a stop into its exit code."""
     try:
         yield
     except (InvalidInput, OSError) as error:
-        said = str(error)
+        text = str(error)
         if isinstance(error, OSError) and error.filename is not None:
-            said = (
+            text = (
                 f"{str(error.filename)!r:.200} cannot be read or written ({error.strerror}); check "
                 "the path, and that you may."
             )
-        err.print(f"[bold red]Refused:[/] {plain(said)}")
+        err.print(f"[bold red]Refused:[/] {plain(text)}")
         raise typer.Exit(2) from error
     except (MemoryError, OverflowError) as error:
         err.print(
@@ -93,7 +88,7 @@ def cores() -> int:
 
 @contextmanager
 def shared(engine: EngineName, workers: int, address: str | None) -> Iterator[None]:
-    """Let an engine do the work of the block, whose warnings are printed."""
+    """Let an engine share the work of the block; its warnings are printed."""
     from discreet.parallel import running_on
 
     with warnings.catch_warnings(), running_on(engine.value, workers, address):
@@ -101,50 +96,20 @@ def shared(engine: EngineName, workers: int, address: str | None) -> Iterator[No
         yield
 
 
-def collected(
-    stream: Iterator[Result], total: int, name: Callable[[Result], str], task: str = "Reproducing"
-) -> tuple[list[Result], Stop | None]:
-    """What a stream gave until it ended or was stopped, and how it was stopped."""
-    done: list[Result] = []
-    with err.progress() as bar:
-        shown = bar.add_task(task, total=total)
-        try:
-            for result in stream:
-                done.append(result)
-                bar.update(shown, advance=1, description=name(result))
-        except STOPPED as error:
-            return done, stop_of(error)
-    return done, None
-
-
-def exit_if_empty(done: int, stop: Stop | None) -> None:
-    """End a stopped command that has nothing to show."""
-    if stop is not None and not done:
-        err.print(f"{stop.word} before anything was finished; nothing was written.")
-        raise typer.Exit(stop.code)
-
-
-def exit_if_stopped(done: int, total: int, stop: Stop | None) -> None:
-    """End a stopped command that has shown what was finished."""
-    if stop is not None:
-        err.print(f"{stop.word}: this is what was finished ({done} of {total} runs).")
-        raise typer.Exit(stop.code)
-
-
 # Files.
 
-_HEAD = 4096  # bytes at whose place a page or a figure says who made it
+_HEAD = 4096  # bytes that hold the generator of a page or a figure
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a command writes.
+    """A kind of output file.
 
     Attributes:
-        name: what a file of this kind holds.
-        endings: of its name; () for any.
-        wrote: whether discreet wrote the file at a path, which exists.
-        otherwise: what to do where something else lies there.
+        name: of the content.
+        endings: of the file's name; () for any.
+        wrote: whether discreet wrote an existing file.
+        otherwise: advice where another file lies there.
     """
 
     name: str
@@ -185,15 +150,15 @@ def table_of(columns: tuple[str, ...]) -> Kind:
 
 
 def check_outputs(outputs: Sequence[tuple[Path | None, Kind]], inputs: Iterable[Path] = ()) -> None:
-    """Refuse files that could not be written, or that would take the place of something else.
+    """Reject outputs that cannot be written or would replace other files.
 
     Args:
-        outputs: each file to be written (None: not asked for), and what it will hold.
+        outputs: each file (None: not requested) and its kind.
         inputs: the files that the command reads.
 
     Raises:
-        InvalidInput: an ending that promises another format, a folder that is not there or cannot
-            be written to, an input, one file for two outputs, or a file that holds something else.
+        InvalidInput: another ending, a folder that is missing or cannot be written to, an input,
+            one file for two outputs, or a file that discreet did not write.
     """
     wanted = [(path, kind) for path, kind in outputs if path is not None]
     read, errors = list(inputs), ErrorCollector()
@@ -246,7 +211,7 @@ def write_results(
     plot: Path | None = None,
     figure: Callable[[], Figure] | None = None,
 ) -> None:
-    """Write records and a figure where they were asked for, and say so."""
+    """Write the requested records and figure, and print their paths."""
     check_outputs([(json, RECORDS), (plot, FIGURE)])
     if json is not None:
         write_records(records, json)

@@ -90,8 +90,8 @@ def release(
         int | None,
         typer.Option(
             min=0,
-            help="Seed of simulated noise, for trying out; protects no one. Its key is a folder "
-            "of its own, KEY-simulated.",
+            help="Seed of simulated noise, for trials without protection; its key is the folder "
+            "KEY-simulated.",
         ),
     ] = None,
     new_release: Annotated[
@@ -102,7 +102,7 @@ def release(
         bool, typer.Option("--allow-large-delta", help="Allow a delta above 1 / (number of rows).")
     ] = False,
     protects_nobody: Annotated[
-        bool, typer.Option("--protects-nobody", help="Allow an epsilon that protects no one.")
+        bool, typer.Option("--protects-nobody", help="Allow an epsilon without protection.")
     ] = False,
 ) -> None:
     """Release a table once, with noise on every row."""
@@ -141,14 +141,13 @@ def release(
     _show(certificate)
     if certificate.simulated:
         advice = (
-            f"Keep {release_folder} and {curator.folder} to yourself: whoever guesses the seed can "
-            "take the noise off again. A real release can go to the same folder and replaces this "
-            "one."
+            f"Keep {release_folder} and {curator.folder} to yourself: anyone who guesses the seed "
+            "can remove the noise. A real release to the same folder replaces this one."
         )
     else:
         advice = (
-            f"Send {release_folder} to the modeler. Keep {curator.folder} to yourself: it says who "
-            "is who."
+            f"Send {release_folder} to the modeler. Keep {curator.folder} to yourself: it links "
+            "rows to people."
         )
     out.say(advice)
 

@@ -35,7 +35,7 @@ def init(
         bool, typer.Option("--force", help="Replace a study file that was changed since.")
     ] = False,
 ) -> None:
-    """Draft a study file from a table; bounds are left for you to state."""
+    """Draft a study file from a table; you state the bounds."""
     from discreet.lab.environments.scaffold import profile_table, scaffold
 
     with reporting_errors():
@@ -71,14 +71,14 @@ def _is_draft(path: Path) -> bool:
 
 
 def _show(study: Scaffold, path: Path) -> None:
-    """What the table seems to hold, and what is left to do."""
+    """Show the columns, and the entries to state."""
     from discreet.lab.reporting.numbers import counted
     from discreet.lab.reporting.words import terminal_table
 
     if study.lost > _MANY_LOST * study.table.rows:
         out.say(
             f"Warning: at least {study.lost:,} of {study.table.rows:,} rows are left out, as they "
-            "have no outcome, or a number that marks a missing value."
+            "lack the outcome or hold a code of missing values."
         )
         out.print()
     used = {column.name for column in study.columns}
@@ -102,13 +102,9 @@ def _show(study: Scaffold, path: Path) -> None:
         out.say(f"Left out: {name}, as {why}. Put it back if it is known before the choice.")
     for name, question in study.questions:
         out.say(f"Question about {name}: {question}.")
-    left = study.unstated
-    out.say(
-        f'In {counted(left, "line")} something is still "?": the comments there say where it comes '
-        f"from. Then: discreet check {path}"
-        if left
-        else f"Now: discreet check {path}"
-    )
+    lines = counted(study.unstated, "line")
+    todo = f'Replace "?" in {lines}; the comments say how. Then' if study.unstated else "Now"
+    out.say(f"{todo}: discreet check {path}")
 
 
 def _split(answer: str) -> list[str]:

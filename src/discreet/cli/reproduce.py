@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from discreet.cli import STOPPED, Stop, stop_of
 from discreet.cli.console import (
     FIGURE,
     RECORDS,
@@ -19,11 +20,8 @@ from discreet.cli.console import (
     PlotOption,
     RecordsOption,
     check_outputs,
-    collected,
     cores,
     err,
-    exit_if_empty,
-    exit_if_stopped,
     out,
     reporting_errors,
     shared,
@@ -52,8 +50,8 @@ _CONSTANT = "c of C_n = c log(n) in the published rules"
 _REWARDS = "Mean rewards: exponential (3 arms) or symmetric (2 arms)."
 _TRIALS = "Repetitions on fresh people."
 
-# For each option of a reproduction the parameter of its command, and what it is;
-# `Reproduction.options` names them with their defaults.
+# For each option of a reproduction its command's parameter with the type; `Reproduction.options`
+# names them with their defaults.
 OPTIONS: dict[str, tuple[str, Any]] = {
     "trials": ("trials", _option(int, _TRIALS, min=1)),
     "repetitions": ("repetitions", _option(int, _TRIALS, "--repetitions", "--trials", min=1)),
@@ -97,7 +95,10 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     ),
     "linear": ("linear", _option(bool, "A linear vertical axis in the figure.", "--linear")),
     "jobs": ("jobs", JobsOption),
-    "engine": ("engine", _option(EngineName | None, "Who shares the work; processes if left out.")),
+    "engine": (
+        "engine",
+        _option(EngineName | None, "What shares the work; processes if left out."),
+    ),
     "address": ("address", AddressOption),
     "json": ("json", RecordsOption),
     "plot": ("plot", PlotOption),
@@ -134,12 +135,23 @@ def _command(what: Reproduction) -> Callable[..., None]:
             for notice in plan.notices:
                 err.print(plain(notice))
             workers = min(jobs or cores(), plan.total) if "jobs" in what.options else 1
-            with shared(engine or EngineName.processes, workers, address):
-                done, stop = collected(
-                    plan.run(workers), plan.total, lambda each: plan.names[each.case]
-                )
+            done: list[Any] = []
+            stop: Stop | None = None
+            with (
+                shared(engine or EngineName.processes, workers, address),
+                err.progress() as bar,
+            ):
+                shown = bar.add_task("Reproducing", total=plan.total)
+                try:
+                    for each in plan.run(workers):
+                        done.append(each)
+                        bar.update(shown, advance=1, description=plan.names[each.case])
+                except STOPPED as error:
+                    stop = stop_of(error)
             results = plan.finish(done) if done else None
-        exit_if_empty(0 if results is None else len(results.ends), stop)
+        if stop is not None and (results is None or not len(results.ends)):
+            err.print(f"{stop.word} before anything was finished; nothing was written.")
+            raise typer.Exit(stop.code)
         assert results is not None
         form = presentations()[what.form]
         out.print()
@@ -158,7 +170,9 @@ def _command(what: Reproduction) -> Callable[..., None]:
                 plot,
                 None if draw is None else lambda: draw(what, results, log_scale),
             )
-        exit_if_stopped(len(done), plan.total, stop)
+        if stop is not None:
+            err.print(f"{stop.word}: this is what was finished ({len(done)} of {plan.total} runs).")
+            raise typer.Exit(stop.code)
 
     parameters = [
         inspect.Parameter(

@@ -54,7 +54,7 @@ def run(
         typer.Option("--details", help="Add method notes and the learners' own estimates."),
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where an earlier run of the study stopped.")
+        bool, typer.Option("--resume", help="Resume an earlier run of the study.")
     ] = False,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
@@ -95,7 +95,7 @@ def run(
 
 
 def _again(study: Path, *values: object) -> str:
-    """The command that goes on where this one was stopped."""
+    """The command that resumes this one."""
     names = (
         "--rounds",
         "--replicates",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import sys
+from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.refusals import CheckRefusals, Refused
 
 from discreet.lab.environments.catalog import entries, find_entry, load_problem
 from discreet.lab.environments.functions import FunctionProblem, Michalewicz
@@ -167,55 +170,53 @@ def test_uniform_choice_runs(name, tmp_path) -> None:
     assert 0.0 < regret["uniform", 0] < 20.0
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("exponentail", {}, "exponential, symmetric, earnings, adult, table"),
-        ("exponential", {"arm": 3}, "arm is not a key; keys here are: arms, dim.*you mean 'arms'"),
-        ("exponential", {"arms": 1}, "arms was 1; it must be 2 or more"),
-        ("exponential", {"arms": True}, "arms was true; it must be a whole number"),
-        ("exponential", {"arms": "3"}, 'arms was "3"'),
-        ("exponential", {"dimension": 0}, "dimension was 0"),
-        ("exponential", {"centres": "middle"}, 'centres was "middle".*"paper" or "program"'),
-        ("exponential", {"contexts": "normal"}, 'contexts was "normal"; it must be "uniform"'),
-        ("exponential", {"contexts": {"beta": [[1, 1]], "corner": 1}}, "contexts was"),
-        (
-            "exponential",
-            {"contexts": {"gamma": 1}},
-            "contexts, gamma is not a key; .* beta",
-        ),
-        ("exponential", {"contexts": {"corner": float("nan")}}, "contexts, corner was nan"),
-        ("exponential", {"contexts": {"corner": -1}}, "gamma was -1"),
-        ("exponential", {"contexts": {"beta": [[1, 1]]}}, "each of the 2 context columns"),
-        ("symmetric", {"contexts": {"beta": [[1, 1], [1]]}}, "one pair"),
-        ("symmetric", {"contexts": {"beta": [[1, 1], [0, 1]]}}, "Beta shape was 0"),
-        ("symmetric", {"arms": 2}, "arms is not a key; keys here are: contexts"),
-        ("symmetric", ["arms"], "give a table of options"),
-        ("bumps", {"candidates": 1}, "candidates was 1; it must be 2 or more"),
-        ("dose", {"candidates": 2.5}, "candidates was 2.5; it must be a whole number"),
-        ("camelback", {"noise": -1}, "noise was -1; it must be a standard deviation .*bernoulli"),
-        ("camelback", {"noise": "gauss"}, 'noise was "gauss"; it must be a standard deviation'),
-        ("camelback", {"noise": True}, "noise was true"),
-        ("camelback", {"noise": float("inf")}, "noise was inf"),
-        ("camelback", {"noise": [0.1]}, "noise was \\[0.1\\]"),
-        ("camelback", {"dimension": 3}, "dimension is not a key; keys here are: noise, grid"),
-        ("camelback", {"grid": 1}, "grid was 1"),
-        ("michalewicz", {"grid": 4}, "4\\^10 points; a grid is for 1 or 2 columns"),
-        ("styblinski_tang", {"dimension": 0}, "dimension was 0"),
-        ("kernel_grid", {"smoothness": "rough"}, 'smoothness was "rough".*matern52'),
-        ("kernel_grid", {"contexts": 80}, "a grid of 4,800 points; ask for 4,096 or fewer"),
-        ("kernel_grid", {"context_weights": "beta"}, 'context_weights was "beta"; it must be'),
-        ("kernel_grid", {"context_weights": {"beta": [2]}}, "beta = .*give two numbers"),
-        ("kernel_grid", {"context_weights": {"beta": [2, 0]}}, "Beta shape was 0"),
-        ("loan_quotes", {"tolerance": 0}, "tolerance was 0"),
-        ("earnings", {"thresholds": [20, 13]}, "increasing"),
-        ("earnings", {"thresholds": []}, "at least one"),
-        ("adult", {"columns": []}, "columns is not a key; keys here are: none"),
-    ],
-)
-def test_options_that_are_refused(name, options, message) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        load_problem(name, options)
+OPTIONS: list[tuple[str, Any, str]] = [
+    ("exponentail", {}, "exponential, symmetric, earnings, adult, table"),
+    ("exponential", {"arm": 3}, "arm is not a key; keys here are: arms, dim"),
+    ("exponential", {"arms": 1}, "arms was 1; it must be 2 or more"),
+    ("exponential", {"arms": True}, "arms was true; it must be a whole number"),
+    ("exponential", {"arms": "3"}, 'arms was "3"'),
+    ("exponential", {"dimension": 0}, "dimension was 0"),
+    ("exponential", {"centres": "middle"}, 'centres was "middle"'),
+    ("exponential", {"contexts": "normal"}, 'contexts was "normal"; it must be "uniform"'),
+    ("exponential", {"contexts": {"beta": [[1, 1]], "corner": 1}}, "contexts was"),
+    ("exponential", {"contexts": {"gamma": 1}}, "contexts, gamma is not a key;"),
+    ("exponential", {"contexts": {"corner": float("nan")}}, "contexts, corner was nan"),
+    ("exponential", {"contexts": {"corner": -1}}, "gamma was -1"),
+    ("exponential", {"contexts": {"beta": [[1, 1]]}}, "each of the 2 context columns"),
+    ("symmetric", {"contexts": {"beta": [[1, 1], [1]]}}, "one pair"),
+    ("symmetric", {"contexts": {"beta": [[1, 1], [0, 1]]}}, "Beta shape was 0"),
+    ("symmetric", {"arms": 2}, "arms is not a key; keys here are: contexts"),
+    ("symmetric", ["arms"], "give a table of options"),
+    ("bumps", {"candidates": 1}, "candidates was 1; it must be 2 or more"),
+    ("dose", {"candidates": 2.5}, "candidates was 2.5; it must be a whole number"),
+    ("camelback", {"noise": -1}, "noise was -1; it must be a standard deviation"),
+    ("camelback", {"noise": "gauss"}, 'noise was "gauss"; it must be a standard deviation'),
+    ("camelback", {"noise": True}, "noise was true"),
+    ("camelback", {"noise": float("inf")}, "noise was inf"),
+    ("camelback", {"noise": [0.1]}, "noise was [0.1]"),
+    ("camelback", {"dimension": 3}, "dimension is not a key; keys here are: noise, grid"),
+    ("camelback", {"grid": 1}, "grid was 1"),
+    ("michalewicz", {"grid": 4}, "4^10 points; a grid is for 1 or 2 columns"),
+    ("styblinski_tang", {"dimension": 0}, "dimension was 0"),
+    ("kernel_grid", {"smoothness": "rough"}, 'smoothness was "rough"'),
+    ("kernel_grid", {"contexts": 80}, "a grid of 4,800 points; ask for 4,096 or fewer"),
+    ("kernel_grid", {"context_weights": "beta"}, 'context_weights was "beta"; it must be'),
+    ("kernel_grid", {"context_weights": {"beta": [2]}}, "beta ="),
+    ("kernel_grid", {"context_weights": {"beta": [2, 0]}}, "Beta shape was 0"),
+    ("loan_quotes", {"tolerance": 0}, "tolerance was 0"),
+    ("earnings", {"thresholds": [20, 13]}, "increasing"),
+    ("earnings", {"thresholds": []}, "at least one"),
+    ("adult", {"columns": []}, "columns is not a key; keys here are: none"),
+]
+
+
+def test_options_that_are_refused(refusals: CheckRefusals) -> None:
+    cases = [
+        Refused(f"{name} {given}", partial(load_problem, name, given), part)
+        for name, given, part in OPTIONS
+    ]
+    refusals("problem_options", cases)
 
 
 def test_earnings(rng) -> None:
@@ -321,48 +322,53 @@ def test_table_with_rewards(table, rng) -> None:
     assert problem.sample(4, rng).oracle().sum() == pytest.approx(1.0 + 1.0 + 0.5 + 0.8)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"path": None}, "path is missing"),
-        ({"path": 3}, "path was 3; it must be a text in quotation marks"),
-        ({"path": "nobody.csv"}, "nobody.csv' is not a file"),
-        ({"columns": []}, "columns was"),
-        ({"columns": [{"name": "age", "lower": 0}]}, "declare both bounds"),
-        (
-            {"columns": [{"name": "age", "lower": 0, "upper": "x"}]},
-            r'columns, entry 1 \("age"\), upper was "x"; it must be a number',
-        ),
-        ({"columns": [{"name": "age", "lowr": 0}]}, "lowr is not a key.*Did you mean 'lower'"),
-        ({"columns": [{"name": "plan", "values": ["a", "b"], "lower": 0}]}, "also lower"),
-        ({"columns": [{"name": "plan", "values": [1, 2]}]}, "'plan' .* declared are: 1, 2"),
-        ({"columns": [{"name": "plan", "values": [[1], 2]}]}, r"values, entry 1 was \[1\]"),
-        ({"columns": ["age"]}, r'columns, entry 1 was "age"; it must be a table { name, lower\?'),
-        ({"label": "won"}, r'label was "won"; it must be a table { column, classes\?'),
-        ({"columns": [{"name": "height", "lower": 0, "upper": 1}]}, "'height' is not in the table"),
-        (
-            {"columns": [{"name": "age", "lower": 0, "upper": 99, "outside": "keep"}]},
-            'outside was "keep"; it must be "error", "clip" or "drop"',
-        ),
-        ({"label": None}, "either label = .* or rewards"),
-        ({"rewards": {"columns": ["r1", "r2"], "lower": 0, "upper": 1}}, "one of the two"),
-        ({"label": {"column": "won"}}, "'won' needs either classes"),
-        ({"label": {"column": "won", "classes": ["0", "1"], "thresholds": [1]}}, "one of the two"),
-        ({"label": {"column": "pay", "thresholds": [1], "outside": "drop"}}, "leave outside out"),
-        ({"label": {"column": "won", "classes": ["0", "2"]}}, "not declared in 2 of 4 rows"),
-        (
-            {"label": None, "rewards": {"columns": ["r1", "r2"], "lower": 0, "upper": 0.7}},
-            "'r1' was outside its declared bounds",
-        ),
-        (
-            {"label": None, "rewards": {"columns": ["r1"], "lower": 0, "upper": 1}},
-            "reward columns were",
-        ),
-    ],
-)
-def test_table_options_that_are_refused(table, changes, message) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        load_problem("table", table_options(**changes), base=table)
+TABLE_OPTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"path": None}, "path is missing"),
+    ({"path": 3}, "path was 3; it must be a text in quotation marks"),
+    ({"path": "nobody.csv"}, "nobody.csv' is not a file"),
+    ({"columns": []}, "columns was"),
+    ({"columns": [{"name": "age", "lower": 0}]}, "declare both bounds"),
+    (
+        {"columns": [{"name": "age", "lower": 0, "upper": "x"}]},
+        'columns, entry 1 ("age"), upper was "x"; it must be a number',
+    ),
+    ({"columns": [{"name": "age", "lowr": 0}]}, "lowr is not a key"),
+    ({"columns": [{"name": "plan", "values": ["a", "b"], "lower": 0}]}, "also lower"),
+    ({"columns": [{"name": "plan", "values": [1, 2]}]}, "'plan'"),
+    ({"columns": [{"name": "plan", "values": [[1], 2]}]}, "values, entry 1 was [1]"),
+    ({"columns": ["age"]}, 'columns, entry 1 was "age"; it must be a table { name, lower?'),
+    ({"label": "won"}, 'label was "won"; it must be a table { column, classes?'),
+    ({"columns": [{"name": "height", "lower": 0, "upper": 1}]}, "'height' is not in the table"),
+    (
+        {"columns": [{"name": "age", "lower": 0, "upper": 99, "outside": "keep"}]},
+        'outside was "keep"; it must be "error", "clip" or "drop"',
+    ),
+    ({"label": None}, "either label ="),
+    ({"rewards": {"columns": ["r1", "r2"], "lower": 0, "upper": 1}}, "one of the two"),
+    ({"label": {"column": "won"}}, "'won' needs either classes"),
+    ({"label": {"column": "won", "classes": ["0", "1"], "thresholds": [1]}}, "one of the two"),
+    ({"label": {"column": "pay", "thresholds": [1], "outside": "drop"}}, "leave outside out"),
+    ({"label": {"column": "won", "classes": ["0", "2"]}}, "not declared in 2 of 4 rows"),
+    (
+        {"label": None, "rewards": {"columns": ["r1", "r2"], "lower": 0, "upper": 0.7}},
+        "'r1' was outside its declared bounds",
+    ),
+    (
+        {"label": None, "rewards": {"columns": ["r1"], "lower": 0, "upper": 1}},
+        "reward columns were",
+    ),
+]
+
+
+def test_table_options_that_are_refused(
+    table, monkeypatch: pytest.MonkeyPatch, refusals: CheckRefusals
+) -> None:
+    monkeypatch.chdir(table)
+    cases = [
+        Refused(str(given), partial(load_problem, "table", table_options(**given)), part)
+        for given, part in TABLE_OPTIONS
+    ]
+    refusals("table_options", cases)
 
 
 def test_a_label_of_whole_numbers(table) -> None:

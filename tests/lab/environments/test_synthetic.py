@@ -1,20 +1,32 @@
-"""Synthetic problems: the laws of contexts and the mean rewards have the paper's values."""
+"""Synthetic problems: the laws of contexts and the mean rewards have the paper's values.
+
+Auxiliary data: behaviour policies, other laws of contexts, tables, and what is refused.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from tests.refusals import CheckRefusals, Refused
 
 from discreet.lab.environments.base import People
 from discreet.lab.environments.synthetic import (
+    AuxiliaryData,
     BetaContexts,
     CornerContexts,
     ExponentialMeans,
-    UniformContexts,
+    auxiliary_from_table,
+    behaviour,
+    draw_auxiliary,
     exponential,
+    logged,
     symmetric,
     symmetric_means,
 )
+from discreet.lab.environments.tables import ClassificationProblem
+from discreet.people.domain import Box
 from discreet.validation import InvalidInput
 
 MANY = 200_000
@@ -37,13 +49,6 @@ def test_sample_has_the_promised_shapes(problem, rng) -> None:
     assert problem.metric == "regret"
     assert problem.size is None
     problem.domain.to_unit(people.contexts)
-
-
-def test_samples_repeat_with_the_seed() -> None:
-    first = exponential().sample(20, np.random.default_rng(3))
-    again = exponential().sample(20, np.random.default_rng(3))
-    np.testing.assert_array_equal(first.contexts, again.contexts)
-    np.testing.assert_array_equal(first.rewards, again.rewards)
 
 
 def test_rewards_follow_the_means(rng) -> None:
@@ -82,11 +87,6 @@ def test_symmetric_arms_win_opposite_quarters() -> None:
     np.testing.assert_allclose(symmetric_means(corners), 0.5)
 
 
-def test_uniform_contexts(rng) -> None:
-    contexts = UniformContexts(2)(MANY, rng)
-    np.testing.assert_allclose(contexts.mean(axis=0), 0.5, atol=0.005)
-
-
 def test_beta_contexts_have_their_mean_and_variance(rng) -> None:
     contexts = BetaContexts(((2.0, 5.0), (1.0, 1.0)))(MANY, rng)
     np.testing.assert_allclose(contexts.mean(axis=0), [2 / 7, 0.5], atol=0.005)
@@ -112,23 +112,92 @@ def test_corner_contexts_have_their_density(dimension, gamma, rng) -> None:
     assert (np.abs(found / MANY - expected) < 5 * spread + 1e-3).all()
 
 
-def test_corner_contexts_without_gamma_are_uniform_in_radius(rng) -> None:
-    radius = 2 * np.abs(CornerContexts(2, 0.0)(MANY, rng) - 0.5).max(axis=1)
-    assert (radius**2).mean() == pytest.approx(0.5, abs=0.005)
+def seeded(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ExponentialMeans(3, "middle"), "centres was 'middle'"),
-        (lambda: exponential(arms=1), "arms was 1"),
-        (lambda: exponential(dimension=0), "dimension was 0"),
-        (lambda: CornerContexts(2, -1.0), "gamma was -1.0"),
-        (lambda: CornerContexts(2, float("nan")), "gamma was nan"),
-        (lambda: BetaContexts(((0.0, 1.0),)), "Beta shape was 0.0"),
-        (lambda: symmetric().sample(0, np.random.default_rng(0)), "rounds was 0"),
-    ],
-)
-def test_refusals(make, message) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        make()
+def table() -> ClassificationProblem:
+    contexts = np.arange(30.0)[:, None]
+    return ClassificationProblem(
+        contexts, np.arange(30) % 3, Box((0.0,), (29.0,)), ("a", "b", "c"), "a test"
+    )
+
+
+@pytest.mark.parametrize("arms", [2, 3, 7])
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 1.0])
+def test_behaviour_policies_explore_as_much_as_they_say(arms: int, kappa: float) -> None:
+    """kappa / K + (2 - 2 kappa) / (K (K - 1)) (0, ..., K - 1); K times the least of it is kappa."""
+    mu = behaviour(arms, kappa)
+    by_hand = [kappa / arms + (2 - 2 * kappa) / (arms * (arms - 1)) * k for k in range(arms)]
+    np.testing.assert_allclose(mu, by_hand, atol=1e-12)
+    assert mu.sum() == pytest.approx(1.0, abs=1e-12)
+    assert arms * mu.min() == pytest.approx(kappa, abs=1e-12)
+    people = People(np.zeros((20_000, 1)), np.zeros((20_000, arms)))
+    chosen = logged(people, kappa, seeded()).arms
+    np.testing.assert_allclose(np.bincount(chosen, minlength=arms) / 20_000, mu, atol=0.015)
+
+
+def test_synthetic_sources_share_mean_rewards_and_not_contexts() -> None:
+    problem = exponential()
+    data = draw_auxiliary(problem, 40_000, seeded(1), contexts=CornerContexts(2, 5.0), kappa=0.4)
+    assert data.contexts.shape == (40_000, 2)
+    distance = np.abs(data.contexts - 0.5).max(axis=1)
+    # Density proportional to the norm to the fifth: the share inside half the cube is 2^-7.
+    assert (distance < 0.25).mean() == pytest.approx(2.0**-7, abs=0.002)
+    means = ExponentialMeans(3)(data.contexts)[np.arange(len(data)), data.arms]
+    assert (data.rewards - means).mean() == pytest.approx(0.0, abs=0.01)
+    assert set(np.unique(data.rewards)) == {0.0, 1.0}
+    assert (data.arms == 0).mean() == pytest.approx(0.4 / 3, abs=0.01)
+    same = draw_auxiliary(problem, 40_000, seeded(1))
+    assert (np.abs(same.contexts - 0.5).max(axis=1) < 0.25).mean() == pytest.approx(0.25, abs=0.01)
+
+
+def test_a_table_becomes_a_source_without_repeating_anybody() -> None:
+    problem = table()
+    data = auxiliary_from_table(problem, seeded(2), kappa=1.0)
+    assert sorted(data.contexts[:, 0]) == list(range(30))
+    right = (data.contexts[:, 0].astype(int) % 3) == data.arms
+    assert (data.rewards == right).all()
+    assert len(auxiliary_from_table(problem, seeded(2), people=7)) == 7
+    with pytest.raises(InvalidInput, match="30 people"):
+        auxiliary_from_table(problem, seeded(2), people=31)
+
+
+def test_data_are_copied_and_cannot_be_changed() -> None:
+    contexts = np.zeros((2, 1))
+    data = AuxiliaryData(contexts, np.array([0, 1]), np.array([0.0, 1.0]))
+    contexts[0] = 9.0
+    assert data.contexts[0, 0] == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        data.arms[0] = 1
+
+
+def source(contexts: object, arms: object, rewards: object) -> AuxiliaryData:
+    return AuxiliaryData(contexts, arms, rewards)  # type: ignore[arg-type]
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: ExponentialMeans(3, "middle"), "centres was 'middle'"),  # type: ignore[arg-type]
+    (lambda: exponential(arms=1), "arms was 1"),
+    (lambda: exponential(dimension=0), "dimension was 0"),
+    (lambda: CornerContexts(2, -1.0), "gamma was -1.0"),
+    (lambda: CornerContexts(2, float("nan")), "gamma was nan"),
+    (lambda: BetaContexts(((0.0, 1.0),)), "Beta shape was 0.0"),
+    (lambda: symmetric().sample(0, seeded()), "rounds was 0"),
+    (lambda: source([0.1, 0.2], [0, 1], [0.0, 1.0]), "shape (n, d)"),
+    (lambda: source(np.empty((0, 2)), [], []), "empty"),
+    (lambda: source([[0.1], [np.nan]], [0, 1], [0.0, 1.0]), "contexts"),
+    (lambda: source([[0.1], [0.2]], [0, -1], [0.0, 1.0]), "arms had -1"),
+    (lambda: source([[0.1], [0.2]], [0.5, 1.0], [0.0, 1.0]), "arms"),
+    (lambda: source([[0.1], [0.2]], [0, 1], [0.0]), "rewards"),
+    (lambda: source([[0.1], [0.2]], [0, 1], [0.0, np.inf]), "rewards"),
+    (lambda: behaviour(1, 1.0), "arms"),
+    (lambda: behaviour(3, 1.5), "kappa was 1.5"),
+    (lambda: behaviour(3, -0.1), "kappa was -0.1"),
+]
+
+
+def test_arguments_that_are_refused(refusals: CheckRefusals) -> None:
+    refusals(
+        "synthetic", [Refused(f"{n}: {part}", call, part) for n, (call, part) in enumerate(REFUSED)]
+    )

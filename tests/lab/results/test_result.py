@@ -285,7 +285,7 @@ def test_progress_is_shown_or_not(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert line.startswith("uniform  regret ")
     write_study(tmp_path, STUDY.replace('"a", "b"', '"a", "b", "c"'))
     run_study(tmp_path / "small.toml", rounds=50, replicates=1, jobs=1)
-    assert "Warning: Nobody in the table has the y 'c'" in capsys.readouterr().err
+    assert "Warning: No row of the table has the y 'c'" in capsys.readouterr().err
 
 
 def test_the_public_names_are_those_of_the_room() -> None:

@@ -131,6 +131,14 @@ EDITS = [
     ("epsilon = [1.0, 4.0]", "epsilon = [1.0]\ndelta = 0.1", "delta was 0.1"),
     ('axes = ["x2", "x1"]', "at = { x1 = 2.0 }", "x1 was 2"),
     ("[problem]", '[people]\nid = "user"\n[problem]', "people"),
+    ("replicates = 2", "replicates = 0", "replicates was 0"),
+    ("epsilon = [1.0, 4.0]", "epsilon = { a = 1 }", "epsilon was { a = 1 }"),
+    ("epsilon = [1.0, 4.0]", "epsilon = [0, -3]", "2 things"),
+    ("caution = 2.5", "depht = 3\ncuation = 2", "Did you mean 'caution'?"),
+    ("caution = 2.5", 'caution = "x"', "caution was 'x'"),
+    ("epsilon = 2", 'epsilon = 2\ntrust_model = "us"', '"us"'),
+    ('name = "uniform"', 'name = "capri"\nepsilon = 1\ntrust_model = "joint"', "Give delta"),
+    ('name = "uniform"', 'name = "capri"\nepsilon = 1\ndelta = 1.0', "delta was 1.0"),
 ]
 TABLE = """name = "small"
 rounds = 2
@@ -160,6 +168,17 @@ TABLE_EDITS = [
     ('upper = 65 },\n  { name = "sex"', 'upper = 40 },\n  { name = "gender"', "gender"),
     ("lower = 18, upper = 65", 'lower = "?", upper = "?"', "?"),
     ('{ column = "won", classes = ["no", "yes"] }', '"?"', "?"),
+    ('classes = ["no", "yes"]', 'classes = ["no"]', "at least two"),
+    ('classes = ["no", "yes"]', 'classes = ["no", "no", "yes"]', "each once"),
+    ('label = { column = "won", classes = ["no", "yes"] }', "", "either label"),
+    ("lower = 18, upper = 65", 'outside = "clip"', "declare both"),
+    ("lower = 18, upper = 65", "lower = 18", "declare both bounds"),
+    ("lower = 18, upper = 65", "lower = 65, upper = 18", "[65.0, 18.0]"),
+    ("lower = 18, upper = 65", "lower = 18, upper = 18", "[18.0, 18.0]"),
+    ("lower = 18, upper = 65", 'lower = nan, upper = "high"', "2 things"),
+    ("upper = 65 }", 'upper = 65, outside = "clpi" }', "clpi"),
+    ('name = "sex"', 'name = "age"', "each once"),
+    ('name = "table"', 'name = "tabel"', "Did you mean 'table'?"),
 ]
 VISITS = """name = "visits"
 [people]

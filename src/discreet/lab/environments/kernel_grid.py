@@ -159,7 +159,7 @@ class BetaWeights:
             positive_number(shape, "a Beta shape")
 
     def of(self, contexts: int) -> FloatArray:
-        """(C,) the weights of so many contexts; they sum to 1."""
+        """(C,) the weights of C contexts; they sum to 1."""
         weights: FloatArray = np.diff(betainc(*self.beta, np.linspace(0.0, 1.0, contexts + 1)))
         weights /= weights.sum()
         return weights

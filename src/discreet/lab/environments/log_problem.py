@@ -57,7 +57,7 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, one_of
 
 Replay = Literal["rejection", "model"]
 
-# Logs of fewer rows are replayed by rejection if it serves so many people.
+# Logs of fewer rows are replayed by rejection if it serves at least _FEWEST_SERVED people.
 _SMALL_LOG, _FEWEST_SERVED = 10_000, 200
 # A share of people that is worth a remark, and the resamples behind a run's interval.
 _LEAST_SHARE, _RESAMPLES = 0.01, 500

@@ -783,7 +783,6 @@ def _serve(study: Scaffold) -> Iterator[str]:
         f"default_arm = {toml_text(arm)}": "used while the service cannot be reached",
         "expires_days = 30": "joint privacy: decisions without a reward expire after these",
         "retention_days = 0": "joint privacy: observations are kept this long after release",
-        "sources = { clinic = 2.0 }": "other reporters, and the epsilon of one report",
     }
     yield ""
     yield from _comment("To serve people instead of a table, uncomment and run discreet serve.")

@@ -1,6 +1,6 @@
-"""Means over trials and how far chance may have moved them: Student's t, 95%; frames of them.
+"""Means over trials with 95% intervals by Student's t, as frames.
 
-The one place where they are worked out, for every ± of a table and every band and bar of a figure.
+They stand behind every ± of a table and every band and bar of a figure.
 With m trials of mean x and standard deviation s (divisor m - 1) the interval is
 
     x ± t s / sqrt(m),        t the 97.5% quantile of Student's t with m - 1 degrees of freedom,

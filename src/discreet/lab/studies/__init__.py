@@ -10,7 +10,7 @@ seed = 1
 name = "earnings"            # `discreet data list` names them; other keys are its options
 
 [people]                     # only where people come more than once
-id = "user"                  # the column of the table that says who comes
+id = "user"                  # the column of ids
 
 [[learners]]                 # without a name: the usual learner of such a problem
 epsilon = [1.0, 2.0, 4.0]    # one line of the result for each
@@ -89,13 +89,13 @@ class StudyFile(Strict):
 
 @dataclass(frozen=True)
 class ReportEntry:
-    """Which two columns the map shows, and where the others stand, in the units of the domain."""
+    """The two columns of the map, and the values of the others in the units of the domain."""
 
     axes: list[str] = field(default_factory=list)
     at: dict[str, float] = field(default_factory=dict)
 
 
-_SHOWN = 6  # settings that a study names of itself
+_SHOWN = 6  # settings in the repr of a study
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,13 +104,13 @@ class Study:
 
     Attributes:
         name, title, rounds, replicates, seed: as in the file.
-        problem: where the people come from.
+        problem: of the study.
         settings: one for each learner and budget.
-        report: which columns the map shows.
-        text: the file as it was written, or a mapping as a file would have it; for the report.
-        path: the study file; None where it is in none.
-        warnings: what the user should know though the study can run, each one sentence.
-        serve: which line is served, and how; None where the file does not say.
+        report: the columns of the map.
+        text: the file's text, or that of a mapping; for the report.
+        path: the study file; None without one.
+        warnings: about a study that can run, each one sentence.
+        serve: the line to serve; None where the file has no such table.
     """
 
     name: str
@@ -128,13 +128,12 @@ class Study:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What was read: the study file, if there is one, then the files of its data."""
+        """The files that were read: the study file, if any, then those of its data."""
         return (*([] if self.path is None else [self.path]), *self.problem.files)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Which learners were chosen because the file names none, each with the reason in one
-        sentence."""
+        """The learners chosen where the file names none, each with the reason in one sentence."""
         under: dict[tuple[str, str], list[str]] = {}
         for each in self.settings:
             if each.reason:
@@ -146,7 +145,7 @@ class Study:
         )
 
     def resized(self, rounds: int | None = None, replicates: int | None = None) -> Study:
-        """The same study of so many people, so many times.
+        """The same study with another number of people or replicates.
 
         Raises:
             InvalidInput: numbers that are not allowed, or that a learner cannot run with.
@@ -222,12 +221,12 @@ class Study:
                 f"the study was {mapping!r:.80}; give a dictionary with the keys of a study file, "
                 "such as name, problem and learners."
             )
-        from discreet.lab.studies.frames import toml_text, toml_values
+        from discreet.lab.studies.frames import study_text, toml_values
 
         content = toml_values(mapping)
         base = path_of(folder, "folder", "the path of a folder")
         given = Files(_folder(data_dir), base, Place("the study"), tables or {})
-        return _study(content, toml_text(content), given, rounds, replicates)
+        return _study(content, study_text(content), given, rounds, replicates)
 
     @classmethod
     def from_frame(
@@ -253,24 +252,24 @@ class Study:
         seed: int = 0,
         report: Mapping[str, Any] | None = None,
     ) -> Study:
-        """The study of a data frame with a row for each person; no file is written.
+        """The study of a data frame with one row for each person.
 
         Args:
             frame: the table; it is copied as far as it takes part.
-            bounds: by column, what is public about it: `(18, 90)` for numbers, a list of labels,
-                or a dictionary as in a study file. Columns without bounds take no part.
-            label: the column to be guessed, with its `classes` as arms and a reward of 1 for the
-                right one; or a dictionary as in a study file.
-            classes: the labels that there can be, which are the arms.
+            bounds: public bounds by column: `(18, 90)` for numbers, a list of labels, or a
+                dictionary as in a study file. Columns without bounds take no part.
+            label: the column to predict, with its `classes` as arms and a reward of 1 for the right
+                one; or a dictionary as in a study file.
+            classes: all possible labels, which are the arms.
             rewards: instead of `label`, a column for each arm, with `reward_bounds`; or a
                 dictionary as in a study file.
-            reward_bounds: the lowest and the highest reward that there can be.
-            epsilon, delta, trust_model: what one person may pay, for all learners that do not say
-                so themselves; one line of the result for each epsilon.
+            reward_bounds: the lowest and the highest possible reward.
+            epsilon, delta, trust_model: the budget of learners without one of their own; one line
+                of the result for each epsilon.
             learners: names, or dictionaries as `[[learners]]` of a study file; left out, the usual
                 learner beside `uniform`.
             non_private: whether these learners also run without privacy, for comparison.
-            people: the column that says whose row it is, where people come more than once.
+            people: the column of ids, where people come more than once.
             radius: the largest length of a row, where rows are vectors such as embeddings.
             name, title, rounds, replicates, seed, report: as in a study file.
 
@@ -304,7 +303,7 @@ class Study:
 
 
 def _check_size(rounds: int | None, replicates: int | None) -> None:
-    """Refuse numbers of people or replicates that cannot be."""
+    """Reject numbers of people or replicates below 1."""
     errors = ErrorCollector()
     for value, name in ((rounds, "rounds"), (replicates, "replicates")):
         if value is not None:
@@ -324,20 +323,19 @@ def load_study(
     data_dir: str | Path | None = None,
     instead: MakeProblem | None = None,
 ) -> Study:
-    """What `Study.from_file` does, for commands, which may also put another problem in place of
-    the file's.
+    """The study of a file, which may have another problem in place of its own.
 
     Args:
         path: the study file.
         rounds, replicates: in place of the file's.
         data_dir: a folder with data that no package brings.
-        instead: makes a problem in place of the file's, whose data are then not read: of the
-            content of the file and where it stands.
+        instead: makes another problem of the file's content and place; the file's own data are
+            then not read.
 
     Raises:
         InvalidInput: a file that cannot be read, keys that are missing, unknown or of the wrong
-            type, an unknown problem or learner, or a combination that cannot run: everything that
-            is wrong, as far as one mistake does not hide another.
+            type, an unknown problem or learner, or a combination that cannot run: all at once, as
+            far as one mistake does not hide another.
     """
     file = path_of(path, "the study", "the path of a study file")
     text, content = read_toml(file, "study file", {"learner": "learners"})
@@ -346,7 +344,7 @@ def load_study(
 
 
 def _folder(path: str | Path | None) -> Path | None:
-    """The folder of data, if one is given; `InvalidInput` for one that is not there."""
+    """The folder of data, if one is given; `InvalidInput` for one that does not exist."""
     if path is None:
         return None
     folder = path_of(path, "data_dir", "the path of a folder")
@@ -366,8 +364,14 @@ def _study(
     replicates: int | None,
     instead: MakeProblem | None = None,
 ) -> Study:
-    """The study that a mapping of TOML values says; `given` names it and its tables, and `instead`
-    makes another problem than it says."""
+    """The study of a mapping of TOML values.
+
+    Args:
+        content: the mapping.
+        text: as a study file.
+        given: its name and its tables.
+        rounds, replicates, instead: as in `load_study`.
+    """
     place = given.place
     _check_size(rounds, replicates)
     errors = ErrorCollector()
@@ -381,7 +385,7 @@ def _study(
         with errors.collected():
             asked = rounds or file.rounds
             if instead is not None and asked and problem.size:
-                asked = min(asked, problem.size)  # what stands in may have fewer people
+                asked = min(asked, problem.size)  # the other problem may have fewer people
             people = people_of(asked, problem, place if rounds is None else None)
     entries = entries_of(content, place) if file is None else list(enumerate(file.learners))
     settings = all_settings(entries, problem, people, place, errors)

@@ -22,8 +22,6 @@ learner may know of people only what is public, and the largest income of a tabl
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from numbers import Real
@@ -39,6 +37,7 @@ from discreet.lab.experiments import REFERENCES
 from discreet.learners.registry import learner_class
 from discreet.people.columns import Column
 from discreet.people.tables import column_of
+from discreet.toml_files import toml_key, toml_text
 from discreet.validation import ErrorCollector, InvalidInput, finite_number, ordered
 
 FRAME = "data frame"  # the path under which the frame stands
@@ -268,8 +267,6 @@ def _entry(given: object, budget: Mapping[str, Any]) -> Any:
 
 # Mappings.
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-
 
 def toml_values(value: Any) -> Any:
     """A value as TOML's reader would give it; what TOML cannot hold stays as it is."""
@@ -286,15 +283,15 @@ def toml_values(value: Any) -> Any:
     return str(value) if isinstance(value, PurePath) else value
 
 
-def toml_text(content: Mapping[str, Any]) -> str:
-    """A mapping of TOML values as a study file would have it: keys, then tables."""
+def study_text(content: Mapping[str, Any]) -> str:
+    """A mapping of TOML values as a study file: keys, then tables."""
     plain = {key: value for key, value in content.items() if not _is_table(value)}
-    lines = [f"{_key(key)} = {_written(value)}" for key, value in plain.items()]
+    lines = [f"{toml_key(key)} = {toml_text(value)}" for key, value in plain.items()]
     for key, value in content.items():
         if isinstance(value, Mapping):
-            lines += ["", f"[{_key(key)}]", *_entries(value)]
+            lines += ["", f"[{toml_key(key)}]", *_entries(value)]
         elif key not in plain:
-            lines += [line for each in value for line in ("", f"[[{_key(key)}]]", *_entries(each))]
+            lines += [x for each in value for x in ("", f"[[{toml_key(key)}]]", *_entries(each))]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -308,26 +305,8 @@ def _entries(table: Mapping[str, Any]) -> Iterator[str]:
     """The lines of a table; a list of tables has a line for each of them."""
     for key, value in table.items():
         if isinstance(value, list) and _is_table(value):
-            yield f"{_key(key)} = ["
-            yield from (f"  {_written(each)}," for each in value)
+            yield f"{toml_key(key)} = ["
+            yield from (f"  {toml_text(each)}," for each in value)
             yield "]"
         else:
-            yield f"{_key(key)} = {_written(value)}"
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{_key(key)} = {_written(each)}" for key, each in value.items())
-        return f"{{ {inner} }}" if inner else "{}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_written, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return str(value)
-    # TOML's texts are JSON's, but for one character that must be written as its number.
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+            yield f"{toml_key(key)} = {toml_text(value)}"

@@ -1,0 +1,531 @@
+"""`discreet serve`, `keys`, `backup` and `restore`: a service and its database.
+
+A server listens on the loopback by default, and answers no request without a key. Logs go to
+standard error as JSON; a key is shown on a terminal, once, and never written to a log.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from discreet.cli import end_at_once, was_terminated
+from discreet.cli.console import DataOption, err, out, reporting_errors
+from discreet.lab.results.screen import plain
+from discreet.validation import InvalidInput
+
+if TYPE_CHECKING:
+    import socket
+
+    from discreet.service.server.backup import Restored
+    from discreet.service.server.database import Database
+    from discreet.service.server.deployment import AnyLearner, Deployment
+    from discreet.service.server.service import Service
+
+_JOIN_SECONDS = 0.2
+DATABASE = "sqlite:///discreet.db"
+DatabaseOption = Annotated[
+    str,
+    typer.Option(help="sqlite:///FILE, or an address of PostgreSQL.", envvar="DISCREET_DATABASE"),
+]
+
+
+@contextmanager
+def refusing_service() -> Iterator[None]:
+    """As `reporting_errors`, for commands that need the service and its database."""
+    with reporting_errors():
+        try:
+            from discreet.service.server.database import Unavailable
+        except ModuleNotFoundError as error:
+            raise InvalidInput(
+                f"the package {error.name} is missing, which the service needs; install it with "
+                'pip install "discreet[service]".'
+            ) from error
+        try:
+            yield
+        except Unavailable as error:
+            raise InvalidInput(
+                f"the database cannot be used now: {error}. Check its address, that it runs, and "
+                "that its disk has room; nothing was changed."
+            ) from error
+
+
+def private_database(url: str) -> Database:
+    """A database with its key from the environment; only its owner may read a file of SQLite."""
+    from discreet.service.server.database import Database
+    from discreet.service.server.encryption import Cipher
+
+    return Database(url, Cipher.from_environment())
+
+
+def existing_database(url: str) -> Database:
+    """A database of any version; `InvalidInput` where there is no such file."""
+    from sqlalchemy import make_url
+
+    database = private_database(url)
+    file = make_url(url).database
+    if database.sqlite and file is not None and not Path(file).is_file():
+        raise InvalidInput(
+            f"there is no database {file}; name that of a service with --database, or start one "
+            "with `discreet serve STUDY.toml`."
+        )
+    return database
+
+
+def served_database(url: str) -> Database:
+    """A database that `discreet serve` made.
+
+    Raises:
+        InvalidInput: where there is none, or its version is another.
+    """
+    from discreet.service.server.upgrade import newest, version_of
+
+    database = existing_database(url)
+    with database.reading() as connection:
+        version = version_of(connection)
+    if version != newest():
+        was = "was never served" if version is None else f"has version {version}, not {newest()}"
+        raise InvalidInput(
+            f"the database {was}; start `discreet serve` of this version on it once."
+        )
+    return database
+
+
+# A server.
+
+
+def serve(
+    studies: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Study files; without any, those that the database knows."),
+    ] = None,
+    database: DatabaseOption = DATABASE,
+    host: Annotated[str, typer.Option(help="The address on which it listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A host name of this server in requests; may be repeated."),
+    ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(help="Addresses of trusted proxies, separated by commas."),
+    ] = None,
+    no_aggregator: Annotated[
+        bool,
+        typer.Option("--no-aggregator", help="Release nothing; another process on PostgreSQL may."),
+    ] = False,
+    only_aggregator: Annotated[
+        bool, typer.Option("--only-aggregator", help="Release, and take no requests.")
+    ] = False,
+    confirm_clock: Annotated[
+        bool,
+        typer.Option(
+            "--confirm-clock", help="This machine's clock is right, though it seems to have jumped."
+        ),
+    ] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="A study of 2,000 simulated devices, and its dashboard.")
+    ] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Let --demo open no browser.")
+    ] = False,
+    data: DataOption = None,
+) -> None:
+    """Serve studies to people over HTTP, or show how that looks with --demo."""
+    aggregator = not no_aggregator
+    with refusing_service():
+        _check_options(studies or [], aggregator, only_aggregator, demo)
+        _check_proxies(proxy)
+        if demo:
+            # Before the imports of a server and its learner, which take seconds.
+            _say_line("Starting a server on this machine, and 2,000 simulated devices ...")
+            from discreet.service.server.demo import run_demo
+
+            run_demo(host, port, not no_browser, say=_say_line)
+            return
+        from discreet.service.server.server import listen
+
+        with _ending_at_once():
+            listening = None if only_aggregator else listen(host, port)
+            try:
+                _serve(
+                    studies or [],
+                    database,
+                    listening,
+                    aggregator,
+                    allow_host or [],
+                    proxy,
+                    data,
+                    confirm_clock,
+                )
+            finally:
+                if listening is not None:
+                    listening.close()
+
+
+@contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """SIGTERM ends a starting server at once: whatever it has written is in whole transactions."""
+    before = signal.signal(signal.SIGTERM, end_at_once)
+    try:
+        if was_terminated():
+            end_at_once()
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _say_line(text: str) -> None:
+    typer.echo(text)  # as it is: an address or a key that is broken into lines cannot be copied
+
+
+def _check_options(
+    studies: list[Path], aggregator: bool, only_aggregator: bool, demo: bool
+) -> None:
+    if only_aggregator and not aggregator:
+        raise InvalidInput("--no-aggregator and --only-aggregator were both given; leave one out.")
+    if demo and (studies or only_aggregator or not aggregator):
+        raise InvalidInput(
+            "--demo was given with a study or the aggregator's options; it serves a study of its "
+            "own, so leave those out."
+        )
+
+
+def _check_proxies(proxies: str | None) -> None:
+    for given in [] if proxies is None else proxies.split(","):
+        try:
+            untrusted = ip_network(given.strip()).prefixlen == 0
+        except ValueError:
+            untrusted = True
+        if untrusted:
+            raise InvalidInput(
+                f"--proxy had {given.strip()!r:.80}; give addresses or networks of proxies, such "
+                "as 127.0.0.1 or 10.1.0.0/16. Client addresses in their headers are trusted."
+            )
+
+
+def _serve(
+    files: list[Path],
+    database: str,
+    listening: socket.socket | None,
+    aggregator: bool,
+    names: list[str],
+    proxy: str | None,
+    data: Path | None,
+    clock_confirmed: bool,
+) -> None:
+    from discreet.service.server.logs import log_as_json
+    from discreet.service.server.service import Service
+
+    # Before there is a database, so that a refusal leaves none.
+    begun = [(file, *_read(file, data)) for file in files]
+    service = Service.open(database, releases=aggregator, clock_confirmed=clock_confirmed)
+    try:
+        _warn_of_clock(service)
+        _check_shared(service, aggregator, listening)
+        for file, deployment, learner in begun:
+            if service.store.register(deployment, learner):
+                name = repr(deployment.name)
+                out.say(f"{file}: {name} is served from now on, and its guarantee is fixed.")
+        _show_studies(service)
+        if listening is not None:
+            _show_key(service, database)
+            _warn(listening, names, proxy)
+        log_as_json()
+        if listening is None:
+            _release(service)
+        else:
+            _run(service, listening, names, proxy)
+    finally:
+        service.stop()
+    err.say("Stopped. All accepted reports are in the database.")
+
+
+def _check_shared(service: Service, aggregator: bool, listening: socket.socket | None) -> None:
+    if service.database.sqlite and (listening is None or not aggregator):
+        raise InvalidInput(
+            "--no-aggregator or --only-aggregator was given with SQLite, where one process does "
+            "everything; leave it out, or share a PostgreSQL database."
+        )
+
+
+def _warn_of_clock(service: Service) -> None:
+    days = service.database.clock.ahead / 86_400.0
+    if days:
+        err.say(
+            f"Warning: this machine's clock is {abs(days):.1f} days "
+            f"{'after' if days > 0 else 'before'} the time at which this database was last served. "
+            "Expiry and retention go on from that time. If the clock is right, start once with "
+            "--confirm-clock."
+        )
+
+
+def _read(file: Path, data: Path | None) -> tuple[Deployment, AnyLearner]:
+    """The deployment of a study file; refused where it needs the database's key."""
+    from discreet.lab.studies import load_study
+    from discreet.service.server.encryption import Cipher, needed
+    from discreet.service.server.served import deployment_of
+
+    deployment, learner = deployment_of(load_study(file, data_dir=data))
+    if learner.secret:
+        needed(Cipher.from_environment(), deployment.name)
+    return deployment, learner
+
+
+def _show_studies(service: Service) -> None:
+    names = service.store.names()
+    if not names:
+        err.say(
+            "No study is served, only tables of curators. To serve one: discreet serve STUDY.toml"
+        )
+    for name in names:
+        served = service.store.study(name)
+        budget = served.learner.budget
+        out.say(
+            f"{name}: {served.learner.name} at epsilon = {budget.epsilon:g}, {budget.trust_model} "
+            f"privacy; {service.store.row(name).state}"
+        )
+
+
+def _show_key(service: Service, database: str) -> None:
+    """Show the operator's first key on a terminal, once."""
+    from discreet.service.server.keys import opens
+
+    if any(each["role"] == "operator" and opens(each) for each in service.keys.list()):
+        return
+    if not sys.stdout.isatty():
+        err.say(
+            "There is no operator's key yet, and it is shown on a terminal only. Make one: "
+            f"discreet keys make --role operator --database {_without_password(database)}"
+        )
+        return
+    out.say("The operator's key, shown this once; keep it where you keep passwords:")
+    _say_line(service.keys.make("operator", label="first start"))
+
+
+def _without_password(database: str) -> str:
+    from sqlalchemy import make_url
+
+    return make_url(database).render_as_string(hide_password=True)
+
+
+def _warn(listening: socket.socket, names: list[str], proxy: str | None) -> None:
+    """Show the address, and how to protect one that others can reach."""
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    out.say(f"Listening on http://{shown}:{port} (dashboard: the same address). Ctrl-C stops it.")
+    if ip_address(host).is_loopback:
+        return
+    err.say(
+        f"Warning: {host} can be reached from other machines, and HTTP carries keys in the clear. "
+        "Put a proxy with TLS in front (docs/service.md has the lines for nginx and Caddy), let it "
+        f"alone reach this port{'' if proxy else ', and name it with --proxy'}."
+    )
+    if not names:
+        err.say(
+            "Warning: requests to any other name than localhost are refused; give the host names "
+            "of this server with --allow-host."
+        )
+
+
+def _run(service: Service, listening: socket.socket, names: list[str], proxy: str | None) -> None:
+    """Answer requests until stopped, then finish those that were begun."""
+    from discreet.service.server.app import create_app
+    from discreet.service.server.server import ANY, run
+
+    host = listening.getsockname()[0]
+    hosts = names if host in ANY else [*names, host]
+    with suppress(KeyboardInterrupt):  # uvicorn raises it once the server has stopped
+        if not run(create_app(service, hosts), listening, proxy):
+            raise InvalidInput("the server could not start; its log says why.")
+
+
+def _release(service: Service) -> None:
+    """Make due releases until stopped."""
+    service.start()
+    stops: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: stops.append(number))
+    while service.releasing and not stops:
+        service.wait(_JOIN_SECONDS)
+
+
+# Keys.
+
+keys_app = typer.Typer(help="Keys to a service, and the key of its database.", no_args_is_help=True)
+
+
+@keys_app.command("make")
+def make(
+    role: Annotated[
+        str, typer.Option(help="operator, client, device, auditor, curator or modeler.")
+    ],
+    study: Annotated[
+        str | None, typer.Option(help="Its one study or table; all if left out.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="Its holder, in words.")] = "",
+    days: Annotated[float | None, typer.Option(help="Until it expires; never if left out.")] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Requests a second of each server process; else the server's limit."),
+    ] = None,
+    database: DatabaseOption = DATABASE,
+) -> None:
+    """Make a key. Its token is printed this once; the database keeps a hash."""
+    with refusing_service():
+        from discreet.service.server.keys import Keys
+
+        opened = served_database(database)
+        token = Keys(opened).make(role, study, label, days=days, rate=rate)
+        typer.echo(token)
+        if study is not None and not _is_known(opened, study):
+            err.say(f"Warning: there is no study or table {study!r} here yet; check its name.")
+        err.say("Shown this once: keep it where you keep passwords.")
+
+
+def _is_known(database: Database, name: str) -> bool:
+    from sqlalchemy import select
+
+    from discreet.service.server.schema import studies, tables
+
+    wanted = select(studies.c.name).where(studies.c.name == name)
+    with database.reading() as connection:
+        known = wanted.union(select(tables.c.name).where(tables.c.name == name))
+        return connection.execute(known).first() is not None
+
+
+@keys_app.command("list")
+def list_keys(database: DatabaseOption = DATABASE) -> None:
+    """All keys: role, study, holder, dates and whether they are revoked."""
+    with refusing_service():
+        from discreet.service.server.keys import Keys
+
+        names = ("id", "role", "study", "label", "made", "expires", "rate", "revoked")
+        table = Table(*names, box=None, pad_edge=False)
+        for key in Keys(served_database(database)).list():
+            table.add_row(
+                key["id"],
+                key["role"],
+                plain(key["study"] or "all"),
+                plain(key["label"]),
+                _time(key["made"]),
+                "never" if key["expires"] is None else _time(key["expires"]),
+                "" if key["rate"] is None else f"{key['rate']:g}",
+                "" if key["revoked"] is None else _time(key["revoked"]),
+            )
+        out.print(table)
+
+
+@keys_app.command("revoke")
+def revoke(
+    identity: Annotated[str, typer.Argument(help="The id that `discreet keys list` shows.")],
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Also erase its reports that no release has.")
+    ] = False,
+    database: DatabaseOption = DATABASE,
+) -> None:
+    """Revoke a key in every process."""
+    with refusing_service():
+        from discreet.service.server.keys import Keys
+
+        keys = Keys(served_database(database))
+        new = keys.revoke(identity)
+        out.say(f"{identity} {'is revoked' if new else 'was revoked before'}.")
+        if discard:
+            count = keys.discard(identity)
+            out.say(f"Erased {count} unreleased reports and decisions.")
+
+
+@keys_app.command("database")
+def database_key() -> None:
+    """A new key for a database, to be set as DISCREET_DATABASE_KEY; nothing is changed."""
+    with refusing_service():
+        from discreet.service.server.encryption import Cipher
+
+        typer.echo(Cipher.new_key())
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+# Backups.
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="The backup, which must not exist.")],
+    database: DatabaseOption = DATABASE,
+) -> None:
+    """Copy a SQLite database while it is served, without observations.
+
+    PostgreSQL is copied by pg_dump.
+    """
+    with refusing_service():
+        from discreet.service.server.backup import back_up
+
+        back_up(served_database(database), file)
+        out.say(f"Backup: {file}")
+
+
+def restore(
+    database: DatabaseOption = DATABASE,
+    moved: Annotated[
+        bool,
+        typer.Option(
+            "--moved", help="The original stopped before it was copied, and never starts again."
+        ),
+    ] = False,
+) -> None:
+    """Make a copied database another server's, which releases no one twice.
+
+    Restore each backup once. Servers restored from one backup do not know each other: under joint
+    privacy a person in two of them pays both budgets, and neither certificate counts the other.
+    """
+    with refusing_service():
+        from discreet.service.server.backup import confirm_move
+        from discreet.service.server.backup import restore as restored
+
+        target = existing_database(database)
+        try:
+            target.hold()
+            if moved:
+                confirm_move(target)
+                out.say("The database is served as before. Delete the original.")
+            else:
+                _show_restored(restored(target))
+        finally:
+            target.close()
+
+
+def _show_restored(outcome: Restored) -> None:
+    out.say(
+        f"This is another server, {outcome.identity}, restored from a copy of {outcome.previous}. "
+        "Devices fetch policies again; reports made under the old ones are refused."
+    )
+    if outcome.kept:
+        out.say(f"{outcome.kept:,} waiting private reports are kept.")
+    if outcome.anew:
+        out.say(
+            f"Under joint privacy these begin anew: {', '.join(outcome.anew)}; "
+            f"{outcome.dropped:,} waiting decisions are dropped, because the old server may have "
+            "released them. The certificates include the previous servers."
+        )
+        err.say(
+            "Warning: restore this backup once. Servers restored from one backup do not know each "
+            "other: a person in two of them pays both, and neither certificate counts the other."
+        )
+    if outcome.keys:
+        err.say(
+            f"Warning: {outcome.keys:,} keys open this server as they did the old one when it was "
+            "copied. Revoke again those revoked since: discreet keys list"
+        )
+    err.say("Do not start the old server again.")
