@@ -52,27 +52,26 @@ def test_the_papers_settings() -> None:
 
 def test_the_papers_tables() -> None:
     assert [part.table for part in TABLES] == [None] * 3 + list(range(1, 13))
-    printed = {part.table: {said.columns: said.number for said in part.reported} for part in TABLES}
-    assert printed[1] == {3: 0.073, 6: 0.038, 8: 0.018, 10: 0.014, 15: 0.118, 20: 0.137}
+    printed = {part.table: {line.columns: line.number for line in part.reported} for part in TABLES}
     assert printed[8] == {3: 0.567, 9: 0.553, 12: 0.479, 15: 0.453, 20: 0.493, 30: 0.52}
     assert printed[12] == {5: 0.152, 10: 0.0, 15: 0.0, 20: 0.0, 30: 0.005, 50: 0.073}
     assert printed[None] == {10: None}
     first = TABLES[3]
     assert first.data_set == "synthetic"
-    assert {said.epsilon for said in first.reported} == {math.exp(1.1)}
-    assert [said.columns for said in first.reported if said.branch == "if"] == [3, 6, 8, 10]
+    assert {line.epsilon for line in first.reported} == {math.exp(1.1)}
+    assert [line.columns for line in first.reported if line.branch == "if"] == [3, 6, 8, 10]
 
 
 def test_the_papers_figures() -> None:
     printed = {
-        part.name: {said.log_epsilon: said.number for said in part.reported} for part in FIGURES[1:]
+        part.name: {line.log_epsilon: line.number for line in part.reported} for part in FIGURES[1:]
     }
     assert printed["Figure 2a"] == {1.1: 0.011, 0.9: 0.069, 0.0: 0.099}
     assert printed["Figure 2b"] == {2.9: 0.003, 2.0: 0.019, 1.0: 0.05}
     assert printed["Figure 2c"] == {2.8: 0.051, 1.0: 0.017, 0.5: 0.082}
     assert printed["Figure 3"] == {2.3: 0.004, 2.0: 0.023, 1.8: 0.051}
     for part in FIGURES[1:]:
-        assert [said.branch for said in part.reported] == ["if", None, None]
+        assert [line.branch for line in part.reported] == ["if", None, None]
 
 
 def test_simple_regret_counts_the_best_so_far() -> None:
