@@ -13,7 +13,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
 from discreet import Actions, InvalidInput, PrivateBandit, decode, encode
-from discreet.learners.sources import SourceLearner
 from discreet.privacy import SecureNoise
 
 ARMS = ["none", "call", "visit"]
@@ -96,11 +95,10 @@ class TestDecisionsOfOthers:
         for some in (slice(0, 1000), slice(1000, 3000)):
             parts.partial_fit(decisions[some], rewards[some], crowd[some])
         learner = parts.learner_
-        assert isinstance(learner, SourceLearner)
-        assert learner.source_people("log") == 3000
+        assert learner.streams["log"].people == 3000
         assert right(parts) > 0.85
         parts.fit(decisions[:50], rewards[:50], crowd[:50])
-        assert parts.learner_.source_people("log") == 50
+        assert parts.learner_.streams["log"].people == 50
 
     def test_joint_learners_need_propensities(self) -> None:
         decisions, rewards, crowd, chances = log(100, uneven=True)
@@ -357,4 +355,4 @@ class TestRefused:
             given = {"decisions": decisions, "rewards": rewards, "contexts": crowd, **change}
             with pytest.raises(InvalidInput, match=message):
                 before.partial_fit(**given)
-            assert before.learner_.source_people("log") == 50
+            assert before.learner_.streams["log"].people == 50

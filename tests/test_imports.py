@@ -213,13 +213,13 @@ with tempfile.TemporaryDirectory() as folder:
         learner = discreet.make_learner(name, domain, 3, discreet.Local(2.0))
         if source:
             learner.open_source("clinic", 1.0)  # type: ignore[attr-defined]
-        policy = learner.source_policy("clinic") if source else learner.policy()  # type: ignore[attr-defined]
+        policy = learner.policy("clinic") if source else learner.policy()  # type: ignore[attr-defined]
         code = self.SOURCE_REPORT if source else self.REPORT
         reports, modules = python(DEVICE + code + self.LOADED, discreet.encode(policy)).splitlines()
         outside = {module.partition(".")[0] for module in modules.split()}
         assert not outside & {"scipy", "opendp", "pandas", "pydantic", "sklearn", "dp_accounting"}
         if source:
-            learner.update_source(discreet.decode(reports, discreet.Reports))  # type: ignore[attr-defined]
+            learner.update(discreet.decode(reports, discreet.Reports))  # type: ignore[attr-defined]
         else:
             learner.update(discreet.decode(reports, discreet.Reports))
 

@@ -34,8 +34,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.codec import Range, Serializable, Shape
-from discreet.learners.arm_learner import ArmLearner
-from discreet.learners.base import Common
+from discreet.learners.base import ArmLearner, Common
 from discreet.learners.messages import Reports, Totals
 from discreet.learners.policy import Actions, ArmPolicy
 from discreet.people.domain import Arms, Box

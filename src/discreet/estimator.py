@@ -52,7 +52,6 @@ from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Actions, ArmPolicy, Terms
 from discreet.learners.registry import learner_class, make_learner
-from discreet.learners.sources import SourceLearner
 from discreet.people.columns import Declared
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import (
@@ -253,9 +252,9 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
         for people of a log and that for people served by `act`."""
         check_is_fitted(self, "learner_")
         learner = self._fitted.learner
-        sources = learner.source_guarantees() if isinstance(learner, SourceLearner) else {}
+        sources = [learner.streams[name].guarantee() for name in learner.sources]
         held = [learner.guarantee()] if learner.people or not sources else []
-        return max([*held, *sources.values()], key=lambda guarantee: guarantee.epsilon)
+        return max([*held, *sources], key=lambda guarantee: guarantee.epsilon)
 
     @property
     def waiting_(self) -> int:
@@ -389,8 +388,8 @@ class _Fitted:
     ) -> None:
         """Learn from logged decisions (see the module)."""
         learner = self.learner
-        if learner.budget.protects_reports and isinstance(learner, SourceLearner):
-            self._learn_source(learner, arms, rewards, rows)
+        if learner.budget.protects_reports and learner.takes_sources:
+            self._learn_source(arms, rewards, rows)
             return
         policy = learner.policy()
         if not policy.takes_any_arms:
@@ -428,22 +427,17 @@ class _Fitted:
             )
         return chances
 
-    def _learn_source(
-        self,
-        learner: SourceLearner[Any, Any, Any],
-        arms: IntArray,
-        rewards: FloatArray,
-        rows: FloatArray,
-    ) -> None:
+    def _learn_source(self, arms: IntArray, rewards: FloatArray, rows: FloatArray) -> None:
         """People of a log report their arms too; later ones under better policies."""
+        learner = self.learner
         if LOG not in learner.sources:
             learner.open_source(LOG, learner.budget.epsilon)
         start = 0
         while start < len(rows):
-            policy = learner.source_policy(LOG)
-            stop = start + max(learner.source_batch(LOG), int(_GROWTH * start))
+            policy = learner.policy(LOG)
+            stop = start + max(learner.batch_of(LOG), int(_GROWTH * start))
             people = rows[start:stop], arms[start:stop], rewards[start:stop]
-            learner.update_source(policy.report(*people, *self._reporting()))
+            learner.update(policy.report(*people, *self._reporting()))
             start = stop
 
     def _reporting(self) -> tuple[NoiseSource, Terms | None]:

@@ -49,7 +49,7 @@ class SourceContract:
         for epsilon in (0.0, -1.0, np.nan, np.inf, True, "1", None):
             with pytest.raises(InvalidInput, match="epsilon"):
                 learner.open_source("other", epsilon)
-        for call in (learner.source_policy, learner.source_people):
+        for call in (learner.policy, learner.batch_of):
             with pytest.raises(InvalidInput, match="not open"):
                 call("shop")
         assert learner.sources == ("bank",)
@@ -58,24 +58,24 @@ class SourceContract:
     def test_a_policy_lasts_until_a_batch_has_come(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0)
         for version in range(3):
-            policy = learner.source_policy("bank")
+            policy = learner.policy("bank")
             assert policy.version == version
-            batch = learner.source_batch("bank")
-            learner.update_source(told(policy, batch - 1, version))
-            assert learner.source_policy("bank") is policy
-            learner.update_source(told(policy, 1, 50 + version))
-        assert learner.source_policy("bank").version == 3
+            batch = learner.batch_of("bank")
+            learner.update(told(policy, batch - 1, version))
+            assert learner.policy("bank") is policy
+            learner.update(told(policy, 1, 50 + version))
+        assert learner.policy("bank").version == 3
 
     def test_what_a_policy_says_of_itself(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0, shop=3.0)
-        policy = learner.source_policy("bank")
+        policy = learner.policy("bank")
         assert (policy.stream, policy.epsilon, policy.arms) == ("bank", 2.0, ARMS)
         assert (policy.domain, policy.reward_bounds) == (DOMAIN, BOUNDS)
         teach(learner, "bank")
-        later = learner.source_policy("bank")
+        later = learner.policy("bank")
         assert later.stream_id == policy.stream_id
         assert later.group == policy.group
-        other = learner.source_policy("shop")
+        other = learner.policy("shop")
         assert other.stream_id != policy.stream_id
         assert other.group != policy.group
         assert row.make(12).identity not in policy.stream_id
@@ -83,7 +83,7 @@ class SourceContract:
     def test_policies_round_trip_and_report_the_same(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0)
         teach(learner, "bank")
-        policy = learner.source_policy("bank")
+        policy = learner.policy("bank")
         copy = decode(encode(policy), Policy)
         described(Policy).validate(json.loads(encode(policy)))
         assert type(copy) is type(policy)
@@ -93,7 +93,7 @@ class SourceContract:
     def test_policies_cannot_be_changed(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0)
         teach(learner, "bank")
-        policy = learner.source_policy("bank")
+        policy = learner.policy("bank")
         with pytest.raises(AttributeError):
             policy.version = 9
         for array in arrays(policy):
@@ -102,36 +102,36 @@ class SourceContract:
 
     def test_reports_round_trip(self, row: SourceRow) -> None:
         one, two = row.fresh(bank=2.0), row.fresh(bank=2.0)
-        reports = told(one.source_policy("bank"), 40, 7)
-        two.source_policy("bank")
+        reports = told(one.policy("bank"), 40, 7)
+        two.policy("bank")
         copy = decode(encode(reports), Reports)
         assert type(copy) is type(reports)
-        one.update_source(reports)
-        two.update_source(copy)
+        one.update(reports)
+        two.update(copy)
         assert state(one) == state(two)
 
     def test_reports_add_in_any_order(self, row: SourceRow) -> None:
         one, two = row.fresh(bank=2.0, shop=6.0), row.fresh(bank=2.0, shop=6.0)
         batches = [
-            told(one.source_policy(name), count, seed)
+            told(one.policy(name), count, seed)
             for seed, (name, count) in enumerate([("bank", 5), ("shop", 60), ("bank", 17)])
         ]
         for name in ("bank", "shop"):
-            two.source_policy(name)
-        one.update_source(batches)
+            two.policy(name)
+        one.update(batches)
         for batch in reversed(batches):
-            two.update_source(batch)
-        assert (one.source_people("bank"), one.source_people("shop")) == (22, 60)
-        assert (two.source_people("bank"), two.source_people("shop")) == (22, 60)
+            two.update(batch)
+        assert (one.streams["bank"].people, one.streams["shop"].people) == (22, 60)
+        assert (two.streams["bank"].people, two.streams["shop"].people) == (22, 60)
         assert np.allclose(known(one), known(two), rtol=1e-9, atol=1e-9)
 
     def test_late_reports_are_used(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0)
-        first = learner.source_policy("bank")
+        first = learner.policy("bank")
         teach(learner, "bank")
-        before, people = known(learner), learner.source_people("bank")
-        learner.update_source(told(first, 30, 99))
-        assert learner.source_people("bank") == people + 30
+        before, people = known(learner), learner.streams["bank"].people
+        learner.update(told(first, 30, 99))
+        assert learner.streams["bank"].people == people + 30
         assert known(learner) != before
         learner.policy()
 
@@ -164,33 +164,33 @@ class SourceContract:
     def test_an_arm_that_never_occurs(self, row: SourceRow) -> None:
         learner = row.fresh(bank=4.0)
         for seed in range(3):
-            policy = learner.source_policy("bank")
-            learner.update_source(told(policy, min(learner.source_batch("bank"), 400), seed, arm=1))
+            policy = learner.policy("bank")
+            learner.update(told(policy, min(learner.batch_of("bank"), 400), seed, arm=1))
         chances = learner.policy().probabilities(SCENE.contexts(50, 1))
         assert np.allclose(chances.sum(axis=1), 1.0)
         assert (chances >= 0.0).all()
 
     def test_a_source_without_reports_changes_nothing(self, row: SourceRow) -> None:
         plain, heard = row.make(11), row.fresh(bank=4.0, shop=1.0)
-        heard.source_policy("bank")
+        heard.policy("bank")
         assert encode(heard.policy()) == encode(plain.policy())
-        assert heard.source_people("bank") == heard.source_people("shop") == 0
+        assert heard.streams["bank"].people == heard.streams["shop"].people == 0
 
     def test_guarantees_are_listed_apart(self, row: SourceRow) -> None:
         plain, learner = row.make(11), row.fresh(bank=2.0, shop=6.0)
-        unused = learner.source_guarantees()
-        assert list(unused) == ["bank", "shop"]
-        assert all(one.releases == 0 and one.epsilon == 0.0 for one in unused.values())
+        assert learner.sources == ("bank", "shop")
+        unused = [learner.streams[name].guarantee() for name in learner.sources]
+        assert all(one.releases == 0 and one.epsilon == 0.0 for one in unused)
         teach(learner, "bank")
         teach(learner, "shop", 2)
         for name, asked in (("bank", 2.0), ("shop", 6.0)):
-            found = learner.source_guarantees()[name]
+            found = learner.streams[name].guarantee()
             assert found.trust_model == "local"
             assert asked * (1.0 - 1e-6) <= found.epsilon <= asked * (1.0 + 1e-12)
             assert found.delta == 0.0
             assert found.adjacency.record in found.sentence
             assert "simulated" in found.sentence
-            releases = [learner.source_policy(name).release("none")]
+            releases = [learner.policy(name).release("none")]
             assert all(release.event.epsilon <= found.epsilon for release in releases)
         plain.policy()
         learner.policy()
@@ -200,15 +200,16 @@ class SourceContract:
         learner = row.fresh(bank=2.0, shop=6.0, silent=1.0)
         teach(learner, "bank")
         learner.policy()
-        learner.update_source(told(learner.source_policy("shop"), 7, 3))
+        learner.update(told(learner.policy("shop"), 7, 3))
         path = tmp_path / "learner.json"
         save(learner, path)
         again = load(path)
         assert state(again) == state(learner)
         assert again.sources == learner.sources
-        assert again.source_guarantees() == learner.source_guarantees()
-        assert [again.source_people(name) for name in again.sources] == [
-            learner.source_people(name) for name in learner.sources
+        for name in learner.streams:
+            assert again.streams[name].guarantee() == learner.streams[name].guarantee()
+        assert [again.streams[name].people for name in again.sources] == [
+            learner.streams[name].people for name in learner.sources
         ]
         for one in (learner, again):
             teach(one, "shop", 2)
@@ -221,7 +222,7 @@ class SourceContract:
 
     def test_bad_input_of_people_is_refused(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0)
-        policy = learner.source_policy("bank")
+        policy = learner.policy("bank")
         good = dict(zip(("contexts", "actions", "rewards"), people_of(1, 0), strict=True))
         outside = SCENE.bad_values & set(SCENE.bad_contexts)
         shapes = [value for name, value in SCENE.bad_contexts.items() if name not in outside]
@@ -240,10 +241,10 @@ class SourceContract:
             *(("rewards", value) for value in ([9.0], [np.nan], [-np.inf])),
         ]:
             reports = policy.report(**{**good, name: value}, noise=SimulatedNoise(0))
-            learner.update_source(reports)
+            learner.update(reports)
 
     def test_noise_and_terms_are_checked(self, row: SourceRow) -> None:
-        policy = row.fresh(bank=2.0).source_policy("bank")
+        policy = row.fresh(bank=2.0).policy("bank")
         people = people_of(3, 0)
         for noise in (Unprotected(), np.random.default_rng(0)):
             with pytest.raises(InvalidInput, match="SecureNoise"):
@@ -266,39 +267,38 @@ class SourceContract:
 
     def test_threads_that_ask_at_once_get_one_policy(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0)
-        first = learner.source_policy("bank")
-        learner.update_source(told(first, learner.source_batch("bank"), 1))
+        first = learner.policy("bank")
+        learner.update(told(first, learner.batch_of("bank"), 1))
         slowly(learner, "_publish_source")
-        seen = at_once([lambda: learner.source_policy("bank")] * 4)
+        seen = at_once([lambda: learner.policy("bank")] * 4)
         assert [policy.version for policy in seen] == [1] * 4
         assert len({id(policy) for policy in seen}) == 1
 
     def test_threads_may_open_ask_and_report_at_once(self, row: SourceRow) -> None:
         learner, alone = row.fresh(bank=2.0, shop=3.0), row.fresh(bank=2.0, shop=3.0)
         batches = [
-            told(learner.source_policy(name), 2, seed)
-            for seed, name in enumerate(("bank", "shop") * 4)
+            told(learner.policy(name), 2, seed) for seed, name in enumerate(("bank", "shop") * 4)
         ]
         for name in ("bank", "shop"):
-            alone.source_policy(name)
+            alone.policy(name)
         visits = visit(Row(lambda: learner), learner.policy(), 3, 1)
         alone.policy()
-        inside = slowly(learner, "_publish", "_check_sums", "_publish_source", "_source_statistics")
+        inside = slowly(learner, "_publish", "_check_sums", "_publish_source", "_statistics")
         calls: list[Callable[[], object]] = [
-            *(partial(learner.update_source, batch) for batch in batches),
+            *(partial(learner.update, batch) for batch in batches),
             *(partial(learner.open_source, f"place {k}", 1.0) for k in range(3)),
-            *(partial(learner.source_policy, name) for name in ("bank", "shop")),
+            *(partial(learner.policy, name) for name in ("bank", "shop")),
             partial(learner.update, visits),
             learner.policy,
-            learner.source_guarantees,
+            learner.guarantee,
         ]
         at_once(calls)
         assert max(inside) == 1, "what changes a learner happens one at a time"
-        assert (learner.source_people("bank"), learner.source_people("shop")) == (8, 8)
+        assert (learner.streams["bank"].people, learner.streams["shop"].people) == (8, 8)
         assert learner.people == 3
         assert len(learner.sources) == 5
         for batch in batches:
-            alone.update_source(batch)
+            alone.update(batch)
         alone.update(visits)
         for name in learner.sources[2:]:
             alone.open_source(name, 1.0)
@@ -308,33 +308,32 @@ class SourceContract:
         learner = row.fresh(bank=2.0)
         teach(learner, "bank")
         target = visit(Row(lambda: learner), learner.policy(), 4, 1)
-        good = told(learner.source_policy("bank"), 10, 1)
+        good = told(learner.policy("bank"), 10, 1)
         before = state(learner)
         strangers = row.make(12)
         strangers.open_source("bank", 2.0)
         other = row.make(13)
         other.open_source("bank", 2.5)
-        foreign = told(strangers.source_policy("bank"), 5, 1)
+        foreign = told(strangers.policy("bank"), 5, 1)
         unknown = replace(good, policy_version=10**6)
         for bad, message in [
-            (foreign, "no source of this learner"),
-            (told(other.source_policy("bank"), 5, 1), "no source of this learner"),
+            (foreign, "for the learner"),
+            (told(other.policy("bank"), 5, 1), "for the learner"),
             (unknown, "version"),
             ([good, unknown], "version"),
-            ([good, foreign], "no source of this learner"),
+            ([good, foreign], "for the learner"),
             ([], "empty"),
-            (target, "type|no source"),
-            ([good, target], "type|no source"),
             (["a report"], "type str"),
             (None, "type NoneType"),
         ]:
             with pytest.raises(InvalidInput, match=message):
-                learner.update_source(bad)
+                learner.update(bad)
         for change in self.cut(good):
             with pytest.raises(InvalidInput):
-                learner.update_source(replace(good, **change))
-        with pytest.raises(InvalidInput):
-            learner.update(good)
+                learner.update(replace(good, **change))
+        for given, stream in ((good, "target"), (target, "bank")):
+            with pytest.raises(InvalidInput, match="came as reports of"):
+                learner.check_reports(given, stream)
         assert state(learner) == before
 
     @staticmethod

@@ -61,8 +61,8 @@ def told(policy: Policy, count: int, seed: int, arm: int | None = None) -> Repor
 def teach(learner: Any, name: str, batches: int = 2) -> None:
     """Let a source report under a few policies."""
     for seed in range(batches):
-        policy = learner.source_policy(name)
-        learner.update_source(told(policy, min(learner.source_batch(name), 400), seed))
+        policy = learner.policy(name)
+        learner.update(told(policy, min(learner.batch_of(name), 400), seed))
 
 
 def serve(learner: Any, seed: int) -> None:

@@ -153,7 +153,7 @@ class TestActionsOfOthers:
     def test_a_source_takes_names(self) -> None:
         learner = LocalKernel(DOMAIN, NAMES, Local(1.0))
         learner.open_source("log", 2.0)
-        policy = decode(encode(learner.source_policy("log")), Policy)
+        policy = decode(encode(learner.policy("log")), Policy)
         by_name, by_number = (
             policy.report(PEOPLE, arms, [1, 0, 1], SimulatedNoise(7))
             for arms in (["visit", "none", "call"], [2, 0, 1])

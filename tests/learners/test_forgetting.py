@@ -109,17 +109,17 @@ def test_sources_fade_with_the_targets_people() -> None:
     rng, noise = np.random.default_rng(0), SimulatedNoise(1)
     learner.open_source("past", 2.0)
     contexts, arms = rng.random((300, 1)), rng.integers(0, 2, 300)
-    reports = learner.source_policy("past").report(contexts, arms, 1.0 * arms, noise)
-    learner.update_source(reports)
-    whole = learner.source("past").sums
+    reports = learner.policy("past").report(contexts, arms, 1.0 * arms, noise)
+    learner.update(reports)
+    whole = learner.streams["past"].sums
     policy = learner.policy()
     actions, _ = policy.act(contexts, rng)
     learner.update(policy.report(contexts, actions, 1.0 * arms, noise))
-    assert learner.source("past").sums is whole  # nothing is forgotten before anybody came
+    assert learner.streams["past"].sums is whole  # nothing is forgotten before anybody came
     learner.policy()
-    for have, want in zip(arrays(learner.source("past").sums), arrays(whole), strict=True):
+    for have, want in zip(arrays(learner.streams["past"].sums), arrays(whole), strict=True):
         np.testing.assert_allclose(have, 0.5 ** (300 / 400) * want, rtol=1e-12)
-    assert learner.source_people("past") == 300
+    assert learner.streams["past"].people == 300
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from discreet.learners.registry import LEARNERS, make_learner
-from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, Local, NonPrivate
 
 from .contract import ARMS, BOUNDS, DOMAIN
@@ -55,5 +54,5 @@ class TestSourceContract(SourceContract):
 
 
 def test_every_learner_that_hears_from_sources_has_a_row() -> None:
-    hearing = {name for name, kind in LEARNERS.items() if issubclass(kind, SourceLearner)}
+    hearing = {name for name, kind in LEARNERS.items() if kind.takes_sources}
     assert {label.split(",")[0] for label in ROWS} == hearing

@@ -40,14 +40,14 @@ def heard(row: SourceRow) -> Any:
     learner = row.fresh(bank=2.0, silent=3.0)
     teach(learner, "bank")
     serve(learner, 1)
-    learner.source_policy("silent")
+    learner.policy("silent")
     return learner
 
 
 def test_sources_that_nobody_asked_are_restored(row: SourceRow, tmp_path: Path) -> None:
     path = tmp_path / "learner.json"
     made = row.fresh(bank=2.0, silent=3.0)
-    made.source_policy("bank")
+    made.policy("bank")
     save(made, path)
     assert state(load(path)) == state(made)
 
@@ -59,12 +59,12 @@ class TestNoise:
 
     @pytest.mark.parametrize("name", BAD, ids=str)
     def test_of_sources(self, learner: Any, name: object) -> None:
-        good = told(learner.source_policy("bank"), 5, 7)
+        good = told(learner.policy("bank"), 5, 7)
         before = state(learner)
         with pytest.raises(InvalidInput, match="noise"):
-            learner.update_source([good, replace(good, noise=name)])
+            learner.update([good, replace(good, noise=name)])
         assert state(learner) == before
-        learner.update_source(good)
+        learner.update(good)
 
     @pytest.mark.parametrize("name", BAD, ids=str)
     def test_of_the_target(self, learner: Any, name: object) -> None:
@@ -86,7 +86,7 @@ class TestNoise:
 class TestEpsilons:
     def test_extreme_ones_are_refused(self, row: SourceRow) -> None:
         learner = row.fresh(bank=1.0)
-        fields = json.loads(encode(learner.source_policy("bank")))
+        fields = json.loads(encode(learner.policy("bank")))
         for epsilon in (1e-320, 1e-200, 0.99 * LEAST_EPSILON, 1.01 * MOST_EPSILON, 1e308):
             with pytest.raises(InvalidInput, match=r"epsilon of a source was .* must be from"):
                 learner.open_source("far", epsilon)
@@ -113,16 +113,16 @@ class TestEpsilons:
         """To the last bit, with the sampler that people use and the terms that they agree to."""
         pytest.importorskip("opendp")
         learner = row.fresh(bank=epsilon)
-        policy = decode(encode(learner.source_policy("bank")), Policy)
+        policy = decode(encode(learner.policy("bank")), Policy)
         terms = Terms(DOMAIN, ARMS, epsilon, BOUNDS)
         middle = np.mean([DOMAIN.lower, DOMAIN.upper], axis=0)[None, :]
         reports = policy.report(middle, [0], [BOUNDS.lower], SecureNoise(), terms)
-        learner.update_source(reports)
-        assert learner.source_guarantees()["bank"].epsilon <= epsilon
+        learner.update(reports)
+        assert learner.streams["bank"].guarantee().epsilon <= epsilon
 
     def test_terms_are_about_the_noise_that_is_used(self, row: SourceRow) -> None:
         """A sampler that holds more than the formulas say is found out before it draws."""
-        policy = row.fresh(bank=1.0).source_policy("bank")
+        policy = row.fresh(bank=1.0).policy("bank")
         terms = Terms(DOMAIN, ARMS, 1.0, BOUNDS)
         asked = []
 

@@ -287,10 +287,10 @@ def test_sources_are_not_counted() -> None:
     learner: Any = make_learner("local_kernel", PROBLEM.domain, 3, Local(2.0), public_seed=1)
     alone = learner.value().half_width
     learner.open_source("elsewhere", 8.0)
-    policy = learner.source_policy("elsewhere")
+    policy = learner.policy("elsewhere")
     arms = np.random.default_rng(0).integers(3, size=len(FRESH.contexts))
     reports = policy.report(FRESH.contexts, arms, FRESH.rewards[:, 0], SimulatedNoise(2))
-    learner.update_source(reports)
+    learner.update(reports)
     learner.policy()
     assert learner.value(0).half_width >= 0.9 * alone
 

@@ -52,10 +52,9 @@ from discreet.audit.tape import NoiseTape, loss_between
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments.simulation import Setting
 from discreet.learners.messages import decode, encode
-from discreet.learners.policy import Policy
+from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.saving import load, save
-from discreet.learners.sources import SourceLearner
 from discreet.people.domain import (
     ActionSpace,
     ArmPoints,
@@ -165,7 +164,7 @@ def checks_of(name: str) -> Iterator[Check]:
         for label, space in spaces:
             full = ", ".join(part for part in (name, model, label) if part)
             yield from _with_forged(full, _maker(name, model, space))
-        if model == "local" and issubclass(kind, SourceLearner):
+        if model == "local" and kind.takes_sources:
             yield from _with_forged(f"{name}, sources", _maker(name, model, spaces[0][1]), True)
     if name == "usca":
         maker = _maker(name, "joint", _ARMS, {"predictions": _PREDICTIONS}, delta=0.0)
@@ -370,7 +369,7 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
         other = replace(maker, budget=maker.budget.at(epsilon))
         learner = _taught(other, source, 0 if epsilon < 1.0 else _TAUGHT)
         yield from _branches(_report(learner, other, source, f"epsilon {epsilon:g}"))
-    if issubclass(learner_class(maker.learner), SourceLearner):
+    if learner_class(maker.learner).takes_sources:
         mixed, share = _mixed(maker), _SHARES[SOURCE] if source else 1.0
         own = replace(maker, budget=maker.budget.at(share * maker.budget.epsilon))
         yield replace(_report(mixed, own, source, "beside two sources", rules=True), bases=1)
@@ -448,13 +447,9 @@ def _report(
     rules: bool = False,
 ) -> LocalReport:
     """A report under the learner's policy, its own or that of its source; with all `rules` kept."""
-    if source:
-        assert isinstance(learner, SourceLearner)
-        policy: Any = learner.source_policy(SOURCE)
-        held = learner.source_guarantees()[SOURCE]
-    else:
-        policy = learner.policy()
-        held = learner.guarantee()
+    stream = SOURCE if source else TARGET_NAME
+    policy: Any = learner.policy(stream)
+    held = learner.streams[stream].guarantee()
     release = policy.release(SecureNoise.name if safe and SECURE else SimulatedNoise.name)
     words = f"{state}, version {policy.version}, {release.mechanism}"
     return LocalReport(
@@ -481,7 +476,6 @@ def _taught(maker: Maker, source: bool, people: int, batches: int = _BATCHES) ->
     """A learner after reports of that many people, its own or those of its source."""
     learner = maker.make()
     if source:
-        assert isinstance(learner, SourceLearner)
         learner.open_source(SOURCE, maker.budget.epsilon)
         _teach_source(learner, maker, people, SOURCE, batches)
     else:
@@ -493,7 +487,6 @@ def _mixed(maker: Maker) -> AnyLearner:
     """A learner with two sources, whose people have other epsilons than its own; the rewards of one
     source are the opposite of the target's."""
     learner = maker.make()
-    assert isinstance(learner, SourceLearner)
     for name, share in _SHARES.items():
         learner.open_source(name, share * maker.budget.epsilon)
     for name in _SHARES:
@@ -504,8 +497,8 @@ def _mixed(maker: Maker) -> AnyLearner:
 def _aged(learner: Any, maker: Maker, source: bool) -> AnyLearner:
     """The learner after policies up to version 45, as far as a few hundred people make one."""
     for _ in range(_LATE):
-        batch = learner.source_batch(SOURCE) if source else learner.batch_size
-        policy = learner.source_policy(SOURCE) if source else learner.policy()
+        stream = SOURCE if source else TARGET_NAME
+        batch, policy = learner.batch_of(stream), learner.policy(stream)
         if policy.version >= _LATE or batch > _LATE_BATCH:
             break
         if source:
@@ -539,12 +532,12 @@ def _teach_source(
     people, rng, noise = maker.crowd(), np.random.default_rng(_SEED), SimulatedNoise(_SEED)
     for start in range(0, count, max(1, count // batches)):
         step = min(count // batches, count - start)
-        policy = learner.source_policy(name)
+        policy = learner.policy(name)
         contexts = people.contexts(people.crowd(step, rng))
         arms = rng.integers(policy.arms, size=step)
         shares = _plain(maker, contexts, arms)
         rewards = people.in_units(shares if name == SOURCE else 1.0 - shares)
-        learner.update_source(policy.report(contexts, arms, rewards, noise))
+        learner.update(policy.report(contexts, arms, rewards, noise))
         if start == count // 2 and batches > 1:
             _teach(learner, maker, count // 4, batches)
 

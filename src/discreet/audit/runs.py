@@ -613,9 +613,8 @@ def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
         return policy.report(contexts, chosen, rewards, noise)
 
     plain = replace(report(SimulatedNoise(1)), noise=NO_NOISE)
-    update: Callable[[Any], object] = learner.update_source if source else learner.update  # type: ignore[attr-defined]
     terms = maker.terms(source, _OVER)
-    if not refused(lambda: update(plain)):
+    if not refused(lambda: learner.update(plain)):
         return "reports that say that nothing protects them are taken"
     if not refused(lambda: terms.check(policy)):
         return "a policy with a larger epsilon than was agreed is reported under"

@@ -535,7 +535,7 @@ def _devices() -> Iterator[DeviceRun]:
     yield replace(plain, state="in a second study", studies=[new, second])
     elsewhere = LocalKernel(_BOX, 3, once, horizon=2000, identity="served")
     elsewhere.open_source(_SOURCE, once.epsilon)
-    source = elsewhere.source_terms(_SOURCE), elsewhere.source_policy(_SOURCE)
+    source = elsewhere.streams[_SOURCE].terms(), elsewhere.policy(_SOURCE)
     yield DeviceRun(
         state="of a source", people=_lives(True), budget=once, studies=[source], source=_SOURCE
     )

@@ -4,7 +4,7 @@ A `Learner` holds what has been learnt and publishes a `Policy`, which is immuta
 private and serialisable: anyone may read it. For one person (vectorised over n of them) the policy
 chooses an action and turns what happened into a report:
 
-    policy = learner.policy()
+    policy = learner.policy()                       # of the target, the stream that it serves
     actions, propensities = policy.act(contexts, rng)
     reports = policy.report(contexts, actions, rewards, noise)
     learner.update(reports)
@@ -26,44 +26,76 @@ What every learner owes (tests/learners/contract.py checks all of it):
 * Refused input (`InvalidInput`) leaves the learner as it was.
 * `guarantee()` is derived from the releases, covers every policy ever published, and never
   promises more than they do.
+
+**Auxiliary sources** are further streams: people elsewhere, with an epsilon of their own, whose
+actions an unknown behaviour policy chose. One private report of context, arm and reward leaves
+their side:
+
+    stream = learner.open_source("other hospital", epsilon=8.0)
+    policy = learner.policy("other hospital")                   # public
+    learner.update(policy.report(contexts, arms, rewards, noise))
+    stream.guarantee()
+
+`update`, `statistics` and `merge` find the stream that reports and statistics name. The guarantee
+of one stream does not cover the people of another.
+
+*Claim.* Given the policy, which is public, no two people of a source with contexts in the domain,
+any arm and rewards in their bounds make any report more than e^epsilon times as likely from one as
+from the other.
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
 import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from operator import add
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast, get_type_hints
 
 import numpy as np
 
-from discreet.codec import check_fields, from_json, to_json
-from discreet.learners.describing import learner_text
+from discreet.codec import check_fields, described, from_json, to_json
 from discreet.learners.forgetting import kept
 from discreet.learners.messages import TICKETS, Reports, Statistics
-from discreet.learners.options import hints_of, keywords
-from discreet.learners.policy import TARGET_NAME, Identity, Policy, Terms
+from discreet.learners.policy import (
+    TARGET_NAME,
+    Identity,
+    Policy,
+    Terms,
+    check_source_epsilon,
+    check_stream_name,
+    stream_id,
+)
 from discreet.learners.stream import Stream, check_same_fields, published_kind
 from discreet.learners.values import Valued
-from discreet.people.domain import ActionSpace, Arms, Box, RewardBounds, with_names
+from discreet.people.domain import (
+    ActionSpace,
+    ArmPoints,
+    Arms,
+    Box,
+    RewardBounds,
+    arm_count,
+    with_names,
+)
 from discreet.privacy import (
     Adjacency,
     Budget,
     Guarantee,
+    Local,
     NoiseSource,
     Release,
     Unprotected,
-    derive_guarantee,
 )
 from discreet.privacy.noise import refuse_copy
 from discreet.validation import BoolArray, InvalidInput, check_options, whole_number
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
+SOURCE_RECORD = Adjacency(record="context, arm and reward")
 
 P = TypeVar("P", bound=Policy[Any])
 R = TypeVar("R", bound=Reports)
@@ -100,7 +132,9 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         lock: held by whatever reads or changes what the learner knows.
         trust_models: which budgets it takes, the usual one first.
         spaces: which action spaces it takes.
-        reports_type: the class of the reports it takes.
+        takes_sources: whether it learns from auxiliary sources.
+        reports_type: the class of the reports that it takes from the target.
+        source_reports_type: that of reports from sources.
         statistics_type: the class of the statistics it adds.
         saved: the attributes that a file holds beside policies and sums; their annotations, in the
             body of the class, say how they are written (codec).
@@ -109,7 +143,9 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     name: ClassVar[str]
     trust_models: ClassVar[tuple[str, ...]]
     spaces: ClassVar[tuple[type[Any], ...]]
+    takes_sources: ClassVar[bool] = False
     reports_type: type[R]
+    source_reports_type: type[Any] | None = None
     statistics_type: type[S]
     saved: ClassVar[tuple[str, ...]] = ()
     # Whether acting shows nothing of a person: only then can a device act for real people, and
@@ -169,7 +205,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         self.horizon = None if horizon is None else whole_number(horizon, "horizon", minimum=1)
         self.reward_bounds = reward_bounds or RewardBounds()
         self.public_seed = whole_number(public_seed, "public_seed", maximum=TICKETS - 1)
-        self._stream_of_target: Stream[P, S] | None = None
+        self._streams: dict[str, Stream[P, S]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the lock, as a copy has its own; who draws noise for people is not copied."""
@@ -196,7 +232,23 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     # What a learner says.
 
     def __repr__(self) -> str:
-        return learner_text(self)
+        """What it is and, in a second line, how far: reports, version, what it holds."""
+        name = type(self).__name__
+        if "_streams" not in vars(self):
+            return f"{name}(..)"  # while it is being made
+        arms = arm_count(self.space)
+        what = described(
+            name,
+            arms=arms,
+            actions=type(self.space).__name__ if arms is None else None,
+            columns=list(self.domain.names),
+            budget=self.budget,
+        )
+        with self.lock:
+            if not self._policies:
+                return f"{what}\nno policy published yet"
+            version, held = self._policies[-1].version, self.guarantee().held
+            return f"{what}\n{self.people:,} reports so far, policy {version}; {held}"
 
     def log_learnt(self, what: str, value: object) -> None:
         """Say in the log what was learnt, which without privacy would tell about people."""
@@ -210,11 +262,11 @@ class Learner(Valued, ABC, Generic[P, R, S]):
 
     @abstractmethod
     def _empty(self) -> S:
-        """The statistics of no report at all."""
+        """The statistics of no report to the target."""
 
     @abstractmethod
     def _publish(self) -> P:
-        """Decide on the sums so far and make the next policy, from `policy_header()`."""
+        """Decide on the sums so far and make the target's next policy, from `policy_header()`."""
 
     @abstractmethod
     def _statistics(self, policy: P, reports: R) -> S:
@@ -226,31 +278,102 @@ class Learner(Valued, ABC, Generic[P, R, S]):
 
     @abstractmethod
     def _check_sums(self, statistics: S) -> None:
-        """Refuse statistics that no reports to this learner add up to."""
+        """Refuse statistics that no reports of the target add up to."""
+
+    # What a learner with `takes_sources` says.
+
+    def _source_batch(self, source: Stream[P, S]) -> int:
+        """How many reports lie between the present policy of a source and the next."""
+        raise NotImplementedError
+
+    def _empty_source(self) -> S:
+        """The statistics of no report of a source."""
+        return self._empty()
+
+    def _publish_source(self, source: Stream[P, S]) -> P:
+        """The next policy of a source, from `policy_header(source)`."""
+        raise NotImplementedError
+
+    def _check_source_sums(self, source: Stream[P, S], statistics: S) -> None:
+        """Refuse statistics that no reports of a source add up to."""
+        self._check_sums(statistics)
 
     # What follows for all.
 
-    def terms(self) -> Terms:
-        """What people agree to who report to this learner."""
-        return Terms(
-            self.domain,
-            list(self.arm_names) or self.space,
-            self.budget.epsilon,
-            self.reward_bounds,
-            self.budget.delta,
-            self.budget.visits,
+    @property
+    def streams(self) -> Mapping[str, Stream[P, S]]:
+        """Streams by name: `target`, whose actions the learner chooses, and all open sources.
+
+        Secret where sums are data of people without protection.
+        """
+        if not self._streams:
+            with self.lock:
+                if not self._streams:
+                    self._streams = {TARGET_NAME: self._opened(TARGET_NAME, self.budget)}
+        return self._streams
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the sources that were opened."""
+        return tuple(name for name in self.streams if name != TARGET_NAME)
+
+    @property
+    def _sources(self) -> dict[str, Stream[P, S]]:
+        return {name: self.streams[name] for name in self.sources}
+
+    def open_source(self, name: str, epsilon: float) -> Stream[P, S]:
+        """Open the stream of a source whose people report once each under `epsilon`.
+
+        Raises:
+            InvalidInput: for a name that is taken, an epsilon outside 10^-6 to 10^4, or a learner
+                that takes no sources.
+        """
+        if not self.takes_sources:
+            raise InvalidInput(
+                f"{self.name} was given the source {name!r:.80}, but takes none; use a learner "
+                "that does, such as local_kernel."
+            )
+        checked, budget = check_source_name(name), Local(check_source_epsilon(epsilon))
+        with self.lock:
+            if checked in self.streams:
+                raise InvalidInput(
+                    f"the source {checked!r} is open already, with epsilon = "
+                    f"{self.streams[checked].budget.epsilon:g}; give each source its own name."
+                )
+            # A new table: other threads may be reading the old one.
+            self._streams = {**self.streams, checked: self._opened(checked, budget)}
+            return self._streams[checked]
+
+    def _opened(self, name: str, budget: Budget) -> Stream[P, S]:
+        target = name == TARGET_NAME
+        return Stream(
+            name=name,
+            stream_id=stream_id(self.identity, name),
+            budget=budget,
+            record=replace(self.adjacency, unit=budget.protects) if target else SOURCE_RECORD,
+            domain=self.domain,
+            arms=list(self.arm_names) or self.space,
+            reward_bounds=self.reward_bounds,
+            sums=self._empty() if target else self._empty_source(),
+            drawn=self._central_releases if target and budget.protects_releases else None,
         )
+
+    def stream(self, name: str) -> Stream[P, S]:
+        """A stream by name; `InvalidInput` where it is not open."""
+        if name not in self.streams:
+            known = ", ".join(map(repr, self.sources)) or "none"
+            raise InvalidInput(
+                f"the source {name!r:.80} is not open (open: {known}); call open_source first."
+            )
+        return self.streams[name]
+
+    def terms(self) -> Terms:
+        """What people of the target agree to."""
+        return self._target.terms()
 
     @property
     def _target(self) -> Stream[P, S]:
-        """Policies and sums so far; secret where sums are data of people without protection."""
-        if self._stream_of_target is None:
-            with self.lock:
-                sums = self._empty()
-                self._stream_of_target = self._stream_of_target or Stream(
-                    TARGET_NAME, self.identity, self.budget, self.adjacency, sums
-                )
-        return self._stream_of_target
+        return self.streams[TARGET_NAME]
 
     @property
     def _policies(self) -> list[P]:
@@ -274,73 +397,132 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         """Whether the saved state holds data of people that is not private yet."""
         return self.budget.trust_model in ("none", "joint")
 
-    def policy_header(self) -> dict[str, Any]:
-        """Keyword arguments that every policy of this learner shares, with the next version."""
-        return {
-            "version": len(self._target.policies),
+    def policy_header(self, source: Stream[P, S] | None = None) -> dict[str, Any]:
+        """Keyword arguments that every policy of the target, or of a source, shares, with the next
+        version."""
+        header = {
+            "version": len((source or self._target).policies),
             "learner_id": self.identity,
             "domain": self.domain,
             "reward_bounds": self.reward_bounds,
             "public_seed": self.public_seed,
-            "visits": self.budget.visits,
+            "visits": (source or self._target).budget.visits,
             "arm_names": self.arm_names,
         }
+        if source is not None:
+            header |= {"stream": source.name, "epsilon": source.budget.epsilon}
+        return header
 
     @property
     def people(self) -> int:
-        """How many reports have been added so far, one for each visit."""
+        """How many reports of the target have been added so far, one for each visit."""
         return self._target.people
+
+    @property
+    def source_total(self) -> int:
+        """How many people of all sources have reported."""
+        return sum(source.people for source in self._sources.values())
+
+    def batch_of(self, stream: str = TARGET_NAME) -> int:
+        """How many reports lie between the present policy of a stream and the next."""
+        opened = self.stream(stream)
+        return self.batch_size if opened is self._target else self._source_batch(opened)
 
     @property
     def published_from(self) -> int:
         """How many of them the current policy follows from."""
         return self._published_at
 
-    def policy(self) -> P:
-        """The current public policy; a new one once `batch_size` new reports have come."""
+    def policy(self, stream: str = TARGET_NAME) -> P:
+        """The current public policy of a stream; a new one once `batch_of(stream)` new reports
+        have come."""
         with self.lock:
-            if self._target.due(self.batch_size):
-                policy, before = self._publish(), self._published_at
-                self._target.publish(policy)
-                self._fade(kept(self.drift, self._published_at - before))
-            return self._target.policies[-1]
-
-    def _fade(self, share: float) -> None:
-        """What was reported so far counts less by this share."""
-        self._target.fade(share)
+            opened = self.stream(stream)
+            if opened.due(self.batch_of(stream)):
+                if opened is not self._target:
+                    opened.publish(self._publish_source(opened))
+                else:
+                    policy, before = self._publish(), self._published_at
+                    opened.publish(policy)
+                    share = kept(self.drift, self._published_at - before)
+                    for each in self.streams.values():
+                        each.fade(share)
+            return opened.policies[-1]
 
     def published(self, version: int) -> P:
-        """The policy of that version; `InvalidInput` if there was none."""
+        """The target's policy of that version; `InvalidInput` if there was none."""
         return self._target.published(version)
 
     def recall(self, policy: P) -> None:
-        """Take a policy that this learner published elsewhere, the next one in order, so that
+        """Take a policy that this learner published elsewhere, the next one of its stream, so that
         `statistics` reads reports under it here; for copies that learn nothing themselves.
 
         Raises:
             InvalidInput: a policy of another learner, or not the next one.
         """
-        self._target.recall(policy, published_kind(type(self)), self._facts_of)
+        stream = self.stream(policy.stream)
+        stream.recall(policy, published_kind(type(self)), self._facts_of)
+
+    def _batches(self, reports: Any) -> list[tuple[Stream[P, S], P, R]]:
+        """Each of one or several batches of reports, with its stream and the policy that made it.
+
+        Raises:
+            InvalidInput: for anything else, and reports to another learner.
+        """
+        batches = [reports] if isinstance(reports, Reports) else reports
+        if not isinstance(batches, Sequence):
+            raise InvalidInput(f"reports was {reports!r:.80}; pass what policy.report() made.")
+        if not batches:
+            raise InvalidInput("reports was empty; pass at least one report.")
+        made = []
+        for batch in batches:
+            stream = self._named_by(batch)
+            source = stream is not None and stream is not self._target
+            kind = (self.source_reports_type if source else None) or self.reports_type
+            if not isinstance(batch, kind):
+                raise InvalidInput(
+                    f"reports had type {type(batch).__name__}; {self.name} takes {kind.__name__}, "
+                    "as its policies make them."
+                )
+            if stream is None:
+                raise InvalidInput(
+                    f"the reports are for the learner {batch.source!r:.120}, this is "
+                    f"{self.identity!r}; send reports to the learner whose policy made them."
+                )
+            made.append((stream, stream.policy_of(batch), batch))
+        return made
+
+    def _named_by(self, given: Any) -> Stream[P, S] | None:
+        """The stream that reports or statistics name."""
+        source = getattr(given, "source", None)
+        return next((each for each in self.streams.values() if each.stream_id == source), None)
 
     def statistics(self, reports: R | Sequence[R]) -> S:
-        """The sums of some reports, which `merge` adds; changes nothing.
+        """The sums of some reports of one stream, which `merge` adds; changes nothing.
 
         Raises:
             InvalidInput: reports of another learner, of a policy that was never published, or
                 malformed ones.
         """
-        batches = self._target.read(reports, self.reports_type, self.name)
-        return reduce(add, (self._statistics_of(*batch) for batch in batches))
+        return reduce(add, (self._statistics_of(*batch) for batch in self._batches(reports)))
 
-    def check_reports(self, reports: R) -> None:
-        """`InvalidInput` for reports that `statistics` refuses; changes nothing."""
-        for policy, batch in self._target.read(reports, self.reports_type, self.name):
+    def check_reports(self, reports: R, stream: str | None = None) -> None:
+        """`InvalidInput` for reports that `statistics` refuses, and for those of another stream
+        than that of this name, if one is given; changes nothing."""
+        for own, policy, batch in self._batches(reports):
+            if stream not in (None, own.name):
+                raise InvalidInput(
+                    f"the reports are for {own.title} of this learner, and came as reports of "
+                    f"{self.stream(str(stream)).title}; send them to their own stream."
+                )
             self._check_reports(policy, batch)
 
-    def _statistics_of(self, policy: P, reports: R, beyond: BoolArray | None = None) -> S:
+    def _statistics_of(
+        self, stream: Stream[P, S], policy: P, reports: R, beyond: BoolArray | None = None
+    ) -> S:
         """The sums of one batch, in which visits that are `beyond` those covered add nothing."""
         heard = reports if beyond is None else reports.silencing(beyond)
-        return self._target.marked(self._statistics(policy, heard), noise=(reports.noise,))
+        return stream.marked(self._statistics(policy, heard), noise=(reports.noise,))
 
     def merge(self, statistics: S) -> None:
         """Add statistics that `statistics` of this learner, or a copy of it, made elsewhere.
@@ -348,38 +530,47 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         Raises:
             InvalidInput: statistics of another learner or at another epsilon, or malformed ones.
         """
-        with self._target.refusing(statistics):
-            self._merge(statistics)
+        # Those of no stream of this learner do not add to the target's.
+        stream = self._named_by(statistics) or self._target
+        with stream.refusing(statistics):
+            stream.check_unnamed("the statistics")
+            kind = self.statistics_type
+            if not isinstance(statistics, kind):
+                raise InvalidInput(
+                    f"statistics had type {type(statistics).__name__}; {self.name} adds "
+                    f"{kind.__name__}."
+                )
+            check_fields(statistics)
+            stream.check_noise(statistics.noise)
+            # Else the sums could be saved and never be read again.
+            if (statistics.reports > 0) != bool(statistics.noise):
+                raise InvalidInput(
+                    f"statistics of {statistics.reports} reports had the noise sources "
+                    f"{statistics.noise}; name those of the reports, and none where there are no "
+                    "reports. Send them as statistics() made them."
+                )
+            self._add([(stream, statistics)])
 
-    def _merge(self, statistics: S) -> None:
-        self._target.check_unnamed("the statistics")
-        kind = self.statistics_type
-        if not isinstance(statistics, kind):
-            raise InvalidInput(
-                f"statistics had type {type(statistics).__name__}; {self.name} adds "
-                f"{kind.__name__}."
-            )
-        check_fields(statistics)
-        self._target.check_noise(statistics.noise)
-        # Else the sums could be saved and never be read again.
-        if (statistics.reports > 0) != bool(statistics.noise):
-            raise InvalidInput(
-                f"statistics of {statistics.reports} reports had the noise sources "
-                f"{statistics.noise}; name those of the reports, and none where there are no "
-                "reports. Send them as statistics() made them."
-            )
-        self._add(statistics)
-
-    def _add(self, statistics: S) -> None:
-        """Add what `statistics` made, here or, once it is checked, elsewhere."""
+    def _add(self, parts: Sequence[tuple[Stream[P, S], S]]) -> None:
+        """Add what `statistics` made, here or, once it is checked, elsewhere; all or nothing."""
+        added: dict[str, S] = {}
+        for stream, part in parts:
+            added[stream.name] = added[stream.name] + part if stream.name in added else part
         with self.lock, np.errstate(over="ignore", invalid="ignore"):
-            self._check_sums(statistics)
-            sums = self._target.sums + statistics
-            sums.check_finite()
-            self._target.sums = sums
+            sums: dict[str, S] = {}
+            for name, part in added.items():
+                stream = self.streams[name]
+                if stream is self._target:
+                    self._check_sums(part)
+                else:
+                    self._check_source_sums(stream, part)
+                sums[name] = stream.sums + part
+                sums[name].check_finite()
+            for name, total in sums.items():
+                self.streams[name].sums = total
 
     def update(self, reports: R | Sequence[R], people: Any = None) -> None:
-        """Add any number of reports, late ones included.
+        """Add any number of reports of any streams, late ones included.
 
         A report that comes twice counts twice. Whoever carries reports must drop repeats: under
         joint privacy a person who is counted twice pays as if they had taken part twice.
@@ -390,17 +581,23 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                 several batches a list of such; needed where the budget covers several visits of a
                 person. Visits beyond those count as visits, but nothing is learnt from them.
         """
-        if people is None:
-            with self._target.refusing(reports):
+        single, given = isinstance(reports, Reports), cast(Any, reports)
+        first = given[0] if isinstance(given, Sequence) and given else given
+        with self.lock, (self._named_by(first) or self._target).refusing(reports):
+            if people is None:
                 self._target.check_unnamed("the reports")
-                self._add(self.statistics(reports))
-            return
-        with self.lock, self._target.refusing(reports):
-            batches = self._target.read(reports, self.reports_type, self.name)
-            ids = [people] if isinstance(reports, Reports) else people
-            who, beyond = self._target.visits(ids, [len(batch) for _, batch in batches])
-            pairs = zip(batches, beyond, strict=True)
-            self._add(reduce(add, (self._statistics_of(*batch, some) for batch, some in pairs)))
+            batches = self._batches(reports)
+            who: list[str] = []
+            beyond: Sequence[BoolArray | None] = [None] * len(batches)
+            if people is not None:
+                sizes = [len(batch) for *_, batch in batches]
+                who, beyond = self._target.visits([people] if single else people, sizes)
+            self._add(
+                [
+                    (batch[0], self._statistics_of(*batch, some))
+                    for batch, some in zip(batches, beyond, strict=True)
+                ]
+            )
             self._target.visitors.add(who)
 
     # Options and files.
@@ -410,8 +607,8 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         """The keyword arguments that this learner has beside those of all learners, and those of
         base classes to which it hands them on."""
         kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind)]
-        own = [name for kind in kinds if issubclass(kind, Learner) for name in keywords(kind)]
-        return [name for name in dict.fromkeys(own) if name not in keywords(Learner)]
+        own = [name for kind in kinds if issubclass(kind, Learner) for name in _keywords(kind)]
+        return [name for name in dict.fromkeys(own) if name not in _keywords(Learner)]
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -431,7 +628,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     def _state(self) -> dict[str, Any]:
         """What it knows beyond sums and policies, as JSON values: the attributes in `saved`."""
         return {
-            name.lstrip("_"): to_json(getattr(self, name), hints_of(type(self))[name])
+            name.lstrip("_"): to_json(getattr(self, name), _hints_of(type(self))[name])
             for name in self.saved
         }
 
@@ -439,7 +636,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         """The inverse of `_state`."""
         for name in self.saved:
             key = name.lstrip("_")
-            setattr(self, name, from_json(saved[key], hints_of(type(self))[name], key))
+            setattr(self, name, from_json(saved[key], _hints_of(type(self))[name], key))
 
     def secret_fields(self) -> dict[str, Any]:
         """Everything about this learner as JSON values, sums before noise included: SECRET.
@@ -450,23 +647,34 @@ class Learner(Valued, ABC, Generic[P, R, S]):
             return {
                 "options": self._options(),
                 "target": self._target.saved(),
+                "sources": {name: source.saved() for name, source in self._sources.items()},
                 "own": self._state(),
             }
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         """The inverse of `secret_fields`, for what a learner with the same options saved."""
-        self._target.restore(saved["target"], published_kind(type(self)), self._facts_of)
+        kind = published_kind(type(self))
+        for name, fields in saved["sources"].items():
+            opened = self.open_source(name, fields["epsilon"])
+            opened.restore(fields, kind, self._facts_of)
+        self._target.restore(saved["target"], kind, self._facts_of)
         check_same_fields(saved["own"], self._state())
         self._restore(saved["own"])
 
     def _facts_of(self, policy: P) -> dict[str, Any]:
         """What a policy of this learner has beside its version, by the names of its attributes."""
+        if not policy.chooses:
+            return self.policy_header(self.stream(policy.stream))
         own = {"epsilon": self.budget.visit_epsilon} if hasattr(policy, "epsilon") else {}
-        return {**self.policy_header(), **own}
+        return {**self.policy_header(), "stream": TARGET_NAME, **own}
+
+    def _central_releases(self) -> list[Release]:
+        """The records of what this learner drew, under joint privacy."""
+        raise NotImplementedError
 
     @property
     def releases(self) -> list[Release]:
-        """The record of every policy published so far, under every noise source seen."""
+        """The record of every release of the target so far, under every noise source seen."""
         return self._target.releases()
 
     @property
@@ -475,8 +683,53 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         return LOCAL_RECORD
 
     def guarantee(self) -> Guarantee:
-        """What one person is promised so far, derived from `releases`."""
-        neighbours = replace(self.adjacency, unit=self.budget.protects)
-        return derive_guarantee(
-            self.releases, self.budget.trust_model, neighbours, self.budget.delta
-        )
+        """What one person of the target is promised so far, derived from `releases`."""
+        return self._target.guarantee()
+
+
+class ArmLearner(Learner[P, R, S]):
+    """A learner that chooses among K arms.
+
+    Args:
+        arms: the number of arms K, at least 2, their names, or `ArmPoints`.
+
+    Attributes:
+        pure_reports: whether reports under local privacy take no delta.
+    """
+
+    spaces: ClassVar[tuple[type[Any], ...]] = (int, ArmPoints)
+    pure_reports: ClassVar[bool] = True
+
+    def __init__(self, domain: Box, arms: Arms, budget: Budget, **common: Unpack[Common]) -> None:
+        space, _ = with_names(arms)
+        self.arms = len(space) if isinstance(space, ArmPoints) else whole_number(space, "arms", 2)
+        pure = isinstance(budget, Local) and self.pure_reports
+        if pure and budget.delta > 0.0 and budget.visits == 1:
+            raise InvalidInput(
+                f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
+                "epsilon without delta. (Several visits of a person may have one.)"
+            )
+        super().__init__(domain, arms, budget, **common)
+
+    def policy_header(self, source: Stream[P, S] | None = None) -> dict[str, Any]:
+        return {**super().policy_header(source), "arms": self.arms}
+
+
+def check_source_name(name: object) -> str:
+    """The name of a source: of a stream, and not that of the target."""
+    if check_stream_name(name) == TARGET_NAME:
+        raise InvalidInput(f"a source was called {name!r}, as the target is; give it another name.")
+    return str(name)
+
+
+@cache
+def _keywords(kind: type) -> list[str]:
+    """The keyword arguments of a constructor."""
+    parameters = inspect.signature(kind).parameters.values()
+    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+
+
+@cache
+def _hints_of(kind: type) -> dict[str, Any]:
+    """What a class says about its attributes."""
+    return get_type_hints(kind, include_extras=True)

@@ -17,14 +17,14 @@ import numpy as np
 
 from discreet.codec import from_json, to_json
 from discreet.learners.messages import Reports, Statistics, short_id
-from discreet.learners.policy import TARGET_NAME, Policy
+from discreet.learners.policy import TARGET_NAME, Policy, Terms
 from discreet.learners.visits import Visitors, read_ids
+from discreet.people.domain import ActionSpace, Arms, Box, RewardBounds
 from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee
 from discreet.privacy.noise import check_noise_name, check_protection
 from discreet.validation import BoolArray, InvalidInput, whole_number
 
 P = TypeVar("P", bound=Policy[Any])
-R = TypeVar("R", bound=Reports)
 S = TypeVar("S", bound=Statistics)
 
 _LOG = logging.getLogger(__name__)
@@ -42,7 +42,10 @@ class Stream(Generic[P, S]):
         stream_id: by which reports find it (`Policy.stream_id`).
         budget: what one person may pay.
         record: what one person's record is.
+        domain, arms, reward_bounds: what its people agree to, beside the budget.
         sums: of all reports so far.
+        drawn: the records of what the learner drew; None where each policy says what its reports
+            cost.
         policies: all that were published, in order.
         published_at: how many people had reported when the last policy was published.
         visitors: who came how often, where people trust the learner and it was told; secret.
@@ -52,13 +55,29 @@ class Stream(Generic[P, S]):
     stream_id: str
     budget: Budget
     record: Adjacency
+    domain: Box
+    arms: ActionSpace | Arms
+    reward_bounds: RewardBounds
     sums: S = field(repr=False)
+    drawn: Callable[[], list[Release]] | None = field(default=None, repr=False)
     policies: list[P] = field(default_factory=list)
     published_at: int = 0
     visitors: Visitors = field(default_factory=Visitors, repr=False)
 
     def __post_init__(self) -> None:
         self.sums = self.marked(self.sums)
+
+    def terms(self) -> Terms:
+        """What its people agree to."""
+        budget = self.budget
+        return Terms(
+            self.domain,
+            self.arms,
+            budget.epsilon,
+            self.reward_bounds,
+            budget.delta,
+            budget.visits,
+        )
 
     @property
     def people(self) -> int:
@@ -115,37 +134,6 @@ class Stream(Generic[P, S]):
     def title(self) -> str:
         """What messages call it."""
         return "the target" if self.name == TARGET_NAME else f"source {self.name!r}"
-
-    def read(self, reports: Any, kind: type[R], learner: str) -> list[tuple[P, R]]:
-        """Each of one or several batches of reports with the policy that made it.
-
-        Args:
-            reports: what `policy.report()` made, or a list of such.
-            kind: the class of reports that the learner takes.
-            learner: its name.
-
-        Raises:
-            InvalidInput: for anything else, and reports to another learner.
-        """
-        batches = [reports] if isinstance(reports, Reports) else reports
-        if not isinstance(batches, Sequence):
-            raise InvalidInput(f"reports was {reports!r:.80}; pass what policy.report() made.")
-        if not batches:
-            raise InvalidInput("reports was empty; pass at least one report.")
-        made = []
-        for batch in batches:
-            if not isinstance(batch, kind):
-                raise InvalidInput(
-                    f"reports had type {type(batch).__name__}; {learner} takes {kind.__name__}, as "
-                    "its policies make them."
-                )
-            if batch.source != self.stream_id:
-                raise InvalidInput(
-                    f"the reports are for the learner {batch.source!r:.120}, this is "
-                    f"{self.stream_id!r}; send reports to the learner whose policy made them."
-                )
-            made.append((self.policy_of(batch), batch))
-        return made
 
     @contextmanager
     def refusing(self, given: object) -> Iterator[None]:
@@ -216,13 +204,15 @@ class Stream(Generic[P, S]):
         return ids, np.split(beyond, np.cumsum(sizes)[:-1])
 
     def releases(self) -> list[Release]:
-        """The record of every policy published so far, under every noise source seen."""
+        """The record of every release so far, under every noise source seen."""
+        if self.drawn is not None:
+            return self.drawn()
         names = self.sums.noise or ("no report yet",)
         releases = [policy.release(name) for policy in self.policies for name in names]
         return [release for release in releases if release is not None]
 
     def guarantee(self) -> Guarantee:
-        """What one of its people is promised, where reports are private when they leave them."""
+        """What one of its people is promised so far, derived from `releases`."""
         return derive_guarantee(
             self.releases(), self.budget.trust_model, self.record, self.budget.delta
         )
@@ -242,6 +232,7 @@ class Stream(Generic[P, S]):
         named = {"visitors": self.visitors.to_fields()} if self.visitors.came else {}
         return {
             **named,
+            **({} if self.name == TARGET_NAME else {"epsilon": self.budget.epsilon}),
             "policies": [to_json(policy) for policy in self.policies],
             "sums": to_json(self.sums),
             "published_at": self.published_at,
@@ -301,7 +292,7 @@ class Stream(Generic[P, S]):
                 f"policy {version} of {self.title} was of the kind {policy.kind!r}; it must be "
                 f"one that this learner publishes. {_DAMAGED}"
             )
-        for fact, wanted in {**facts_of(policy), "version": version}.items():
+        for fact, wanted in {**facts_of(policy), "version": version, "stream": self.name}.items():
             given = getattr(policy, fact)
             if given != wanted:
                 raise InvalidInput(

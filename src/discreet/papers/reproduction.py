@@ -24,7 +24,6 @@ from discreet.lab.experiments.serving import DrawSources, people_of, play, trace
 from discreet.learners.base import Learner
 from discreet.learners.policy import Policy
 from discreet.learners.registry import learner_class, on_space
-from discreet.learners.sources import SourceLearner
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -312,13 +311,13 @@ def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) ->
     if budget.private and events and len(multipliers) == len(events):
         # Kernel learners show each person once, so the weakest release counts.
         excess = min(multipliers) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
-    sources = learner.source_guarantees() if isinstance(learner, SourceLearner) else {}
+    sources = [learner.streams[name].guarantee() for name in learner.sources]
     return {
         "true_epsilon": guarantee.epsilon if budget.private else None,
         "excess_noise": excess,
         "protects": guarantee.adjacency.record if budget.private else None,
         "seconds": seconds,
-        "true_epsilon_auxiliary": max((held.epsilon for held in sources.values()), default=None),
+        "true_epsilon_auxiliary": max((held.epsilon for held in sources), default=None),
     }
 
 

@@ -51,10 +51,10 @@ def test_every_person_of_a_source_reports_once_in_batches(name: str) -> None:
     data = draw_auxiliary(PROBLEM, 530, rng())
     learner.open_source("near", 8.0)
     feed_source(learner, "near", data, SimulatedNoise(1))
-    assert learner.source_people("near") == 530
+    assert learner.streams["near"].people == 530
     assert learner.people == 0
     if name == "published_partition":
-        assert learner.source_policy("near").version == 530 // 50
+        assert learner.policy("near").version == 530 // 50
 
 
 def test_a_batch_that_was_begun_is_finished_under_its_policy() -> None:
@@ -62,8 +62,8 @@ def test_a_batch_that_was_begun_is_finished_under_its_policy() -> None:
     learner.open_source("near", 8.0)
     for people in (30, 40):
         feed_source(learner, "near", draw_auxiliary(PROBLEM, people, rng()), SimulatedNoise(1))
-    assert learner.source_people("near") == 70
-    assert learner.source_policy("near").version == 1
+    assert learner.streams["near"].people == 70
+    assert learner.policy("near").version == 1
 
 
 @pytest.mark.parametrize("name", ["local_kernel", "published_partition"])
@@ -74,7 +74,7 @@ def test_sources_come_first_and_are_promised_their_own_epsilon(name: str) -> Non
     assert values.shape == (300,)
     assert learner.people == 300
     assert learner.sources == ("near", "far")
-    held = {source: one.epsilon for source, one in learner.source_guarantees().items()}
+    held = {source: learner.streams[source].guarantee().epsilon for source in learner.sources}
     assert held == pytest.approx({"near": 8.0, "far": 2.0})
     assert learner.guarantee().epsilon == pytest.approx(4.0)
 
@@ -89,8 +89,8 @@ def test_sources_that_stream_keep_step_with_the_target(name: str) -> None:
     seen: list[tuple[int, int, int]] = []
 
     def look(policy: object, served: int) -> None:
-        assert learner.source_people("first") == 170, "it came before the target"
-        seen.append((served, learner.source_people("near"), learner.source_people("far")))
+        assert learner.streams["first"].people == 170, "it came before the target"
+        seen.append((served, learner.streams["near"].people, learner.streams["far"].people))
 
     people = PROBLEM.sample(1000, rng(5))
     values = run_with_sources(learner, people, given, rng(6), SimulatedNoise(7), [look])
@@ -99,8 +99,8 @@ def test_sources_that_stream_keep_step_with_the_target(name: str) -> None:
     # What is watched is watched before the sources' share of the batch.
     for (earlier, _, _), (_, near, far) in pairwise([(0, 0, 0), *seen]):
         assert near == far == 170 * earlier // 1000
-    assert learner.source_people("near") == learner.source_people("far") == 170
-    held = {source: one.epsilon for source, one in learner.source_guarantees().items()}
+    assert learner.streams["near"].people == learner.streams["far"].people == 170
+    held = {source: learner.streams[source].guarantee().epsilon for source in learner.sources}
     assert held == pytest.approx({"near": 8.0, "far": 2.0, "first": 8.0})
     assert learner.guarantee().epsilon == pytest.approx(4.0)
 
@@ -112,8 +112,8 @@ def test_a_long_source_takes_several_policies_between_two_batches() -> None:
     run_with_sources(
         learner, people, [Source("near", 8.0, data, "during")], rng(6), SimulatedNoise(7)
     )
-    assert learner.source_people("near") == 4000
-    assert learner.source_policy("near").version == 4000 // 50
+    assert learner.streams["near"].people == 4000
+    assert learner.policy("near").version == 4000 // 50
 
 
 def test_a_source_that_streams_helps_ours_while_the_target_runs() -> None:
@@ -140,12 +140,12 @@ def test_the_order_in_which_datasets_report_does_not_change_estimates_as_publish
     for source_first in (True, False):
         learner = fresh()
         learner.open_source("near", 8.0)
-        ours, theirs = learner.policy(), learner.source_policy("near")
+        ours, theirs = learner.policy(), learner.policy("near")
         actions, _ = ours.act(target.contexts, rng(3))
         rewards = target.received(actions, 0)
         reports = ours.report(target.contexts, actions, rewards, SimulatedNoise(4))
         told = theirs.report(source.contexts, source.arms, source.rewards, SimulatedNoise(5))
-        steps = [partial(learner.update_source, told), partial(learner.update, reports)]
+        steps = [partial(learner.update, told), partial(learner.update, reports)]
         for step in steps if source_first else reversed(steps):
             step()
         states.append(learner._bounds(np.array([0]), learner._sums))

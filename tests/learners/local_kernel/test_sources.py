@@ -111,7 +111,7 @@ def made(seed: int = 0) -> LocalKernel:
 @pytest.mark.slow
 def test_shares_of_arms_are_learnt() -> None:
     learner = hear(made(), truth, 2000, 4.0, 1, shares=(0.1, 0.3, 0.6))
-    density = learner.source_policy("source 0").density.reshape(-1, ARMS)
+    density = learner.policy("source 0").density.reshape(-1, ARMS)
     np.testing.assert_allclose(density.mean(axis=0) / ARMS, (0.1, 0.3, 0.6), atol=0.1)
 
 
@@ -151,16 +151,16 @@ def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
     assert again.source_weights() == {"source 0": 0.0}
     # What it said counts for nothing, and what it says later neither.
     hear(again, truth, 100, 4.0, 73)
-    policy = again.source_policy("source 0")
+    policy = again.policy("source 0")
     before = again.predict([[0.2, 0.3]])[0]
-    again.update_source(told(policy, [[0.2, 0.3]] * 50, [0] * 50, [1.0] * 50, 1))
+    again.update(told(policy, [[0.2, 0.3]] * 50, [0] * 50, [1.0] * 50, 1))
     np.testing.assert_array_equal(again.predict([[0.2, 0.3]])[0], before)
 
 
 def test_source_weights_are_a_ratio_of_evidence() -> None:
     learner = hear(made(3), truth, 400, 4.0, 74)
     regret(learner, 300, 75)
-    source, target = learner.source("source 0").sums.information, learner._sums.information
+    source, target = learner.streams["source 0"].sums.information, learner._sums.information
     prior = learner._hyperparameters.best.prior(learner.features)
     one, two, both = (
         CoefficientPosterior.of(learner.features, prior, information).evidence

@@ -98,7 +98,7 @@ class TestLearner:
         acting = rng(1)
         values = run_learner(made, PROBLEM.sample(3000, acting), acting, SimulatedNoise(2))
         assert values.sum() == pytest.approx(1643.1025871678894, abs=1e-6)
-        assert made.source_guarantees() == {}
+        assert made.sources == ()
 
     def test_sources_split_and_eliminate_before_the_target_comes(self) -> None:
         made = taught()
@@ -107,7 +107,7 @@ class TestLearner:
         assert len(first.bins.tree) > 3
         assert not first.bins.active.all()
         # The source's policies and the target's first one come from the same tree.
-        last = made.source_policy("near")
+        last = made.policy("near")
         assert (first.bins.tree.axis[: len(last.bins.tree)] != -1).sum() >= (
             last.bins.tree.axis != -1
         ).sum()
@@ -128,7 +128,7 @@ class TestLearner:
         made.open_source("near", 1e4)
         data = draw_auxiliary(PROBLEM, 100, rng(3))
         feed_source(made, "near", data, SimulatedNoise(1))
-        sums = made.source("near").sums
+        sums = made.streams["near"].sums
         counts = np.bincount(data.arms, minlength=3)
         rewards = np.bincount(data.arms, data.rewards, minlength=3)
         np.testing.assert_allclose(sums.chosen[0], counts, atol=0.05)
@@ -169,7 +169,7 @@ class TestReports:
     def policy(self, epsilon: float = 2.0) -> EliminationPolicy:
         made = learner()
         made.open_source("near", epsilon)
-        return made.source_policy("near")
+        return made.policy("near")
 
     def test_arms_that_were_given_up_leave_only_noise(self) -> None:
         policy = self.policy(1e4)
@@ -208,8 +208,8 @@ class TestReports:
     def test_bad_reports_change_nothing(self, change: Callable[[np.ndarray], np.ndarray]) -> None:
         made = learner()
         made.open_source("near", 2.0)
-        policy = made.source_policy("near")
+        policy = made.policy("near")
         report = policy.report([[0.5, 0.5]], [1], [1.0], SimulatedNoise(2))
         with pytest.raises(InvalidInput, match="reports had values"):
-            made.update_source([report, replace(report, values=change(report.values))])
-        assert made.source_people("near") == 0
+            made.update([report, replace(report, values=change(report.values))])
+        assert made.streams["near"].people == 0

@@ -31,7 +31,7 @@ def test_one_report_of_what_somebody_else_chose(running: Running, tmp_path: Path
     learner = running.open_local()
     with device_of(running, tmp_path) as device:
         terms = device.terms()
-        assert terms == learner.source_terms("clinic")
+        assert terms == learner.streams["clinic"].terms()
         assert (terms.most_epsilon, terms.visits) == (2.0, 1)
         device.agree(terms.digest)
         identity = device.observe(PERSON, "call")
@@ -43,7 +43,7 @@ def test_one_report_of_what_somebody_else_chose(running: Running, tmp_path: Path
         assert (row.study, row.epsilon, row.state) == ("study/sources/clinic", 2.0, "accepted")
         (text,) = json.loads(row.body or b"")["reports"]
         report = decode(text, Reports)
-        assert report.source == learner.source("clinic").stream_id
+        assert report.source == learner.streams["clinic"].stream_id
     waiting = running.service.aggregator.waiting
     assert (waiting("study", "clinic"), waiting("study")) == (1, 0)
 

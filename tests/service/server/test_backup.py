@@ -324,8 +324,8 @@ def test_local_sources_go_on(original: Server, carried: Carried) -> None:
     (row,) = restored.rows(batches, "calls")
     (kept,) = json.loads(unpacked(row.body))["reports"]
     learner = restored.learner("calls")
-    learner.update_source(decode(kept, Reports))
-    assert learner.source_people("clinic") == 2
+    learner.update(decode(kept, Reports))
+    assert learner.streams["clinic"].people == 2
 
 
 @on_each

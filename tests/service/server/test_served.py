@@ -47,7 +47,7 @@ def test_a_local_study(tmp_path: Path) -> None:
     assert (learner.budget, learner.horizon, learner.identity) == (Local(2.0), 900, "abc")
     assert learner.arm_names == ("a", "b")
     assert learner.sources == ("clinic",)
-    assert learner.source("clinic").budget == Local(3.0)
+    assert learner.streams["clinic"].budget == Local(3.0)
     assert (deployment.name, deployment.default_arm) == ("small", "b")
     assert deployment.sources == (("clinic", 3.0),)
     assert deployment.text == study.text

@@ -507,7 +507,7 @@ def test_a_source_is_released_beside_an_unreadable_batch(database: Database) -> 
     with database.writing() as connection:
         connection.execute(update(batches).values(body=b"damaged"))
     offer: Any = decode(store.policy("s", "clinic").text, Policy)
-    people = learner.source_batch("clinic")
+    people = learner.batch_of("clinic")
     terms = replace(learner.terms(), most_epsilon=2.0)
     reports = offer.report(
         contexts(learner, people, 2), np.zeros(people, int), np.ones(people), SecureNoise(), terms

@@ -24,7 +24,6 @@ from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Seed
 from discreet.learners.base import Learner
 from discreet.learners.policy import Actions, Policy
-from discreet.learners.sources import SourceLearner
 from discreet.learners.visits import visit_numbers
 from discreet.privacy import SimulatedNoise
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
@@ -151,7 +150,7 @@ DrawSources = Callable[[np.random.Generator], Sequence[Source]]
 
 
 def feed_source(
-    learner: SourceLearner[Any, Any, Any],
+    learner: Learner[Any, Any, Any],
     name: str,
     data: AuxiliaryData,
     noise: SimulatedNoise,
@@ -159,13 +158,13 @@ def feed_source(
     """Let the people of an open source report in order, batch by batch under its policies."""
     policy, under, start = None, 0, 0
     while start < len(data):
-        current = learner.source_policy(name)
+        current = learner.policy(name)
         under = under if current is policy else 0
         policy = current
-        left = max(learner.source_batch(name) - under, 1)
+        left = max(learner.batch_of(name) - under, 1)
         stop = min(start + left, len(data))
         rows = slice(start, stop)
-        learner.update_source(
+        learner.update(
             current.report(data.contexts[rows], data.arms[rows], data.rewards[rows], noise)
         )
         under += stop - start
@@ -193,10 +192,10 @@ def run_with_sources(
     """
     if not sources:
         return run_learner(learner, people, rng, noise, after)
-    if not isinstance(learner, SourceLearner):
+    if not learner.takes_sources:
         raise InvalidInput(
             f"{learner.name} was given {len(sources)} sources, but takes none; use a learner that "
-            "does, such as partition, or leave the sources out."
+            "does, such as local_kernel, or leave the sources out."
         )
     for source in sources:
         learner.open_source(source.name, source.epsilon)

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments import Setting
 from discreet.lab.studies.settings import ServeTable
-from discreet.learners.base import Learner
+from discreet.learners.base import Learner, check_source_name
 from discreet.learners.messages import TICKETS
 from discreet.learners.policy import check_source_epsilon
 from discreet.learners.registry import learner_class, make_learner
-from discreet.learners.sources import SourceLearner, check_source_name
 from discreet.privacy import NoiseSource
 from discreet.privacy.guarantee import PROTECTS_NOBODY
 from discreet.toml_files import Place, toml_value
@@ -68,7 +67,6 @@ def served_learner(
         identity=identity,
     )
     for name, epsilon in table.sources.items():
-        assert isinstance(learner, SourceLearner)
         learner.open_source(name, epsilon)
     return learner
 
@@ -189,7 +187,7 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
             f"sources had epsilon = {epsilon:g} for {name!r}, and above {PROTECTS_NOBODY:g} it "
             "protects no one; choose a smaller one."
         )
-    if setting is not None and not issubclass(learner_class(setting.learner), SourceLearner):
+    if setting is not None and not learner_class(setting.learner).takes_sources:
         raise InvalidInput(
             f"sources had {name!r}, but {setting.learner} learns from no sources; leave sources "
             "out, or serve local_kernel."

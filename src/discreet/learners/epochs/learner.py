@@ -60,8 +60,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from discreet.codec import Range, Serializable, Shape, to_json
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.kernels import kernel_to_text, read_kernel
-from discreet.learners.arm_learner import ArmLearner
-from discreet.learners.base import Common
+from discreet.learners.base import ArmLearner, Common
 from discreet.learners.calibration import Calibration, read_options
 from discreet.learners.epochs.features import (
     ArmFeatures,
@@ -656,10 +655,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
         return best_rows(candidates, belief, doubt, people, noise)
 
-    @property
-    def releases(self) -> list[Release]:
-        if not self.budget.protects_releases:
-            return super().releases
+    def _central_releases(self) -> list[Release]:
         people = OnceEach(f"one row of learner {self.identity}", self.budget.visits)
         return [drawn.record(people) for drawn in self._released.drawn]
 

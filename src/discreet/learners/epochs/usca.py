@@ -323,10 +323,9 @@ class Usca(EpochLearner):
         scores: FloatArray = self.features.all(unit) @ rows.turn @ (rows.bound * total)
         return scores
 
-    @property
-    def releases(self) -> list[Release]:
+    def _central_releases(self) -> list[Release]:
         if self.mechanism_of_one is None:
-            return super().releases
+            return super()._central_releases()
         if self.spent == 0:
             return []
         cost = self.cost_of_one

@@ -439,10 +439,8 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
     def adjacency(self) -> Adjacency:
         return Adjacency(record=self.record)
 
-    @property
-    def releases(self) -> list[Release]:
-        if not isinstance(self._stream, PrivateStream):
-            return super().releases
+    def _central_releases(self) -> list[Release]:
+        assert isinstance(self._stream, PrivateStream)
         release = self._stream.record(
             self.data,
             OnceEach(f"one row of learner {self.identity}", self.budget.visits),

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from discreet.codec import Range
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.base import Common
+from discreet.learners.base import ArmLearner, Common
 from discreet.learners.forgetting import half_life, longest, sharpness
 from discreet.learners.local_kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
 from discreet.learners.local_kernel.design import (
@@ -68,7 +68,6 @@ from discreet.learners.local_kernel.posterior import (
 )
 from discreet.learners.messages import Observations, Reports
 from discreet.learners.signs import SignedReports
-from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import Stream
 from discreet.learners.values import AS_REPORTED, MODEL_ERROR_FINE, ValuePosterior
 from discreet.people.domain import Arms, Box
@@ -95,7 +94,7 @@ _LEARNING_FROM = 50
 _MOST_STRETCH = 3.0
 
 
-class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics]):
+class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics]):
     """Learns which arm is best where from one private value of each person.
 
     Auxiliary sources (`open_source`) enter the same posterior for as long as they do not contradict
@@ -113,6 +112,7 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
     reports_type: type[Reports]
     statistics_type = KernelStatistics
+    takes_sources: ClassVar[bool] = True
     source_reports_type = SignedReports
     saved: ClassVar[tuple[str, ...]] = (
         "_hyperparameters",
@@ -260,6 +260,13 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     def _check_sums(self, statistics: KernelStatistics) -> None:
         statistics.check(*self._size, self.domain.dimension, self._ranks.stage)
 
+    def _check_source_sums(
+        self, source: Stream[Any, KernelStatistics], statistics: KernelStatistics
+    ) -> None:
+        coefficients, bins = self._size
+        dimension, stage = self.domain.dimension, self._ranks.stage
+        statistics.check(coefficients, bins * self.arms, dimension, stage)
+
     # The posterior.
 
     @property
@@ -392,7 +399,7 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     # Sources.
 
-    def source_batch(self, name: str) -> int:
+    def _source_batch(self, source: Stream[Any, KernelStatistics]) -> int:
         return max(self.batch, _LEAST_OF_SOURCE, int(self.source_total * 2.0 * self.growth))
 
     def _empty_source(self) -> KernelStatistics:
@@ -433,7 +440,7 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         people = source.published_at, source.people
         cells = next_cells(source.policies, people, counts, cut, design)
         return KernelPolicy(
-            **self.source_header(source),
+            **self.policy_header(source),
             values=None,
             used=posterior.used,
             ranks=self._ranks.settled(),
@@ -441,11 +448,6 @@ class LocalKernel(SourceLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             cells=cells,
             density=density,
         )
-
-    def _source_statistics(
-        self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports
-    ) -> KernelStatistics:
-        return self._statistics(policy, reports)
 
     @property
     def _used_sources(self) -> dict[str, Stream[Any, KernelStatistics]]:

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.arm_learner import ArmLearner
-from discreet.learners.base import Common
+from discreet.learners.base import ArmLearner, Common
 from discreet.learners.forgetting import half_life, longest, sharpness
 from discreet.learners.partition.policy import (
     NodeSums,

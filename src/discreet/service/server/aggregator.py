@@ -37,7 +37,6 @@ from discreet.codec import encode
 from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.reading import read_reports
-from discreet.learners.sources import SourceLearner
 from discreet.learners.visits import read_ids
 from discreet.people.domain import DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Unprotected
@@ -482,11 +481,7 @@ def _check(
     for reports, tickets in found:
         if len(reports) != len(tickets):
             raise InvalidInput(f"{len(reports)} reports had {len(tickets)} numbers.")
-        if stream == TARGET_NAME:
-            learner.check_reports(reports)
-        else:
-            assert isinstance(learner, SourceLearner)
-            learner.check_source_reports(reports)
+        learner.check_reports(reports, stream)
     if sum(len(reports) for reports, _ in found) != count:
         raise InvalidInput(f"the row says that it holds {count} reports.")
 
@@ -506,19 +501,12 @@ def _nothing(learner: AnyLearner, version: int) -> Reports:
 
 
 def _learn(learner: AnyLearner, stream: str, gathered: ReleaseInput) -> None:
-    if stream == TARGET_NAME:
-        learner.update(gathered.reports, gathered.people)
-    else:
-        assert isinstance(learner, SourceLearner)
-        learner.update_source(gathered.reports)
+    learner.update(gathered.reports, gathered.people if stream == TARGET_NAME else None)
 
 
 def _batch(learner: AnyLearner, stream: str) -> int:
     """How many reports the next release of a stream waits for."""
-    if stream == TARGET_NAME:
-        return max(learner.batch_size, 1)
-    assert isinstance(learner, SourceLearner)
-    return max(learner.source_batch(stream), 1)
+    return max(learner.batch_of(stream), 1)
 
 
 def _room(learner: AnyLearner, stream: str) -> int:

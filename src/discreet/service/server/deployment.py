@@ -20,7 +20,6 @@ from discreet.codec import Range, Serializable, decode
 from discreet.learners.base import Learner
 from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.saving import learner_content, learner_of
-from discreet.learners.sources import SourceLearner
 from discreet.people.domain import ActionSpace, Box, Candidates, DecisionSets
 from discreet.privacy import NoiseSource, SecureNoise
 from discreet.service.server.encryption import Cipher, needed
@@ -109,7 +108,7 @@ def answer_bytes(learner: AnyLearner) -> int:
 
 def streams_of(learner: AnyLearner) -> tuple[str, ...]:
     """The target, then the sources."""
-    return (TARGET_NAME, *(learner.sources if isinstance(learner, SourceLearner) else ()))
+    return tuple(learner.streams)
 
 
 def without_policies(learner: AnyLearner) -> bytes:
@@ -150,7 +149,7 @@ def put_together(
 
 def _saved_streams(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
     state = content["state"]
-    return {TARGET_NAME: state["target"], **state.get("sources", {})}
+    return {TARGET_NAME: state["target"], **state["sources"]}
 
 
 def packed(text: str) -> bytes:

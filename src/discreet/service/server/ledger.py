@@ -17,7 +17,6 @@ from sqlalchemy import Row
 from discreet.codec import encode, to_json
 from discreet.learners.base import Learner
 from discreet.learners.policy import TARGET_NAME, Policy
-from discreet.learners.sources import SourceLearner
 from discreet.validation import InvalidInput
 
 MILLION = 1_000_000
@@ -37,11 +36,7 @@ def ledger_row(learner: Learner[Any, Any, Any], stream: str, policy: Policy[Any]
         InvalidInput: where people would be promised less than they agreed to; then nothing is
             published.
     """
-    if stream == TARGET_NAME:
-        guarantee, budget = learner.guarantee(), learner.budget
-    else:
-        assert isinstance(learner, SourceLearner)
-        guarantee, budget = learner.source_guarantees()[stream], learner.source(stream).budget
+    guarantee, budget = learner.streams[stream].guarantee(), learner.streams[stream].budget
     asked, held = millionths(budget.epsilon), millionths(guarantee.epsilon)
     if held > asked or guarantee.delta > budget.delta:
         raise InvalidInput(
@@ -91,7 +86,4 @@ def check_recorded(learner: Learner[Any, Any, Any], rows: Sequence[Row[Any]], st
 
 def published(learner: Learner[Any, Any, Any], stream: str) -> tuple[Sequence[Policy[Any]], int]:
     """The policies of a stream, and how many people the learner has met there."""
-    if stream == TARGET_NAME:
-        return learner._policies, learner.people
-    assert isinstance(learner, SourceLearner)
-    return learner.source(stream).policies, learner.source_people(stream)
+    return learner.streams[stream].policies, learner.streams[stream].people

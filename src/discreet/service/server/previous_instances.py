@@ -86,9 +86,7 @@ def rows_of_former(connection: Connection, study: str) -> list[dict[str, Any]]:
 
 def lay_by(connection: Connection, study: str, learner: AnyLearner) -> None:
     """Keep what a learner published and what it cost, as those of a former one."""
-    budgets = {TARGET_NAME: learner.budget}
-    for name in getattr(learner, "sources", ()):
-        budgets[name] = learner.source(name).budget  # type: ignore[attr-defined]
+    budgets = {name: stream.budget for name, stream in learner.streams.items()}
     same = [ledger.c[name] == policies.c[name] for name in ("study", "stream", "version")]
     shown = [policies.c[name] for name in ("body", "people", "published")]
     rows = connection.execute(

@@ -29,7 +29,6 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column,
 from discreet.codec import canonical, decode, encode
 from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Policy, Terms
-from discreet.learners.sources import SourceLearner
 from discreet.service.server.database import Database
 from discreet.service.server.deployment import (
     AnyLearner,
@@ -151,23 +150,17 @@ class ServedStudy:
     def terms_of(self, source: str) -> Terms:
         """What people of a source agree to; `NotFound` where there is none of that name."""
         self.check_stream(source)
-        assert isinstance(self.learner, SourceLearner)
-        return self.learner.source_terms(source)
+        return self.learner.streams[source].terms()
 
     def policies(self, stream: str) -> list[Any]:
         """The policies of a stream so far."""
-        if stream == TARGET_NAME:
-            return self.learner._policies
-        assert isinstance(self.learner, SourceLearner)
-        return self.learner.source(stream).policies
+        return self.learner.streams[stream].policies
 
     def recall(self, stream: str, policy: Any) -> None:
         """Take the next policy of a stream."""
-        if stream == TARGET_NAME:
-            self.learner.recall(policy)
-        else:
-            assert isinstance(self.learner, SourceLearner)
-            self.learner.recall_source(stream, policy)
+        if policy.stream != stream:
+            raise InvalidInput(f"{policy.title} stood among those of {stream!r}; restore a backup.")
+        self.learner.recall(policy)
 
     def check_reports(self, stream: str, reports: Reports) -> None:
         """Refuse reports that no policy of this stream makes."""
@@ -177,11 +170,7 @@ class ServedStudy:
                 "server was restored from a backup; fetch the policy again. People who reported "
                 "under the old one do not report again."
             )
-        if stream == TARGET_NAME:
-            self.learner.check_reports(reports)
-        else:
-            assert isinstance(self.learner, SourceLearner)
-            self.learner.check_source_reports(reports)
+        self.learner.check_reports(reports, stream)
 
 
 class Store:
@@ -268,7 +257,7 @@ class Store:
                 paid = paid_before(connection, name)
         published, rows = [], []
         for stream in streams:
-            policy = learner.policy() if stream == TARGET_NAME else _sourced(learner, stream)
+            policy = learner.policy(stream)
             row = ledger_row(learner, stream, policy)
             rows.append(paid.added_to(row) if paid is not None and learner.secret else row)
             published.append(
@@ -455,9 +444,3 @@ def _described(
         # A release does not depend on what is only shown; what was wrong may quote people.
         _LOG.warning("a release of %s has no summary: %s", name, type(error).__name__)
         return None
-
-
-def _sourced(learner: AnyLearner, stream: str) -> Policy[Any]:
-    assert isinstance(learner, SourceLearner)
-    policy: Policy[Any] = learner.source_policy(stream)
-    return policy

@@ -161,11 +161,11 @@ def test_a_source_with_as_much_noise_counts_as_much(kind: type[GradientLearner])
         learner.open_source(name, epsilon)
     rng = np.random.default_rng(0)
     people = rng.random((60, 1)), rng.integers(2, size=60), rng.random(60)
-    batches = [learner.source_policy(n).report(*people, SimulatedNoise(1)) for n in learner.sources]
+    batches = [learner.policy(n).report(*people, SimulatedNoise(1)) for n in learner.sources]
     start = learner._iterate
-    learner.update_source(batches)
-    noisy = learner.source_policy("noisy").mechanism.mean_square
-    worth = learner.source_policy("equal").mechanism.mean_square / noisy
+    learner.update(batches)
+    noisy = learner.policy("noisy").mechanism.mean_square
+    worth = learner.policy("equal").mechanism.mean_square / noisy
     assert 0.02 < worth < 0.2
     gradient = batches[0].gradients.sum(axis=0) + worth * batches[1].gradients.sum(axis=0)
     expected = start.stepped(learner.calibration, gradient, 60.0 * (1.0 + worth), learner._delay)
@@ -242,7 +242,7 @@ class TestRefusals:
         learner.open_source("bank", 2.0)
         people = rng.random((60, 1)), rng.integers(3, size=60), rng.random(60)
         learner.policy()
-        learner.update_source(learner.source_policy("bank").report(*people, SimulatedNoise(1)))
+        learner.update(learner.policy("bank").report(*people, SimulatedNoise(1)))
         save(learner, tmp_path / "learner.json")
         again = load(tmp_path / "learner.json")
         saved = learner.secret_fields()

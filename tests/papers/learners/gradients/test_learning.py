@@ -78,12 +78,12 @@ def test_a_source_gives_a_start(name: str) -> None:
         learner.open_source("elsewhere", 4.0)
         rng, noise = np.random.default_rng([seed, 3]), SimulatedNoise(seed)
         for _ in range(20):
-            policy = learner.source_policy("elsewhere")
+            policy = learner.policy("elsewhere")
             people = EASY.sample(1000, rng)
             # Whoever chose the arms liked the last one.
             arms = np.minimum(rng.integers(5, size=len(people)), 2)
             rewards = people.rewards[np.arange(len(people)), arms]
-            learner.update_source(policy.report(people.contexts, arms, rewards, noise))
+            learner.update(policy.report(people.contexts, arms, rewards, noise))
         with_source.append(regret(EASY, learner, seed))
         without.append(regret(EASY, learner_for(EASY, name, Local(1.0), seed), seed))
     assert np.mean(with_source) < 0.7 * np.mean(without)

@@ -41,6 +41,7 @@ from discreet.learners.gp_ucb.policy import PointObservations
 from discreet.learners.gp_ucb.posterior import MOST_REWARD_VARIANCE
 from discreet.learners.messages import Statistics
 from discreet.learners.policy import Actions, CandidatesOrCount, PointPolicy
+from discreet.learners.stream import Stream
 from discreet.papers.dubey2021.learners.exact_gp import ExactPosterior, GrowingPosterior, Prior
 from discreet.people.domain import ActionSpace, Box, Candidates, DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release
@@ -304,9 +305,12 @@ class ExactGPUCB(Learner[ExactGPPolicy, PointObservations, ObservedRows]):
     def _statistics(self, policy: ExactGPPolicy, reports: PointObservations) -> ObservedRows:
         return ObservedRows(reports=len(reports), rows=policy.rows(reports))
 
-    def _add(self, statistics: ObservedRows) -> None:
-        super()._add(statistics)
-        self._new = self._new + statistics if self._new.reports else statistics
+    def _add(
+        self, parts: Sequence[tuple[Stream[ExactGPPolicy, ObservedRows], ObservedRows]]
+    ) -> None:
+        super()._add(parts)
+        for _, statistics in parts:
+            self._new = self._new + statistics if self._new.reports else statistics
 
     def _publish(self) -> ExactGPPolicy:
         if self._new.reports:

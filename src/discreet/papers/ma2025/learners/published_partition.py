@@ -29,12 +29,10 @@ from typing import Annotated, ClassVar, TypeVar, Unpack
 import numpy as np
 
 from discreet.codec import Range, Shape
-from discreet.learners.arm_learner import ArmLearner
-from discreet.learners.base import Common
+from discreet.learners.base import ArmLearner, Common
 from discreet.learners.messages import Reports, Statistics, public_uniforms
 from discreet.learners.partition.tree import Bins, splittable
 from discreet.learners.policy import Actions, ArmPolicy
-from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import Stream
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget, Local, NoiseSource, Release
@@ -339,10 +337,7 @@ def several_sources(
     return estimate, radius
 
 
-class PublishedPartition(
-    EliminationLearner[LaplaceReports],
-    SourceLearner[EliminationPolicy, LaplaceReports, CellSums],
-):
+class PublishedPartition(EliminationLearner[LaplaceReports]):
     """The paper's learner.
 
     With sums U and V over the t people since a leaf was made: estimate V / U (13), radius
@@ -367,7 +362,7 @@ class PublishedPartition(
     name: ClassVar[str] = "published_partition"
     trust_models: ClassVar[tuple[str, ...]] = ("local",)
     reports_type = LaplaceReports
-    source_reports_type: ClassVar[type[Reports]] = LaplaceReports
+    takes_sources: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -396,15 +391,12 @@ class PublishedPartition(
 
     # Sources.
 
-    def source_batch(self, name: str) -> int:
+    def _source_batch(self, source: Stream[EliminationPolicy, CellSums]) -> int:
         return self.batch_size
 
     def _publish_source(self, source: Stream[EliminationPolicy, CellSums]) -> EliminationPolicy:
         self._decide()
-        return EliminationPolicy(**self.source_header(source), bins=self._bins)
-
-    def _source_statistics(self, policy: EliminationPolicy, reports: LaplaceReports) -> CellSums:
-        return policy.sums(reports)
+        return EliminationPolicy(**self.policy_header(source), bins=self._bins)
 
     # Rules.
 

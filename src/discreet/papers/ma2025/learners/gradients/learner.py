@@ -64,10 +64,9 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 
 from discreet.codec import Range, Shape
-from discreet.learners.base import Common
+from discreet.learners.base import ArmLearner, Common
 from discreet.learners.calibration import Calibration, read_options
 from discreet.learners.policy import check_source_epsilon
-from discreet.learners.sources import SourceLearner
 from discreet.learners.stream import Stream
 from discreet.papers.ma2025.learners.gradients.models import (
     LARGEST,
@@ -169,7 +168,7 @@ class Iterate:
         return replace(self, parameters=parameters, averages=averages, time=time)
 
 
-class GradientLearner(SourceLearner[GradientPolicy, GradientReports, GradientSums]):
+class GradientLearner(ArmLearner[GradientPolicy, GradientReports, GradientSums]):
     """Greedy on a model of each arm that is fitted by stochastic gradient descent.
 
     Args:
@@ -181,7 +180,7 @@ class GradientLearner(SourceLearner[GradientPolicy, GradientReports, GradientSum
     trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
     reports_type = GradientReports
     statistics_type = GradientSums
-    source_reports_type = GradientReports
+    takes_sources: ClassVar[bool] = True
     saved = ("_iterate", "_used", "_used_of_sources")
     _iterate: Iterate
     _used: GradientSums
@@ -253,8 +252,11 @@ class GradientLearner(SourceLearner[GradientPolicy, GradientReports, GradientSum
         return policy.sums(reports)
 
     def _check_sums(self, statistics: GradientSums) -> None:
+        self._check_length(self._mechanism, statistics)
+
+    def _check_length(self, mechanism: GradientMechanism, statistics: GradientSums) -> None:
         shape = (self.arms, self.model.size)
-        most = statistics.reports * max(self._mechanism.lengths) * (1.0 + 1e-6)
+        most = statistics.reports * max(mechanism.lengths) * (1.0 + 1e-6)
         total = statistics.gradients
         if total.shape != shape or not np.linalg.norm(total) <= most:
             raise InvalidInput(
@@ -265,28 +267,27 @@ class GradientLearner(SourceLearner[GradientPolicy, GradientReports, GradientSum
 
     # Sources.
 
-    def open_source(self, name: str, epsilon: float) -> None:
-        """As `SourceLearner`; `InvalidInput` also for an epsilon too small for the mechanism."""
+    def open_source(self, name: str, epsilon: float) -> Stream[GradientPolicy, GradientSums]:
+        """As `Learner`; `InvalidInput` also for an epsilon too small for the mechanism."""
         self._mechanism_of(check_source_epsilon(epsilon))
-        super().open_source(name, epsilon)
+        return super().open_source(name, epsilon)
 
-    def source_batch(self, name: str) -> int:
-        return self.calibration.batch_after(self.source(name).published_at)
+    def _source_batch(self, source: Stream[GradientPolicy, GradientSums]) -> int:
+        return self.calibration.batch_after(source.published_at)
 
-    def _empty_source(self) -> GradientSums:
-        return self._empty()
+    def _check_source_sums(
+        self, source: Stream[GradientPolicy, GradientSums], statistics: GradientSums
+    ) -> None:
+        self._check_length(self._mechanism_of(source.budget.epsilon), statistics)
 
     def _publish_source(self, source: Stream[GradientPolicy, GradientSums]) -> GradientPolicy:
         self._advance()
         return GradientPolicy(
-            **self.source_header(source),
+            **self.policy_header(source),
             model=self.model,
             parameters=self._iterate.parameters,
             mechanism_name=self.calibration.mechanism,
         )
-
-    def _source_statistics(self, policy: GradientPolicy, reports: GradientReports) -> GradientSums:
-        return policy.sums(reports)
 
     # Options and state.
 
