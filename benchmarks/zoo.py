@@ -42,7 +42,7 @@ from zoo_cells import NO_PRIVACY, REFERENCES, TARGETS, Cell, Target, cells
 
 from discreet.lab.experiments import ORACLE, Done, Seed, Setting, frame_of, run_trials, simulate
 from discreet.lab.experiments.means import mean_and_error
-from discreet.learners.defaults import Declared, usual_learner
+from discreet.learners.registry import Declared, usual_learner
 from discreet.validation import InvalidInput
 
 _KEYS = ["problem", "people", "kernel", "learner", "model", "epsilon"]

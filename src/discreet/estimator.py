@@ -45,13 +45,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.learners.base import Learner
-from discreet.learners.defaults import Declared as Facts
-from discreet.learners.defaults import usual_learner
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Actions, ArmPolicy, Terms
-from discreet.learners.registry import learner_class, make_learner
+from discreet.learners.registry import Declared as Facts
+from discreet.learners.registry import learner_class, make_learner, usual_learner
 from discreet.people.columns import Declared
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import (

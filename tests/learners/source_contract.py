@@ -324,7 +324,7 @@ class SourceContract:
             ([good, foreign], "for the learner"),
             ([], "empty"),
             (["a report"], "type str"),
-            (None, "type NoneType"),
+            (None, "reports was None"),
         ]:
             with pytest.raises(InvalidInput, match=message):
                 learner.update(bad)

@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from discreet.learners.defaults import Declared, usual_learner, usual_trust_model
-from discreet.learners.registry import learner_class
+from discreet.learners.registry import Declared, learner_class, usual_learner, usual_trust_model
 from discreet.people.domain import ArmPoints, DecisionSets, PublicBox, PublicSet
 
 SPACES = [2, 60, ArmPoints.of([0.0, 0.5, 1.0]), DecisionSets(5), PublicBox(), PublicSet.of([[0.1]])]

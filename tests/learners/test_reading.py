@@ -12,8 +12,7 @@ import pytest
 from discreet.codec import fields_to_json
 from discreet.learners.glm.policy import ScoreReports
 from discreet.learners.gp_ucb.policy import NoisyRows
-from discreet.learners.messages import Reports, decode, encode
-from discreet.learners.reading import read_reports
+from discreet.learners.messages import Reports, decode, encode, read_reports
 from discreet.learners.references.uniform import EmptyReports
 from discreet.learners.signs import SignedReports
 from discreet.privacy import SecureNoise, SimulatedNoise

@@ -52,14 +52,14 @@ import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache, reduce
 from operator import add
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast, get_type_hints
+from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack, cast, get_type_hints
 
 import numpy as np
 
-from discreet.codec import check_fields, described, from_json, to_json
+from discreet.codec import Serializable, check_fields, described, from_json, to_json
 from discreet.learners.forgetting import kept
 from discreet.learners.messages import TICKETS, Reports, Statistics
 from discreet.learners.policy import (
@@ -463,7 +463,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         stream = self.stream(policy.stream)
         stream.recall(policy, published_kind(type(self)), self._facts_of)
 
-    def _batches(self, reports: Any) -> list[tuple[Stream[P, S], P, R]]:
+    def _read(self, reports: Any) -> list[tuple[Stream[P, S], P, R]]:
         """Each of one or several batches of reports, with its stream and the policy that made it.
 
         Raises:
@@ -504,12 +504,12 @@ class Learner(Valued, ABC, Generic[P, R, S]):
             InvalidInput: reports of another learner, of a policy that was never published, or
                 malformed ones.
         """
-        return reduce(add, (self._statistics_of(*batch) for batch in self._batches(reports)))
+        return reduce(add, (self._statistics_of(*batch) for batch in self._read(reports)))
 
     def check_reports(self, reports: R, stream: str | None = None) -> None:
         """`InvalidInput` for reports that `statistics` refuses, and for those of another stream
         than that of this name, if one is given; changes nothing."""
-        for own, policy, batch in self._batches(reports):
+        for own, policy, batch in self._read(reports):
             if stream not in (None, own.name):
                 raise InvalidInput(
                     f"the reports are for {own.title} of this learner, and came as reports of "
@@ -586,7 +586,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         with self.lock, (self._named_by(first) or self._target).refusing(reports):
             if people is None:
                 self._target.check_unnamed("the reports")
-            batches = self._batches(reports)
+            batches = self._read(reports)
             who: list[str] = []
             beyond: Sequence[BoolArray | None] = [None] * len(batches)
             if people is not None:
@@ -654,9 +654,9 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     def restore_fields(self, saved: dict[str, Any]) -> None:
         """The inverse of `secret_fields`, for what a learner with the same options saved."""
         kind = published_kind(type(self))
-        for name, fields in saved["sources"].items():
-            opened = self.open_source(name, fields["epsilon"])
-            opened.restore(fields, kind, self._facts_of)
+        for name, source in saved["sources"].items():
+            opened = self.open_source(name, source["epsilon"])
+            opened.restore(source, kind, self._facts_of)
         self._target.restore(saved["target"], kind, self._facts_of)
         check_same_fields(saved["own"], self._state())
         self._restore(saved["own"])
@@ -713,6 +713,90 @@ class ArmLearner(Learner[P, R, S]):
 
     def policy_header(self, source: Stream[P, S] | None = None) -> dict[str, Any]:
         return {**super().policy_header(source), "arms": self.arms}
+
+
+class Calibration(Serializable, ABC):
+    """What an algorithm leaves open, as one object: `Usca(..., calibration=PublishedUsca())`.
+
+    A frozen dataclass; its fields are its options, and say what they may be (codec). A calibration
+    says how much noise a release has, what people add, which widths decide. Ours stand beside their
+    algorithms; those of the papers live with the reproductions and subclass the same base:
+
+        Calibration                       base: names, options, registry
+          Elimination                     what CAPRI leaves open: a family
+            PosteriorElimination          a calibration of it, `calibration = "posterior"`
+
+    A direct subclass is the family of one algorithm and says what that leaves open. Each subclass
+    with a `name` is known to its family from then on.
+
+    Attributes:
+        name: by which study files and saved learners call it; one for each of a family.
+        kinds: the calibrations of the family by their names, the default first.
+    """
+
+    name: ClassVar[str]
+    kinds: ClassVar[dict[str, type[Any]]]
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if Calibration in cls.__bases__:
+            cls.kinds = {}
+        if "name" in vars(cls):
+            cls.kinds[cls.name] = cls
+
+    @classmethod
+    def checked(cls, given: object) -> Self:
+        """`given`, or the family's default for None; `InvalidInput` for anything else."""
+        if given is None:
+            default: Self = next(iter(cls.kinds.values()))()
+            return default
+        if not isinstance(given, cls):
+            known = ", ".join(f"{kind.__name__}(..)" for kind in cls.kinds.values())
+            raise InvalidInput(f"calibration was {given!r:.80}; pass one such as {known}.")
+        return given
+
+    def to_options(self) -> dict[str, Any]:
+        """The inverse of `taken_from`."""
+        names = self.option_names()
+        return {"calibration": self.name, **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """The fields of a calibration, as study files name them."""
+        return [field.name for field in fields(cls)]  # type: ignore[arg-type]
+
+    @classmethod
+    def taken_from(cls, options: dict[str, Any]) -> Self:
+        """The calibration that options name, by default the first; takes its own out of them.
+
+        Raises:
+            InvalidInput: for a calibration that the family does not have, or refuses its options.
+        """
+        name = options.pop("calibration", next(iter(cls.kinds)))
+        if name not in cls.kinds:
+            raise InvalidInput(
+                f"calibration was {name!r:.80}; it must be one of {', '.join(cls.kinds)}. Those of "
+                "your own, or of a paper, are known once the module that defines them is imported."
+            )
+        kind = cls.kinds[name]
+        own = {option: options.pop(option) for option in kind.option_names() if option in options}
+        calibration: Self = kind(**own)
+        return calibration
+
+
+def read_options(
+    learner: type[Learner[Any, Any, Any]], options: Mapping[str, Any], family: type[Calibration]
+) -> dict[str, Any]:
+    """The options of a study file as keyword arguments of a learner that takes a calibration.
+
+    Raises:
+        InvalidInput: for an option that neither of them has.
+    """
+    rest = dict(options)
+    calibration = family.taken_from(rest)
+    known = [*learner.option_names(), *calibration.option_names()]
+    check_options(learner.name, rest, list(dict.fromkeys(known)))
+    return {**rest, "calibration": calibration}
 
 
 def check_source_name(name: object) -> str:

@@ -10,12 +10,18 @@ this one does for the learners of `papers`, which stand above the library),
     my-policy = "my_package.my_module"
 
 or `module:Class` for a class that can be imported from the folder where discreet was started.
+
+`usual_learner` is for studies that name none. It reads public declarations alone: trust model,
+action space, numbers of arms, columns and people, and whether a kernel is given. It never sees
+data, so the choice costs no privacy. The first rule of `_RULES` that fits decides; reports repeat
+its reason. The rules are justified in docs/design/0004.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -24,7 +30,16 @@ from typing import Any, Unpack
 
 from discreet.learners.base import Common, Learner
 from discreet.learners.stream import published_kind
-from discreet.people.domain import ActionSpace, Arms, Box, DecisionSets, PublicBox, PublicSet
+from discreet.people.domain import (
+    ActionSpace,
+    ArmPoints,
+    Arms,
+    Box,
+    DecisionSets,
+    PublicBox,
+    PublicSet,
+    arm_count,
+)
 from discreet.privacy import Budget
 from discreet.validation import InvalidInput, instance_of, nearest
 
@@ -178,3 +193,101 @@ def make_learner(
     """
     kind = on_space(learner_class(name), arms)
     return kind(domain, arms, budget, **common, **kind.read_options(options or {}))
+
+
+# The learner that a study gets where it names none.
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is public about a problem before the first person comes.
+
+    Attributes:
+        trust_model: local, joint or none.
+        space: what people can be given.
+        columns: of a context, or of a point.
+        people: how many are expected.
+        kernel: whether the study says how alike contexts and arms are.
+    """
+
+    trust_model: str
+    space: ActionSpace
+    columns: int
+    people: int
+    kernel: bool = False
+
+    @property
+    def arms(self) -> int | None:
+        """The number of arms; None where actions are points."""
+        return arm_count(self.space)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A learner's registered name, and why it was chosen."""
+
+    learner: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Rule:
+    fits: Callable[[Declared], bool]
+    choice: Choice
+
+
+_MANY_COLUMNS = 6
+_RULES = (
+    _Rule(
+        lambda declared: (
+            isinstance(declared.space, DecisionSets) and declared.trust_model == "local"
+        ),
+        Choice(
+            "private_glm",
+            "each person reports few numbers, so that little noise hides what tells their points "
+            "apart",
+        ),
+    ),
+    _Rule(
+        lambda declared: declared.arms is None,
+        Choice("gp_ucb", "actions are points, which it compares by a kernel"),
+    ),
+    _Rule(
+        lambda declared: isinstance(declared.space, ArmPoints) or declared.kernel,
+        Choice(
+            "released_thompson",
+            "a kernel says how alike contexts and arms are, so a reward tells about its neighbours",
+        ),
+    ),
+    _Rule(
+        lambda declared: declared.trust_model == "joint",
+        Choice(
+            "released_thompson",
+            "of the learners of arms under joint privacy it loses least, because an arm that was "
+            "unlucky can come back",
+        ),
+    ),
+    _Rule(
+        lambda declared: declared.columns > _MANY_COLUMNS,
+        Choice("partition", "of many columns it cuts those that matter, in little time"),
+    ),
+    _Rule(
+        lambda declared: True,
+        Choice(
+            "local_kernel",
+            "it learns most surfaces from the fewest people; try partition as well where arms "
+            "change places within a tenth of one of several columns",
+        ),
+    ),
+)
+
+
+def usual_learner(declared: Declared) -> Choice:
+    """The learner for what was declared, and the reason."""
+    return next(rule.choice for rule in _RULES if rule.fits(declared))
+
+
+def usual_trust_model(space: ActionSpace) -> str:
+    """Whom people trust where a study does not say: nobody, or for points a learner that may see
+    their reports, because noise on every report leaves little to learn from there."""
+    return "joint" if arm_count(space) is None else "local"

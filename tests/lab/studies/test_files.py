@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from discreet.lab.studies import load_study
-from discreet.learners.defaults import Choice, Declared, usual_learner
+from discreet.learners.registry import Choice, Declared, usual_learner
 from discreet.privacy import Local, NonPrivate
 from discreet.validation import ErrorCollector, InvalidInput
 from tests.refusals import CheckRefusals, Refused

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from discreet.codec import decode, encode
+from discreet.learners.messages import ReadReports
 from discreet.learners.policy import Policy
-from discreet.learners.reading import ReadReports
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database

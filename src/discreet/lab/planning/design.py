@@ -21,8 +21,7 @@ from discreet.lab.experiments import (
     check_setting,
 )
 from discreet.lab.studies import Study
-from discreet.learners.defaults import Declared, usual_learner, usual_trust_model
-from discreet.learners.registry import learner_class
+from discreet.learners.registry import Declared, learner_class, usual_learner, usual_trust_model
 from discreet.people.domain import arm_count
 from discreet.privacy import Budget, Local, NonPrivate
 from discreet.privacy.budget import budget_from_fields

@@ -1,7 +1,7 @@
 """The tables of a study file: its problem, and a setting for each learner and budget.
 
 A `LearnerEntry` is a `[[learners]]` table. Without a name it is the usual learner for what is
-public about the problem (learners/defaults.py).
+public about the problem (learners/registry.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from discreet.lab.environments.base import Problem
 from discreet.lab.environments.catalog import Files, find_entry, load_problem
 from discreet.lab.experiments import REFERENCES, Setting
-from discreet.learners.defaults import Choice, Declared, usual_learner, usual_trust_model
-from discreet.learners.registry import LEARNERS, learner_class
+from discreet.learners.registry import (
+    LEARNERS,
+    Choice,
+    Declared,
+    learner_class,
+    usual_learner,
+    usual_trust_model,
+)
 from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.privacy.budget import budget_from_fields
 from discreet.toml_files import Place, checked, toml_value

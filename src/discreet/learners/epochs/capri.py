@@ -50,7 +50,7 @@ import numpy as np
 
 from discreet.codec import Range, Shape
 from discreet.gaussian import Posterior
-from discreet.learners.calibration import Calibration
+from discreet.learners.base import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import Decision, Design, EpochPolicy, Offers, offers_of
 from discreet.learners.epochs.rows import BOUND, QueryPosterior, RowMap, covariance_axes, full_rows

@@ -60,8 +60,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from discreet.codec import Range, Serializable, Shape, to_json
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.kernels import kernel_to_text, read_kernel
-from discreet.learners.base import ArmLearner, Common
-from discreet.learners.calibration import Calibration, read_options
+from discreet.learners.base import ArmLearner, Calibration, Common, read_options
 from discreet.learners.epochs.features import (
     ArmFeatures,
     ContextDistribution,

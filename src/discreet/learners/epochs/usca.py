@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.codec import Range, from_json
-from discreet.learners.calibration import Calibration
+from discreet.learners.base import Calibration
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import DATA, Decision, Design, Offers, Thompson, offers_of
 from discreet.learners.epochs.rows import (

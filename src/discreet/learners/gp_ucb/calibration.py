@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from discreet.codec import CheckedBy, Range
 from discreet.gaussian import Posterior
-from discreet.learners.calibration import Calibration
+from discreet.learners.base import Calibration
 from discreet.learners.gp_ucb.policy import RowWeights
 from discreet.learners.gp_ucb.posterior import (
     MOST_REWARD_VARIANCE,

@@ -43,8 +43,7 @@ from discreet.kernels import (
     kernel_to_text,
     read_kernel,
 )
-from discreet.learners.base import Common, Learner
-from discreet.learners.calibration import read_options
+from discreet.learners.base import Common, Learner, read_options
 from discreet.learners.forgetting import half_life, longest
 from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.policy import (

@@ -28,7 +28,7 @@ from discreet.lab.environments.functions import (
     michalewicz,
     styblinski_tang,
 )
-from discreet.learners.calibration import Calibration
+from discreet.learners.base import Calibration
 from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.papers.dubey2021.learners.exact_gp_ucb import ExactGPUCB
 from discreet.papers.reproduction import (

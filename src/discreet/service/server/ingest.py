@@ -16,9 +16,8 @@ import numpy as np
 from sqlalchemy import Connection, bindparam, select, text
 
 from discreet.codec import encode
-from discreet.learners.messages import Reports
+from discreet.learners.messages import ReadReports, Reports, read_reports
 from discreet.learners.policy import TARGET_NAME
-from discreet.learners.reading import ReadReports, read_reports
 from discreet.privacy import SecureNoise
 from discreet.service.server.deployment import packed
 from discreet.service.server.errors import Gone

@@ -24,7 +24,7 @@ until the next policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Unpack

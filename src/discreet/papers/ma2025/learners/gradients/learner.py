@@ -64,8 +64,7 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 
 from discreet.codec import Range, Shape
-from discreet.learners.base import ArmLearner, Common
-from discreet.learners.calibration import Calibration, read_options
+from discreet.learners.base import ArmLearner, Calibration, Common, read_options
 from discreet.learners.policy import check_source_epsilon
 from discreet.learners.stream import Stream
 from discreet.papers.ma2025.learners.gradients.models import (
