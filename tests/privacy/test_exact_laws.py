@@ -16,8 +16,8 @@ import pytest
 
 from discreet.audit.output_distributions import EnumeratedNoise
 from discreet.privacy import NoiseSource, SimulatedNoise
-from discreet.privacy.calibration import hiding_probability
 from discreet.privacy.frequency import SignedSubsetSelection, UnaryEncoding, round_to_signs
+from discreet.privacy.noise import hiding_probability
 from discreet.privacy.selection import ExponentialMechanism
 from discreet.privacy.vectors import PrivUnit, l2_ball
 from discreet.validation import InvalidInput

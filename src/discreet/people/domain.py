@@ -22,23 +22,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.codec import OPTIONAL_FIELD, Range, Serializable
-from discreet.people.columns import (
-    UNKNOWN,
-    Column,
-    Declared,
-    Extra,
-    declared_columns,
-    has_names,
-    indicator_of,
-    rows_by_name,
-    with_indicators,
-)
 from discreet.validation import (
     BoolArray,
     FloatArray,
@@ -56,6 +45,11 @@ from discreet.validation import (
     whole_number,
     whole_vector,
 )
+
+if TYPE_CHECKING:
+    from discreet.people.columns import Column, Declared, Extra
+
+# Columns are imported where they are used: a device that passes arrays loads none.
 
 # So much of the length of a point of a ball is taken for rounding.
 _ROUNDING = 1e-9
@@ -125,6 +119,8 @@ class Box:
         whole = {"lower": lower, "upper": upper, "names": names, "levels": levels}
         for key, value in (whole | {"categories": categories, "unknown": unknown}).items():
             object.__setattr__(self, key, value)
+        if unknown:
+            from discreet.people.columns import UNKNOWN, indicator_of
         for place in np.flatnonzero(unknown):
             labels, behind = categories[place], names[place + 1 : place + 2]
             if UNKNOWN not in labels and (labels or behind != (indicator_of(names[place]),)):
@@ -149,6 +145,8 @@ class Box:
             InvalidInput: for columns that are declared wrongly, that are measured by logarithms, or
                 that do not fit the radius.
         """
+        from discreet.people.columns import UNKNOWN, declared_columns, with_indicators
+
         declared = with_indicators(declared_columns(columns))
         for column in declared:
             if column.log:
@@ -183,6 +181,8 @@ class Box:
 
     def _column(self, place: int) -> Column:
         """A column; its labels are numbered 0 .. m - 1, as everywhere."""
+        from discreet.people.columns import UNKNOWN, Column
+
         name, labels = self.names[place], self.categories[place]
         rule: Final = UNKNOWN if any(self.unknown[place : place + 1]) else "error"
         if labels:
@@ -237,6 +237,10 @@ class Box:
             InvalidInput: for columns that are missing or too many, and for values that a column
                 does not take; with their column, their row and what is allowed.
         """
+        if isinstance(contexts, np.ndarray) and not self.unknown:
+            return contexts
+        from discreet.people.columns import has_names, rows_by_name
+
         if not has_names(contexts):
             if not self.unknown:
                 return contexts  # type: ignore[no-any-return]
@@ -250,6 +254,8 @@ class Box:
 
     def _filled(self, rows: FloatArray) -> FloatArray:
         """The rows (n, d), in which missing values are replaced where they count as unknown."""
+        from discreet.people.columns import UNKNOWN
+
         for place in np.flatnonzero(self.unknown):
             labels, absent = self.categories[place], np.isnan(rows[:, place])
             rows[absent, place] = (

@@ -1,4 +1,4 @@
-"""How much noise a promise takes: the one place where noise is calibrated.
+"""Calibration of additive noise, and clipping to the unit ball; coins stand in noise.py.
 
 Noise on a release is its sensitivity times a multiplier, and each of the two is bounded here:
 
@@ -8,19 +8,6 @@ Noise on a release is its sensitivity times a multiplier, and each of the two is
   rows of length at most 1 lie at most 2 apart, and so do two sums that differ in one such row;
 * the **scale** is their product, or, where the sampler's own account says what a scale achieves,
   the least scale that achieves the multiplier (`least_scale`).
-
-Coins take the place of a scale where reports are over finite alphabets or the sphere. A mechanism
-that says whether the truth is in the set that it reports tosses one coin: with probability h it
-hides, and draws a set without the truth. Let the truth be in a share `s` of all sets, which are
-equally likely otherwise. A set is then likelier with the truth in it by the factor
-
-    R = (1 - h) (1 - s) / (h s),   and   1 <= R <= e^epsilon   is what makes the report private.
-
-Signed subset selection, unary encoding and PrivUnit are all of this form. A secure source tosses
-coins of probability T / 2^64 for whole T, so the least T that keeps R <= e^epsilon is found here in
-exact arithmetic: what is promised holds for the coin that is tossed, not for a formula near it. An
-h that is rounded up in floating point may overshoot 1 - s, where sets without the truth become the
-likelier ones by more than e^epsilon.
 
 | name        | shape  | meaning                                                              |
 |-------------|--------|----------------------------------------------------------------------|
@@ -35,8 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
-from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Self
 
@@ -58,12 +43,6 @@ _NEARBY = (0.0, 1e-12, 1e-10, 1e-9, 3e-9, 1e-8)
 _STEPS = 200
 # Of the interval in which the share of one mechanism lies.
 _HALVINGS = 50
-# Coins are whole numbers of these words.
-_WORDS = 2**64
-# R is below 2^64 / s for every coin, so that no larger exponent matters as long as s > 2^-120.
-_MOST_EXPONENT = 128.0
-# Python's decimals round e^x correctly to these digits; ten of them are given up all the same.
-_DIGITS, _GIVEN_UP = 50, Fraction(1, 10**40)
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
@@ -149,41 +128,6 @@ def least_scale(multiplier: float, start: float, achieved: Callable[[float], flo
         f"no scale of noise gives the noise multiplier {multiplier:g}; ask for a larger epsilon, "
         "or for fewer or shorter releases."
     )
-
-
-def hiding_probability(share: Fraction, epsilon: float) -> Fraction:
-    """h, the least multiple of 2^-64 for which R is at most e^epsilon; 0 for an infinite epsilon.
-
-    Args:
-        share: s, above 2^-120 and below 1.
-        epsilon: above 0.
-
-    Raises:
-        InvalidInput: if epsilon is so small that no such coin makes R larger than 1, so that
-            reports would say nothing.
-    """
-    return Fraction(0) if math.isinf(epsilon) else _least_coin(share, epsilon)
-
-
-@lru_cache(maxsize=4096)
-def _least_coin(share: Fraction, epsilon: float) -> Fraction:
-    rest = 1 - share
-    hidden = Fraction(math.ceil(_WORDS * rest / (rest + share * _exponential(epsilon))), _WORDS)
-    if hidden >= rest:
-        largest = Fraction(math.ceil(rest * _WORDS) - 1, _WORDS)
-        excess = (1 - largest) * rest / (largest * share) - 1 if largest else Fraction(1)
-        raise InvalidInput(
-            f"epsilon was {epsilon!r}, for which reports would say nothing: coins are tossed with "
-            f"64 bits, so epsilon must be at least {1.01 * float(excess):.2g} here."
-        )
-    return hidden
-
-
-def _exponential(exponent: float) -> Fraction:
-    """A little less than e^exponent, for exponents from 0 up to 128; e^128 beyond."""
-    with localcontext() as context:
-        context.prec = _DIGITS
-        return Fraction(Decimal(min(exponent, _MOST_EXPONENT)).exp()) * (1 - _GIVEN_UP)
 
 
 def in_unit_ball(rows: FloatArray) -> FloatArray:

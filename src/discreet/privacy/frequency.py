@@ -3,7 +3,7 @@
 The private value is (bin j of J, sign s in {-1, +1}) for the first mechanism, one of V values for
 unary encoding, and (cell, reward in [0, 1]) for the last, which the paper uses. Each is
 epsilon-locally private as it is drawn: the coins of the first two are whole numbers of 64-bit words
-(calibration.py), and the probabilities below are those of these coins, so estimates are unbiased
+(noise.py), and the probabilities below are those of these coins, so estimates are unbiased
 for every epsilon. Of signed subset selection:
 
 | symbol   | meaning                                                       |
@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.codec import Range, Serializable
-from discreet.privacy.calibration import hiding_probability
-from discreet.privacy.noise import NoiseSource
+from discreet.privacy.noise import NoiseSource, hiding_probability
 from discreet.validation import (
     FloatArray,
     IntArray,

@@ -15,11 +15,24 @@ who knows the seed can take the noise off again and because floating-point tails
 
 The first three need the operating system only. OpenDP is loaded when additive noise, or what it
 costs, is first asked for; callers that add noise call `check_additive` before they touch
-any data. Probabilities that privacy rests on are given as fractions (calibration.py).
+any data. Probabilities that privacy rests on are given as fractions.
 
 Additive noise is never handed out: values go in and noisy values come out (`add_laplace`,
 `add_gaussian`), because noise added in floating point afterwards would show the value in the last
 bits of the sum (Mironov 2012).
+
+**Coins** take the place of a scale where reports are over finite alphabets or the sphere. A
+mechanism that says whether the truth is in the set that it reports tosses one coin: with
+probability h it hides, and draws a set without the truth. Let the truth be in a share `s` of all
+sets, which are equally likely otherwise. A set is then likelier with the truth in it by the factor
+
+    R = (1 - h) (1 - s) / (h s),   and   1 <= R <= e^epsilon   is what makes the report private.
+
+Signed subset selection, unary encoding and PrivUnit are all of this form. A secure source tosses
+coins of probability T / 2^64 for whole T, so the least T that keeps R <= e^epsilon is found here in
+exact arithmetic: what is promised holds for the coin that is tossed, not for a formula near it. An
+h that is rounded up in floating point may overshoot 1 - s, where sets without the truth become the
+likelier ones by more than e^epsilon.
 """
 
 from __future__ import annotations
@@ -28,8 +41,9 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
+from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -49,6 +63,12 @@ _LEAST_OPENDP = (0, 14, 2)
 _GAUSSIAN_GRID = -30
 # More than all roundings in OpenDP's own account of its noise, for a bound that needs no OpenDP.
 _ROUNDINGS = 1.0 + 2.0**-48
+# Coins are whole numbers of these words.
+_WORDS = 2**64
+# R is below 2^64 / s for every coin, so that no larger exponent matters as long as s > 2^-120.
+_MOST_EXPONENT = 128.0
+# Python's decimals round e^x correctly to these digits; ten of them are given up all the same.
+_DIGITS, _GIVEN_UP = 50, Fraction(1, 10**40)
 
 
 class NoiseSource(ABC):
@@ -328,3 +348,38 @@ class SecureNoise(NoiseSource):
 def _vectors(opendp: Any, size: int) -> Any:
     """OpenDP's domain of vectors of `size` numbers."""
     return opendp.vector_domain(opendp.atom_domain(T=float, nan=False), size=size)
+
+
+def hiding_probability(share: Fraction, epsilon: float) -> Fraction:
+    """h, the least multiple of 2^-64 for which R is at most e^epsilon; 0 for an infinite epsilon.
+
+    Args:
+        share: s, above 2^-120 and below 1.
+        epsilon: above 0.
+
+    Raises:
+        InvalidInput: if epsilon is so small that no such coin makes R larger than 1, so that
+            reports would say nothing.
+    """
+    return Fraction(0) if math.isinf(epsilon) else _least_coin(share, epsilon)
+
+
+@lru_cache(maxsize=4096)
+def _least_coin(share: Fraction, epsilon: float) -> Fraction:
+    rest = 1 - share
+    hidden = Fraction(math.ceil(_WORDS * rest / (rest + share * _exponential(epsilon))), _WORDS)
+    if hidden >= rest:
+        largest = Fraction(math.ceil(rest * _WORDS) - 1, _WORDS)
+        excess = (1 - largest) * rest / (largest * share) - 1 if largest else Fraction(1)
+        raise InvalidInput(
+            f"epsilon was {epsilon!r}, for which reports would say nothing: coins are tossed with "
+            f"64 bits, so epsilon must be at least {1.01 * float(excess):.2g} here."
+        )
+    return hidden
+
+
+def _exponential(exponent: float) -> Fraction:
+    """A little less than e^exponent, for exponents from 0 up to 128; e^128 beyond."""
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return Fraction(Decimal(min(exponent, _MOST_EXPONENT)).exp()) * (1 - _GIVEN_UP)

@@ -64,10 +64,9 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.calibration import (
     AdditiveNoise,
     gaussian_noise_multiplier,
-    hiding_probability,
     polar,
 )
-from discreet.privacy.noise import NoiseSource, gaussian_multiplier
+from discreet.privacy.noise import NoiseSource, gaussian_multiplier, hiding_probability
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 # Caps are found by drawing points until one falls in, 1/P of them: this bounds time and memory.
