@@ -48,7 +48,7 @@ def write_bytes(path: Path, content: bytes, private: bool = False) -> None:
 
 
 def draft_name(name: str) -> str:
-    """What something is called, beside its place, until it is whole."""
+    """The hidden name of a file while it is being written."""
     return f".{name}.{os.urandom(4).hex()}.draft"
 
 
@@ -210,7 +210,7 @@ class StateFile:
             ) from error
 
     def _is_begun(self, state: sqlite3.Connection, size: int) -> bool:
-        """Whether its tables are there; not if the first change never came to its end.
+        """Whether its tables exist; not if the first change was never committed.
 
         `size` is that of the file before SQLite opened it.
         """

@@ -261,19 +261,19 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
         release, at the end of their epoch."""
         check_is_fitted(self, "learner_")
         learner = self._fitted.learner
-        return learner.people - learner.published_from if learner.budget.protects_releases else 0
+        return learner.people - learner.published_from if learner.budget.is_central else 0
 
     def __getstate__(self) -> dict[str, Any]:
         """A joint bandit is not pickled: of two copies each would release the same people again."""
         fitted = vars(self).get("_fitted")
-        if fitted is not None and fitted.learner.budget.protects_releases:
+        if fitted is not None and fitted.learner.budget.is_central:
             refuse_copy("a fitted bandit", "discreet.save(bandit.learner_, path)")
         state: dict[str, Any] = super().__getstate__()
         return state
 
 
 class _Fitted:
-    """What a bandit becomes when it begins to learn: its learner, and how people are read.
+    """The state of a fitted bandit: its learner, arms and domain.
 
     Attributes:
         arms: (K,) the arms as declared.
@@ -321,7 +321,7 @@ class _Fitted:
             horizon=horizon,
             reward_bounds=bounds,
             public_seed=int(self.rng.integers(2**32)),
-            noise=self.noise if budget.protects_releases else None,
+            noise=self.noise if budget.is_central else None,
         )
         self._copy: Any = None  # of the learner, with the policy that it would publish now
         self._acted = False
@@ -387,7 +387,7 @@ class _Fitted:
     ) -> None:
         """Learn from logged decisions (see the module)."""
         learner = self.learner
-        if learner.budget.protects_reports and learner.takes_sources:
+        if learner.budget.is_local and learner.takes_sources:
             self._learn_source(arms, rewards, rows)
             return
         policy = learner.policy()
@@ -402,7 +402,7 @@ class _Fitted:
 
     def _propensities(self, given: Any, people: int) -> FloatArray:
         """(n,) the probabilities of logged decisions."""
-        name, local = self.learner.name, self.learner.budget.protects_reports
+        name, local = self.learner.name, self.learner.budget.is_local
         if self.least is None or local:
             way = "give least_propensity, and the propensities of the decisions"
             if local:
@@ -442,7 +442,7 @@ class _Fitted:
     def _reporting(self) -> tuple[NoiseSource, Terms | None]:
         """The noise source and terms under which people's sides report."""
         learner = self.learner
-        if not learner.budget.protects_reports:
+        if not learner.budget.is_local:
             return Unprotected(), None
         epsilon, delta = learner.budget.epsilon, learner.budget.delta
         return self.noise, Terms(
@@ -461,7 +461,7 @@ class _Fitted:
         """The policy that `act` would choose by. A local learner that has served no one is asked in
         a copy, because its first policy lasts until people report under it; it draws no noise."""
         learner = self.learner
-        if not self._acted and learner.budget.protects_reports:
+        if not self._acted and learner.budget.is_local:
             self._copy = self._copy or copy.deepcopy(learner)
             learner = self._copy
         current: ArmPolicy = learner.policy()

@@ -145,7 +145,7 @@ class _Futures(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
 
 
 def _called(function: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """What a function returns, or the exception that it raises, which engines would wrap."""
+    """The result of a function, or its exception, which engines would wrap."""
     try:
         return function(), None
     except Exception as error:

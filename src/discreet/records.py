@@ -106,7 +106,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit says about one check.
+    """The result of one check of an audit.
 
     Attributes:
         name: of the check.
@@ -153,12 +153,12 @@ class Finding:
 
     @property
     def failed(self) -> bool:
-        """Whether a promise was not shown to hold, or a broken one not noticed."""
+        """Whether a promise was not verified, or a broken one went unnoticed."""
         return self.verdict not in ("holds", "caught", "no promise")
 
     @property
     def weak(self) -> bool:
-        """Whether its trials prove little of what is promised."""
+        """Whether its trials prove little of the promise."""
         return self.lower_bound < WEAK * self.epsilon
 
 

@@ -180,7 +180,7 @@ class Search:
         if trials is not None:
             whole_number(trials, "trials", minimum=1)
         whole_number(seed, "seed", maximum=TICKETS - 1)
-        if budget.protects_releases and budget.visits > 1:
+        if budget.is_central and budget.visits > 1:
             raise InvalidInput(
                 f"visits was {budget.visits}; a search does not know whose a value is, so it "
                 "cannot count visits under joint privacy. Leave visits out, and take one value of "
@@ -196,7 +196,7 @@ class Search:
                 horizon=trials,
                 reward_bounds=turned,
                 public_seed=seed,
-                noise=self._noise if kept.protects_releases else None,
+                noise=self._noise if kept.is_central else None,
             )
 
         self.learner = learner(budget)
@@ -286,10 +286,10 @@ class Search:
         """A value as the learner's reward. Where values are private on arrival, none is rejected
         because of its size, since a missing report would leak; there the report clips it."""
         low, high = self.bounds
-        if self.learner.budget.protects_reports and isinstance(value, float | np.floating):
+        if self.learner.budget.is_local and isinstance(value, float | np.floating):
             return self._sign * float(value)
         number = finite_number(value, "value")
-        if not low <= number <= high and not self.learner.budget.protects_reports:
+        if not low <= number <= high and not self.learner.budget.is_local:
             raise InvalidInput(
                 f"value was {value:g}; the declared bounds are [{low:g}, {high:g}]. Declare wider "
                 "bounds, or cut values by a rule that is public."
@@ -299,7 +299,7 @@ class Search:
     def _reporting(self) -> tuple[NoiseSource, Terms | None]:
         """The noise source and terms under which a person's side reports."""
         learner, budget = self.learner, self.learner.budget
-        if not budget.protects_reports:
+        if not budget.is_local:
             return Unprotected(), None
         terms = learner.domain, learner.space, budget.epsilon, learner.reward_bounds, budget.delta
         return self._noise, Terms(*terms, budget.visits)
@@ -330,7 +330,7 @@ class Search:
 
     @property
     def released(self) -> int:
-        """How many values the present policy follows from."""
+        """The number of values in the current release."""
         return self.learner.published_from
 
     def predict(self, params: Any) -> tuple[FloatArray, FloatArray]:
@@ -414,7 +414,7 @@ class Search:
 
     def __getstate__(self) -> dict[str, Any]:
         """A joint search is not copied: of two copies each would release the same values again."""
-        if self.learner.budget.protects_releases:
+        if self.learner.budget.is_central:
             refuse_copy("a search", "save(path)")
         return vars(self)
 
@@ -428,7 +428,7 @@ class Search:
 
 def _few(learner: PublicGPUCB, trials: int | None) -> bool:
     """Whether a joint search knows more with noise on each value (see the module)."""
-    if not learner.budget.protects_releases:
+    if not learner.budget.is_central:
         return False
     each = reward_noise(Local(learner.budget.epsilon), 1.0).variance
     sums = learner.budget.noise_multiplier**2

@@ -130,7 +130,7 @@ def _last_table(location: Location, tables: Mapping[Location, int]) -> Location:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a section of settings stands.
+    """The place of a section of settings in its file.
 
     Attributes:
         name: the file, or what the settings are for; messages begin with it.
@@ -349,7 +349,7 @@ def _unstated(
 def _sentences(
     model: type, content: Any, location: Location, details: list[Any], place: Place
 ) -> list[str]:
-    """What is wrong with the value at a location."""
+    """The errors of the value at a location, as sentences."""
     where, section, detail = _path(content, location), place.section, details[0]
     inside = f" in {_header(section)}" if section else ""
     value, kind, table = detail["input"], detail["type"], _table_at(model, location)

@@ -188,7 +188,7 @@ def path_of(value: Any, name: str, wanted: str) -> Path:
 
 
 def a_kind(value: object) -> str:
-    """What a value is, with its article: `an int`, `a DataFrame`, `None`."""
+    """The type of a value with its article: `an int`, `a DataFrame`, `None`."""
     return "None" if value is None else with_article(type(value).__name__)
 
 

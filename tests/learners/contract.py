@@ -421,7 +421,7 @@ class LearnerContract:
     def test_reports_are_checked_as_they_are_when_they_are_added(self, row: Row) -> None:
         learner = taught(row)
         reports: Any = visit(row, learner.policy(), 3, 3)
-        rows = reports._rows() if learner.budget.protects_reports else {}
+        rows = reports._rows() if learner.budget.is_local else {}
         changes: list[dict[str, Any]] = [{"source": "another"}, {"policy_version": 99}]
         changes += [{name: array[:, :-1]} for name, array in rows.items() if array.ndim > 1]
         changes += [{name: array[:0] for name, array in rows.items()}] * bool(rows)

@@ -179,7 +179,7 @@ def checks_of(name: str) -> Iterator[Check]:
 
 def _with_forged(name: str, maker: Maker, source: bool = False) -> Iterator[Check]:
     yield learner_check(name, maker, source)
-    if maker.budget.protects_reports:
+    if maker.budget.is_local:
         about = "a report under policies that are forged"
         exact = partial(forged_exact, maker, source)
         yield Check(f"{name}, forged", "learner", "local", exact, about=about)
@@ -187,7 +187,7 @@ def _with_forged(name: str, maker: Maker, source: bool = False) -> Iterator[Chec
 
 def learner_check(name: str, maker: Maker, source: bool = False) -> Check:
     """The check of one learner as it is made, or of its auxiliary source."""
-    if maker.budget.protects_releases:
+    if maker.budget.is_central:
         about = f"a run of {maker.people} people"
         runs = partial(joint_states, maker)
         return Check(name, "learner", "joint", lambda: worst_of(runs()), about, "gaussian")
@@ -207,7 +207,7 @@ def deployed_check(setting: Setting, problem: Problem, rounds: int) -> Check:
     Under joint privacy whole runs are attacked, of fewer people than the study has; the horizon is
     that of these runs, so that releases are made.
     """
-    joint = setting.budget.protects_releases
+    joint = setting.budget.is_central
     maker = Maker(
         setting.learner,
         problem.domain,
@@ -394,7 +394,7 @@ def _often(maker: Maker) -> tuple[Maker, ...]:
     if not learner_class(maker.learner).acts_silently:
         return ()
     budgets = [replace(budget, visits=_VISITS)]
-    if budget.protects_reports and budget.delta == 0.0:
+    if budget.is_local and budget.delta == 0.0:
         # Several pure reports may each cost more than a third of it where there is a delta.
         budgets.append(replace(budgets[0], delta=DELTA))
     return tuple(replace(maker, budget=each) for each in budgets)
@@ -404,7 +404,7 @@ def _drifting(maker: Maker) -> tuple[Maker, ...]:
     """The same with reports that count less and less; none for learners without that option."""
     if "drift" not in inspect.signature(learner_class(maker.learner)).parameters:
         return ()
-    drift = _DRIFT["joint" if maker.budget.protects_releases else "local"]
+    drift = _DRIFT["joint" if maker.budget.is_central else "local"]
     return (replace(maker, options={**maker.options, "drift": drift}),)
 
 

@@ -283,7 +283,7 @@ class Maker:
             horizon=self.horizon or self.people,
             reward_bounds=self.bounds,
             public_seed=self.public_seed,
-            noise=(noise or SimulatedNoise(0)) if self.budget.protects_releases else None,
+            noise=(noise or SimulatedNoise(0)) if self.budget.is_central else None,
         )
 
     def asked(self, source: bool = False) -> Claim:
@@ -644,7 +644,7 @@ def changed_policy(learner: AnyLearner, policy: Any) -> str:
 
 def open_file(learner: AnyLearner, path: Path) -> str:
     """Whether a saved file with data before noise does not say so; empty if it does."""
-    secret = learner.budget.protects_releases and "SECRET" not in path.read_text()[:200]
+    secret = learner.budget.is_central and "SECRET" not in path.read_text()[:200]
     return "a file with data before noise does not say that it is secret" if secret else ""
 
 

@@ -183,7 +183,7 @@ class SearchRun(SurfaceRun):
                 kernel="RBF([1.0, 1.0])",
                 noise=SimulatedNoise(_SEED),
             )
-        local = search.learner.budget.protects_reports
+        local = search.learner.budget.is_local
         if local == self.sums:
             raise NotAudited("the search draws its noise in another way than this check is about")
         waiting = [search.ask()]
@@ -219,7 +219,7 @@ class SearchRun(SurfaceRun):
             path = Path(folder) / "search.json"
             search.save(path)
             transcript.rule(open_file(search.learner, path))
-            if search.learner.budget.protects_reports:
+            if search.learner.budget.is_local:
                 transcript.add("the saved search", path.read_text())
             return type(search).load(path, SimulatedNoise(_SEED + 1 + len(transcript.seen)))
 
@@ -266,7 +266,7 @@ class EstimatorRun(SurfaceRun):
         from discreet.estimator import PrivateBandit
 
         secure()  # the source that it makes itself
-        rng, joint = np.random.default_rng(_SEED), self.budget.protects_releases
+        rng, joint = np.random.default_rng(_SEED), self.budget.is_central
         bandit = PrivateBandit(
             ["call", "visit"],
             self.budget.epsilon,

@@ -200,7 +200,7 @@ class Shape:
 
 @cache
 def _wanted(kind: type, shape: Shape) -> list[tuple[str, Any]]:
-    """What messages call each size of a shape, and how an object of that class says what it is:
+    """The text of each size of a shape, and how an object of that class gives its value:
     the number, a function of the object, or None for a free letter."""
     wanted: list[tuple[str, Any]] = []
     for size in shape.sizes:
@@ -372,7 +372,7 @@ class ArrayCodec(FieldCodec):
         return unbounded or bool(np.maximum.reduce(numbers).item() <= self._most)
 
     def _dtype(self, array: NDArray[Any], name: str) -> np.dtype[Any]:
-        """Which of the types that are allowed an array gets."""
+        """The dtype that an array is converted to."""
         kind = array.dtype.kind
         dtype = self._dtypes.get(kind)
         if dtype is None and kind in "iu":  # whole numbers are numbers

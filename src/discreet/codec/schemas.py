@@ -103,5 +103,5 @@ def _concrete(kind: type) -> list[Any]:
 
 
 def _stands(kind: type) -> bool:
-    """Whether a class is what its module has under its name: not an older import of it."""
+    """Whether its module still has this class under its name, so it is no older import."""
     return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind

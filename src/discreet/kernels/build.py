@@ -190,7 +190,7 @@ def _projection(kernel: Kernel, domain: Box, error: float, points: FloatArray | 
 
 
 def _has_groups(kernel: Any) -> bool:
-    """Whether a map of this kernel has coordinate groups worth keeping apart."""
+    """Whether a map of this kernel has coordinate groups."""
     match kernel:
         case Product(k1=ConstantKernel(), k2=other) | Product(k1=other, k2=ConstantKernel()):
             return _has_groups(other)

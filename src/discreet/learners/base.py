@@ -175,7 +175,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                 f"budget was {budget!r}; {self.name} takes budgets with the trust model "
                 f"{' or '.join(self.trust_models)}."
             )
-        silences = self.statistics_type.silences or not budget.protects_releases
+        silences = self.statistics_type.silences or not budget.is_central
         several = self.acts_silently and silences
         if budget.visits > 1 and not several:
             raise InvalidInput(
@@ -209,7 +209,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the lock, as a copy has its own; who draws noise for people is not copied."""
-        if self.budget.protects_releases and self.noise is not None and self.noise.secure:
+        if self.budget.is_central and self.noise is not None and self.noise.secure:
             refuse_copy("a learner", "discreet.save(learner, path)")
         return {name: value for name, value in vars(self).items() if name != "lock"}
 

@@ -107,7 +107,7 @@ class Stream(Generic[P, S]):
         """Say that a policy was published, and how reports under it will be protected."""
         what = policy.kind, policy.version, short_id(self.stream_id)
         _LOG.info("published %s %d of %s, after %d reports", *what, self.people)
-        if not (self.budget.protects_reports and _LOG.isEnabledFor(logging.DEBUG)):
+        if not (self.budget.is_local and _LOG.isEnabledFor(logging.DEBUG)):
             return
         for release in filter(None, map(policy.release, self.sums.noise)):
             _LOG.debug(
@@ -159,14 +159,14 @@ class Stream(Generic[P, S]):
     def check_noise(self, names: Sequence[object]) -> None:
         """Refuse noise sources that do not exist, or that cannot have made reports private."""
         for name in names:
-            if self.budget.protects_reports:
+            if self.budget.is_local:
                 check_protection(name)
             else:
                 check_noise_name(name)
 
     def check_unnamed(self, what: str) -> None:
         """Refuse reports without the ids of who made them where visits are counted by these."""
-        if self.budget.protects_releases and (self.budget.visits > 1 or self.visitors.came):
+        if self.budget.is_central and (self.budget.visits > 1 or self.visitors.came):
             raise InvalidInput(
                 f"{what} came without people; under {self.budget!r} visits are counted"
                 f"{' since the first report' if self.visitors.came else ''}: pass "
@@ -183,7 +183,7 @@ class Stream(Generic[P, S]):
         Raises:
             InvalidInput: where nobody need say who came, ids of some reports only, or wrong ones.
         """
-        if not self.budget.protects_releases or self.budget.protects == "visit":
+        if not self.budget.is_central or self.budget.protects == "visit":
             raise InvalidInput(
                 f"people was given, but under {self.budget!r} a learner must not be told who "
                 "reports; leave people out."
@@ -264,7 +264,7 @@ class Stream(Generic[P, S]):
             self._check_policy(policy, version, kind, facts_of)
         self._check_counts(len(policies), published_at, sums)
         visitors = Visitors()
-        if "visitors" in saved or (self.budget.protects_releases and self.budget.visits > 1):
+        if "visitors" in saved or (self.budget.is_central and self.budget.visits > 1):
             visitors = Visitors.from_fields(saved.get("visitors", []))
             if visitors.came != sums.reports:
                 raise InvalidInput(

@@ -134,7 +134,7 @@ class PublicColumn:
             )
 
     def _filled(self) -> float | None:
-        """What an empty value counts as, as a number."""
+        """The number that replaces an empty value."""
         missing, labels = self.missing, self.column.values
         if missing is None:
             return None
@@ -185,7 +185,7 @@ class PublicColumn:
 
 @dataclass(frozen=True)
 class PublicBounds:
-    """What is public about a table before it is released (see the module).
+    """The public facts about a table (see the module).
 
     Attributes:
         columns: the released columns, in order.
@@ -230,16 +230,16 @@ class PublicBounds:
 
     @property
     def diameter(self) -> float:
-        """How far any two rows can be apart, rounded up."""
+        """The largest distance of two rows, rounded up."""
         return float(np.linalg.norm(self.extent + GRID)) * (1.0 + 2.0**-40)
 
     @property
     def everything(self) -> tuple[object, ...]:
-        """What makes two bounds the same; the radius, which each release chooses, does not."""
+        """The fields that equal bounds share: all but the radius, which each release chooses."""
         return self.columns, self.id, self.outcome
 
     def reach(self, radius: float | None) -> float:
-        """How far apart neighbours may be: what is asked for, or any two rows."""
+        """The largest distance of neighbours: the radius requested, or the diameter."""
         return self.diameter if radius is None else min(radius, self.diameter)
 
     def coordinates(self, frame: pd.DataFrame) -> FloatArray:
@@ -289,7 +289,7 @@ class PublicBounds:
 
     @property
     def outcome_column(self) -> str:
-        """What the column with outcomes is called in a table of outcomes."""
+        """The name of the outcome column in a table of outcomes."""
         return self.outcome or "outcome"
 
     def outcomes_of(self, frame: pd.DataFrame) -> FloatArray:

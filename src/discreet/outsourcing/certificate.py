@@ -1,4 +1,4 @@
-"""What a curator promises to the people in a table, derived from what was drawn.
+"""Certificates of outsourced releases, derived from the mechanisms that drew them.
 
 A certificate holds facts: the public bounds, what was asked for, the mechanisms that drew. The
 file that travels with the release also has the figures and sentences that follow from them, for
@@ -89,7 +89,7 @@ class Certificate(Serializable):
 
     @property
     def radius(self) -> float:
-        """How far apart neighbours may be: what was asked for, or any two rows."""
+        """The largest distance of neighbours: the radius requested, or the diameter."""
         return self.bounds.reach(self.budget.radius)
 
     @property
@@ -99,21 +99,21 @@ class Certificate(Serializable):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the released numbers are called."""
+        """The names of the released columns."""
         if self.projection is None:
             return tuple(column.name for column in self.bounds.columns)
         return tuple(f"z{place + 1}" for place in range(self.projection.matrix.shape[1]))
 
     @property
     def wish(self) -> tuple[object, ...]:
-        """What was asked for: equal for releases that are drawn alike, whatever was drawn."""
+        """The request: equal for releases that are drawn alike."""
         columns = None if self.projection is None else len(self.names)
         answers = None if self.answers is None else replace(self.answers, scale=1.0)
         return self.budget, self.mechanism.noise, columns, answers, self.repeats, self.file
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What all releases of the table so far promise for neighbours within the radius."""
+        """The guarantee of all releases so far, for neighbours within the radius."""
         return self._derived(self.radius, answers=False)
 
     @cached_property
@@ -123,12 +123,12 @@ class Certificate(Serializable):
 
     @cached_property
     def with_answers(self) -> Guarantee | None:
-        """What is promised if also the outcome may be any other; None without such a promise."""
+        """The guarantee if the outcome is replaced too; None where answers are unprotected."""
         return None if self.answers is None else self._derived(self.radius, answers=True)
 
     @cached_property
     def alone(self) -> Guarantee:
-        """What this release would promise if it were the only one."""
+        """The guarantee of this release alone."""
         return replace(self, earlier=()).guarantee
 
     @property
@@ -175,7 +175,7 @@ class Certificate(Serializable):
 
     @property
     def promises(self) -> dict[str, Guarantee | None]:
-        """What is promised, by the names that the file has for it."""
+        """The guarantees, by their names in the file."""
         return {
             "guarantee": self.guarantee,
             "full_replacement": self.full_replacement,

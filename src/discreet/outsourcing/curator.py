@@ -70,7 +70,7 @@ _UNDRAWN = "0" * 32
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a user must ask for by name, because it is hardly ever meant.
+    """Options that must be set by name, because they are hardly ever meant.
 
     Attributes:
         again: another release of a table that was released; the costs add up.
@@ -85,7 +85,7 @@ class Allowed:
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """What is asked for, and what it would lead to.
+    """A request, and the certificate that it would lead to.
 
     Attributes:
         roster: the people of the table.
@@ -180,7 +180,7 @@ class Curator:
         seed: int | None = None,
         allowed: Allowed | None = None,
     ) -> Proposal:
-        """What a release would be: nothing is drawn, and no file or folder changes.
+        """The release that a request would lead to; nothing is drawn or written.
 
         Args:
             frame: the table, one row for each person.
@@ -318,7 +318,7 @@ class Curator:
         return sorted(answered, key=lambda question: question.number)
 
     def kept_answers(self, outcomes: pd.DataFrame) -> int:
-        """How many people in a table of outcomes have an answer drawn from another outcome.
+        """The number of people whose answer was drawn from another outcome than this table's.
 
         Such an answer stays as it is: a second one would tell more about the person than was
         promised.
@@ -330,7 +330,7 @@ class Curator:
         return int((~_same(then, now[list(used)])).sum())
 
     def outcome_columns(self) -> tuple[str, str]:
-        """What the columns of ids and outcomes are called in a table of outcomes."""
+        """The names of the id and outcome columns in a table of outcomes."""
         bounds = self._read().bounds
         return bounds.id, bounds.outcome_column
 
@@ -443,7 +443,7 @@ def _check_worth(plan: Certificate, allowed: Allowed) -> None:
 
 
 def _refusal(key: Key, plan: Certificate) -> str:
-    """What another release would cost."""
+    """The refusal of another release, with what both would cost."""
     last = key.drawn[-1].certificate
     text = (
         f"this table was released before with the key in {key.folder} (release {last.release}, "
@@ -457,7 +457,7 @@ def _refusal(key: Key, plan: Certificate) -> str:
 
 
 def _cost(plan: Certificate) -> str:
-    """What all releases so far promise together."""
+    """Epsilon, delta and reach of all releases so far."""
     held, radius = plan.guarantee, plan.guarantee.adjacency.radius
     reach = "any replacement of a row" if radius is None else f"rows within distance {radius:g}"
     return f"epsilon = {rounded_up(held.epsilon)}, delta = {held.delta:g} for {reach}"

@@ -1,4 +1,4 @@
-"""What travels between the two parties, as files; all of it is public.
+"""The public files that travel between curator and modeler.
 
     release/certificate.json    what was released and what it promises
     release/rows.csv            the released rows (or .parquet)
@@ -101,7 +101,7 @@ class ReleasedTable:
         return self.certificate.projection.box(extent)
 
     def beliefs(self) -> RowBeliefs:
-        """What the release says about where the rows are."""
+        """The posterior of the rows' coordinates, given the release."""
         low, high = self.box
         return RowBeliefs.within(self.points, self.certificate.mechanism.scale, low, high)
 

@@ -130,7 +130,7 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Key:
-    """What the key folder holds.
+    """The content of a key folder.
 
     Attributes:
         folder: where.
@@ -361,7 +361,7 @@ def keep_answers(state: Connection, answers: Sequence[GivenAnswer]) -> None:
 
 
 def simulated_key(folder: Path) -> Path:
-    """Where the key of simulated releases is, beside the key of real ones."""
+    """The folder of the simulated key, beside the real one."""
     if folder.name.endswith(_SIMULATED):
         return folder
     named = folder if folder.name not in ("", "..") else folder.resolve()

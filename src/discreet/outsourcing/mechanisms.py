@@ -108,7 +108,7 @@ class RowProjection(Serializable):
         return float(np.linalg.norm(self.matrix, 2)) * _MARGIN
 
     def rounding(self, extent: FloatArray) -> float:
-        """How far two computed rows can lie further apart than exact ones, at most.
+        """A bound on how much rounding adds to the distance of two rows.
 
         A product of d terms is off by at most d u / (1 - d u) of the sum of its absolute terms
         (Higham 2002, eq. 3.5); the factor 4 covers two rows and orders of summation.
@@ -125,7 +125,7 @@ class RowProjection(Serializable):
 
 @dataclass(frozen=True)
 class Mechanism(Serializable):
-    """How the rows of a table were released; enough to derive what that costs.
+    """The mechanism that released the rows of a table.
 
     Attributes:
         scale: the standard deviation of the noise on every number.
@@ -142,12 +142,12 @@ class Mechanism(Serializable):
     noise: NoiseName
 
     def sensitivity(self, distance: float) -> float:
-        """How far a release without noise moves (l2) if one row moves by `distance`."""
+        """The l2 sensitivity to one row that moves by `distance`."""
         return distance * self.gain + self.rounding
 
     def event(self, distance: float) -> GaussianEvent:
-        """What the release costs a person whose row may move by `distance`: scale / sensitivity as
-        the noise source achieves it."""
+        """The cost for a person whose row may move by `distance`, with scale / sensitivity as the
+        noise source achieves it."""
         law = self.noise, self.sensitivity(distance), self.scale, self.numbers
         return GaussianEvent(gaussian_multiplier(*law))
 
@@ -193,7 +193,7 @@ def mechanism_for(
     projection: RowProjection | None,
     noise: NoiseSource,
 ) -> Mechanism:
-    """How rows (n, d) will be released; a function of public facts alone.
+    """The mechanism for rows (n, d), from public facts alone.
 
     Args:
         budget, noise: what is asked for, and the source.
@@ -294,12 +294,12 @@ class AnswerNoise(Serializable):
 
     @property
     def sensitivity(self) -> float:
-        """How far an outcome can move."""
+        """The width of the bounds of outcomes."""
         return self.upper - self.lower
 
     @property
     def event(self) -> GaussianEvent:
-        """What all answers about one person cost."""
+        """The joint cost of all answers about one person."""
         multiplier = gaussian_multiplier(self.noise, self.sensitivity, self.scale, 1)
         return GaussianEvent(multiplier / math.sqrt(self.repeats))
 
@@ -340,7 +340,7 @@ class AnswerNoise(Serializable):
 
 @dataclass(frozen=True)
 class AnswerRules:
-    """How questions will be answered.
+    """The limits and the protection of answers.
 
     Attributes:
         repeats: how often one row may be asked for.

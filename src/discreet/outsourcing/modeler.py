@@ -280,7 +280,7 @@ class Modeler:
 
     @property
     def answered(self) -> int:
-        """How many answers have come."""
+        """The number of answers so far."""
         return len(self._answers)
 
     @property
@@ -494,12 +494,12 @@ class Turn:
 
     @property
     def waiting(self) -> int:
-        """How many questions wait."""
+        """The number of waiting questions."""
         return sum(each.status == "waiting" for each in self.asked)
 
     @property
     def answered(self) -> int:
-        """How many questions were answered."""
+        """The number of answered questions."""
         return sum(each.status == "answered" for each in self.asked)
 
 

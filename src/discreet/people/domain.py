@@ -599,7 +599,7 @@ def check_arm_names(names: Any, arms: int | None = None) -> ArmNames:
 
 
 def with_names(space: Any) -> tuple[Any, ArmNames]:
-    """What can be chosen, and the names of its arms; a list of names is that many arms."""
+    """The action space without names, and the names of its arms."""
     if isinstance(space, ArmPoints):
         return space, space.names
     if isinstance(space, Sequence) and not isinstance(space, str | bytes):

@@ -105,7 +105,7 @@ Counts = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class RowCounts:
-    """How many rows of a table take part, and why the others do not.
+    """The number of rows of a table that are used, and why others are not.
 
     Attributes:
         read: the rows of the table.
@@ -242,7 +242,7 @@ def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
 
 
 def person_numbers(series: pd.Series[Any]) -> IntArray:
-    """Whose rows (n,) they are, from a column of ids: 0 for one person, 1 for another and so on.
+    """Person numbers (n,) from a column of ids.
 
     Raises:
         InvalidInput: for ids that are missing, or neither texts nor whole numbers.
@@ -297,7 +297,7 @@ def numbers_of(series: pd.Series[Any], missing: MissingRule, may_drop: bool = Tr
 
 
 def looks_like(text: str) -> tuple[str, str]:
-    """What a text that is no number looks like, and what to do to use it as one."""
+    """The kind of a text that is no number, and advice to convert it."""
     return next((kind, advice) for kind, pattern, advice in _NOT_NUMBERS if pattern.fullmatch(text))
 
 
@@ -530,7 +530,7 @@ class _Csv:
             raise self._longer_line() or _unreadable(self.file, "CSV", error) from error
 
     def _longer_line(self) -> InvalidInput | None:
-        """What is wrong where a line has more fields than the header."""
+        """The error for a line with more fields than the header."""
         wanted = len(self.header)
         for line, fields in _records(self.file, self.content, self.encoding, self.separator):
             if any(field.strip() for field in fields[wanted:]):

@@ -78,7 +78,7 @@ Protects = Literal["person", "visit"]
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Which two data sets count as neighbours.
+    """The neighbouring relation of data sets.
 
     Attributes:
         relation: always `replace-one` here: one person's record becomes any other record.
@@ -151,7 +151,7 @@ class Release:
 
     @property
     def reach(self) -> float:
-        """How far all visits of a person move what noise is drawn for once."""
+        """The sensitivity to all visits of a person that share one draw of noise."""
         apart = isinstance(self.people, OnceEach) and self.people.apart
         return self.sensitivity * (1 if apart else self.people.visits)
 

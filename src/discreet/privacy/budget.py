@@ -1,6 +1,6 @@
-"""What a user asks for: a trust model and its parameters.
+"""Budgets: a trust model and the privacy parameters that a user requests.
 
-A budget is a wish; a `Guarantee` (guarantee.py) is what the noise that was drawn really gives.
+A budget is a request; a `Guarantee` (guarantee.py) follows from the noise that was drawn.
 
     Local(epsilon, delta=0, visits=1)   each person's reports are private when they leave their side
     Joint(epsilon, delta, visits=1)     a trusted learner; everything others see is private
@@ -14,8 +14,8 @@ which they move `visits` times as far. A learner sizes noise by `visit_epsilon` 
 `noise_multiplier`, which are about one visit. With `protects="visit"` the promise covers each visit
 by itself, and does not limit what a person pays in all.
 
-Where noise is drawn is what callers ask a budget: `protects_reports` (at each person),
-`protects_releases` (at the holder of the data), `private` (anywhere at all).
+Noise is drawn at each person (`is_local`), at the holder of the data (`is_central`),
+or at either (`private`).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _CLOSE = 1e-8
 
 
 class Budget(ABC):
-    """What is asked for. Budgets are frozen dataclasses: equal by value and usable as keys.
+    """The protection requested; a frozen dataclass, equal by value and hashable.
 
     Attributes:
         trust_model: `local`, `joint`, `outsourced` or `none`.
-        protects_reports: whether reports are private when they leave a person.
-        protects_releases: whether the holder of plain reports draws noise before publishing.
+        is_local: whether reports are private when they leave a person.
+        is_central: whether the holder of plain reports draws noise before publishing.
         epsilon: what one person may pay; infinity without a promise.
         delta: 0 for pure differential privacy.
         visits: how many visits of one person (epsilon, delta) covers.
@@ -52,8 +52,8 @@ class Budget(ABC):
     """
 
     trust_model: ClassVar[TrustModel]
-    protects_reports: ClassVar[bool] = False
-    protects_releases: ClassVar[bool] = False
+    is_local: ClassVar[bool] = False
+    is_central: ClassVar[bool] = False
     epsilon: float
     delta: float
     visits: int = 1
@@ -73,17 +73,17 @@ class Budget(ABC):
 
     @property
     def private(self) -> bool:
-        """Whether anything is promised."""
-        return self.protects_reports or self.protects_releases
+        """Whether any protection is requested."""
+        return self.is_local or self.is_central
 
     @property
     def visit_epsilon(self) -> float:
-        """What a pure mechanism may cost on the data of one visit."""
+        """The epsilon of a pure mechanism on the data of one visit."""
         return self.epsilon
 
     @property
     def times_noise(self) -> float:
-        """How many times the Gaussian noise of one visit keeps it for all of them."""
+        """The factor on the Gaussian noise of one visit that covers all of them."""
         return 1.0
 
     @property
@@ -125,7 +125,7 @@ class Local(Budget):
     """
 
     trust_model: ClassVar[TrustModel] = "local"
-    protects_reports: ClassVar[bool] = True
+    is_local: ClassVar[bool] = True
     epsilon: Epsilon
     delta: Delta = 0.0
     visits: Visits = 1
@@ -165,7 +165,7 @@ class Joint(Budget):
     """
 
     trust_model: ClassVar[TrustModel] = "joint"
-    protects_releases: ClassVar[bool] = True
+    is_central: ClassVar[bool] = True
     epsilon: Epsilon
     delta: Delta
     visits: Visits = 1
@@ -193,7 +193,7 @@ class Outsourced(Budget):
     """
 
     trust_model: ClassVar[TrustModel] = "outsourced"
-    protects_releases: ClassVar[bool] = True
+    is_central: ClassVar[bool] = True
     epsilon: Epsilon
     delta: Annotated[float, Range(above=0.0, below=1.0)]
     radius: Annotated[float, Range(above=0.0)] | None = None

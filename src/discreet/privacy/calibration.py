@@ -216,7 +216,7 @@ class AdditiveNoise(Serializable):
             )
 
     def furthest(self, value: float) -> float:
-        """What a number of at most `value` does not exceed with noise.
+        """A bound on a noisy number whose value is at most `value`.
 
         Gaussian noise passes 12 standard deviations, and Laplace noise 60 scales, with a
         probability below 10^-25; one such number could undo everything that others reported.
@@ -239,7 +239,7 @@ class AdditiveNoise(Serializable):
         return draw(values, self.scale)
 
     def event(self, noise_name: str, size: int) -> Event:
-        """What one report of `size` numbers costs under the named noise source."""
+        """The cost of one report of `size` numbers under the named noise source."""
         law = noise_name, self.sensitivity, self.scale, size
         if self.laplace:
             return PureEvent(laplace_epsilon(*law))

@@ -47,7 +47,7 @@ PROTECTS_NOBODY = 30.0
 
 @dataclass(frozen=True)
 class Guarantee(Serializable):
-    """What one person is promised, as derived from the releases.
+    """The protection of one person, derived from the releases.
 
     Attributes:
         trust_model: `local`, `joint`, `outsourced` or `none`.
@@ -92,7 +92,7 @@ class Guarantee(Serializable):
 
     @property
     def protects_nobody(self) -> bool:
-        """Whether epsilon is so large, or delta 1, that the promise excludes nothing."""
+        """Whether epsilon is above the limit, or delta 1: the promise excludes nothing."""
         return _beyond(self.epsilon) or self.delta >= 1.0
 
     @property
@@ -120,7 +120,7 @@ class Guarantee(Serializable):
 
     @property
     def held(self) -> str:
-        """What is held, in a few words; numbers are rounded up."""
+        """The guarantee in a few words; numbers are rounded up."""
         if self.releases == 0:
             return "nothing drawn from anybody's data so far"
         if self.trust_model == "none" or not math.isfinite(self.epsilon):
@@ -157,7 +157,7 @@ class Guarantee(Serializable):
 
     @property
     def _nothing(self) -> str:
-        """What a promise that excludes nothing is worth."""
+        """The sentence for a promise that excludes nothing."""
         if self.delta >= 1.0:
             return f"This protects no one: a delta of 1 allows anything ({self._parameters})."
         return (
@@ -202,7 +202,7 @@ class Guarantee(Serializable):
 
     @property
     def _each_visit(self) -> str:
-        """What a promise about each visit by itself leaves open."""
+        """The limits of a promise about each visit by itself."""
         often = [self.repeated(times) for times in (2, 10)]
         sums = [
             f"epsilon = {rounded_up(each.epsilon)}"
@@ -254,7 +254,7 @@ def check_protects(
 def derive_guarantee(
     releases: Sequence[Release], trust_model: TrustModel, adjacency: Adjacency, delta: float = 0.0
 ) -> Guarantee:
-    """What one person is promised by `releases`: the worst over all people who may exist.
+    """The guarantee of `releases`: the worst over all people who may exist.
 
     Args:
         releases: everything drawn so far; none at all promises epsilon = 0.
@@ -316,7 +316,7 @@ def _events_of_a_person(releases: Sequence[Release]) -> list[list[Event]]:
 
 
 def _choices(releases: Sequence[Release]) -> list[list[Event]]:
-    """What the visits of a person to one group may cost: the worst events of each kind, over all
+    """The costs of a person's visits to one group: the worst events of each kind, over all
     ways to divide visits between kinds (which do not compare)."""
     worst = _worst([release.event for release in releases])
     people = [release.people for release in releases if isinstance(release.people, OnceEach)]

@@ -1,4 +1,4 @@
-"""Where the randomness that protects people comes from.
+"""Noise sources: the randomness that protects people.
 
 `SecureNoise` is for deployment: OpenDP's floating-point-safe Laplace and Gaussian samplers, and
 the operating system's generator with integer comparisons for reports over finite alphabets.

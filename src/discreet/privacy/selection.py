@@ -69,7 +69,7 @@ class ExponentialMechanism(Serializable):
     epsilon: Annotated[float, Range(_LEAST_EPSILON)]
 
     def event(self) -> Event:
-        """What one selection costs."""
+        """The cost of one selection."""
         return PureEvent(self.epsilon)
 
     def probabilities(self, scores: ArrayLike, score_range: ArrayLike) -> FloatArray:

@@ -106,7 +106,7 @@ class VectorReport(Serializable, ABC):
     @property
     @abstractmethod
     def scale(self) -> float:
-        """What a `Release` calls scale: of the noise, or the log of the largest ratio."""
+        """The scale of a `Release`: of the noise, or the log of the largest ratio."""
 
     @property
     @abstractmethod
@@ -115,7 +115,7 @@ class VectorReport(Serializable, ABC):
 
     @abstractmethod
     def event(self, noise_name: str) -> Event:
-        """What one report costs with noise from the source of that name."""
+        """The cost of one report with noise from the named source."""
 
     def privatise(self, vectors: ArrayLike, noise: NoiseSource) -> FloatArray:
         """One report for each person, with the person's vector as its expectation.
@@ -505,7 +505,7 @@ class RandomizedSign(AdditiveNoise):
 
     @property
     def variance(self) -> float:
-        """What the report's variance has on top of that of a sign of the same mean."""
+        """The variance of the report beyond that of a sign of the same mean."""
         return 0.25 * self.sensitivity**2 * (1.0 / self._mechanism.mean_cosine**2 - 1.0)
 
     def check_reports(self, reports: FloatArray) -> None:

@@ -1,4 +1,4 @@
-"""What private data tell at most, in people whose data could be seen as they are.
+"""Upper bounds on the information in private data, as an equivalent number of people.
 
 Noise bounds what can be learnt, whatever a learner does with what it gets. Let theta be what the
 rewards of an arm depend on, and I(n) what n people tell about it without privacy (Fisher
@@ -91,7 +91,7 @@ def worth_of_sums(noise_multiplier: float, people: float) -> float:
 
 
 def difference_that_shows(people: float) -> float:
-    """How far apart the mean rewards of two arms must be to be two standard errors apart.
+    """The difference of two arms' mean rewards that is two standard errors wide.
 
     Args:
         people: how many people without privacy each arm has, above 0.

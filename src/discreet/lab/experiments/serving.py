@@ -74,7 +74,7 @@ def run_learner(
     budget, ids = learner.budget, people.ids
     counted = ids is not None and budget.protects == "person"
     silent: BoolArray | None = None
-    if ids is not None and counted and budget.protects_reports:
+    if ids is not None and counted and budget.is_local:
         silent = visit_numbers(ids) >= budget.visits
         check_visits(learner, int(silent.sum()))
     start = 0
@@ -91,7 +91,7 @@ def run_learner(
             contexts, actions, rewards = contexts[some], actions[some], rewards[some]
         if len(rewards):
             reports = policy.report(contexts, actions, rewards, noise)
-            trusted = counted and budget.protects_releases
+            trusted = counted and budget.is_central
             learner.update(reports, ids[start:stop] if ids is not None and trusted else None)
         start = stop
         for call in after:

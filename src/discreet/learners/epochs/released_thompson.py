@@ -110,7 +110,7 @@ class ReleasedThompson(EpochLearner):
                 f"sampling was {sampling!r:.80}; it must be thompson, or plausible where contexts "
                 "are a finite set (levels in every column)."
             )
-        central = exact and not budget.protects_reports
+        central = exact and not budget.is_local
         self.sampling = sampling or SAMPLINGS[0 if central else 1]
         self._first = self._length = _FEWEST
         usual = _DEVIATIONS[self.sampling]
@@ -123,7 +123,7 @@ class ReleasedThompson(EpochLearner):
         candidates = self.row_candidates(belief, self.chances(decision.table))
         rows, left = self.best_rows(candidates, belief, doubt, length)
         if version == 0:
-            most = self.remaining * _MOST_FIRST if self.budget.protects_releases else 0.0
+            most = self.remaining * _MOST_FIRST if self.budget.is_central else 0.0
             while left > _DOUBT_LEFT * np.trace(doubt) and length < most:
                 length = math.ceil(length * _GROWTH)
                 rows, left = self.best_rows(candidates, belief, doubt, length)
@@ -158,11 +158,11 @@ class ReleasedThompson(EpochLearner):
         return Thompson(*common, deviations, *draws), doubtful
 
     def _planned_length(self) -> int:
-        if self.budget.protects_reports:
+        if self.budget.is_local:
             batch = max(100, (self.horizon or 0) // 1000, self.people // 15)
             return longest(self.drift, batch, _SHARE)
         if not self._policies:
             return _FEWEST
-        growth = _GROWTH if self.budget.protects_releases else _FREE_GROWTH
+        growth = _GROWTH if self.budget.is_central else _FREE_GROWTH
         length = longest(self.drift, math.ceil(self._length * growth), _SHARE)
         return max(self._first, length)

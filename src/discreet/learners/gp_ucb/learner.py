@@ -244,7 +244,7 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
         if self.drift is not None:
             self._stream = LinearStream(FadingEpochs(self.drift))
             self._design = LinearStream(FadingEpochs(self.drift))
-        if self.budget.protects_releases:
+        if self.budget.is_central:
             assert self.noise is not None
             multiplier = self.calibration.noise_multiplier(self.budget, self.features.features)
             reward_noise = multiplier * self.sensitivity / self.reward_weight

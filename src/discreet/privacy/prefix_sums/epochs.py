@@ -100,7 +100,7 @@ class GeometricEpochs(PrefixMechanism):
 
     @cached_property
     def entries(self) -> int:
-        """How many epochs may come in all; later ones are fewer."""
+        """The largest number of epochs."""
         return sum(1 for _ in takewhile(lambda end: end <= MOST_PEOPLE, self.plan()))
 
     def due(self, people: int) -> int:

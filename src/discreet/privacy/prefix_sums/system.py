@@ -103,7 +103,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What can be read off the releases so far. Public; costs nothing to look at.
+    """The estimate from the releases so far; public.
 
     Attributes:
         values: (dim,) sum over rows j of weights_j x_j, plus noise.
@@ -147,7 +147,7 @@ class PrefixMechanism(ABC):
     @property
     @abstractmethod
     def entries(self) -> int:
-        """How many released vectors one row can enter at most."""
+        """The largest number of released vectors that one row enters."""
 
     @abstractmethod
     def keeps(self, rows: int) -> tuple[int, int, int]:
@@ -164,7 +164,7 @@ class PrefixMechanism(ABC):
 
     @abstractmethod
     def estimate(self, held: Held) -> Estimate:
-        """What the decoder's state says; at least one row has come."""
+        """The estimate of a decoder's state, after at least one row."""
 
     def due(self, people: int) -> int:
         """The number of people at which the next row is due, after rows with `people` people."""
@@ -211,12 +211,12 @@ class LinearStream:
 
     @property
     def rows(self) -> int:
-        """How many rows have come."""
+        """The number of rows so far."""
         return self._secret.rows
 
     @property
     def people(self) -> int:
-        """How many people were in them."""
+        """The number of people in these rows."""
         return self._secret.people
 
     @property
@@ -245,7 +245,7 @@ class LinearStream:
         return estimate
 
     def _shown(self, complete: FloatArray) -> FloatArray:
-        """What the decoder is shown of the rows of C x (k, dim) that are complete."""
+        """The released rows of C x (k, dim), for the decoder."""
         return complete
 
     def to_fields(self) -> dict[str, Any]:

@@ -198,7 +198,7 @@ def _stored(uri: str) -> list[str]:
 
 
 def _check_learner(learner: Learner[Any, Any, Any]) -> None:
-    if not learner.budget.protects_reports:
+    if not learner.budget.is_local:
         raise InvalidInput(
             f"{learner.budget!r} does not protect reports when they leave a person; files of plain "
             "observations are not aggregated. Give a learner with local privacy."

@@ -136,7 +136,7 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
         **options: Unpack[KernelOptions],
     ) -> None:
         super().__init__(domain, space, budget, **options)
-        if budget.protects_reports:
+        if budget.is_local:
             # A reward alone: on the scale [0, 1] two of them lie at most 1 apart.
             self.local = reward_noise(budget, 1.0)
         self.grid: DomainGrid = domain_grid(self.features, self.norm, space, self.kernel)
@@ -177,7 +177,7 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
             )
         psi = self._regressors(policy, taken.tickets)
         # Without noise to come, the regressors themselves lose nothing.
-        noiseless = not self.budget.protects_releases
+        noiseless = not self.budget.is_central
         shown = rounded(psi) if noiseless else unit_directions(psi, policy.measured)
         weight = shown * np.sqrt(UNIT)
         if isinstance(taken, NoisyRows):
@@ -219,7 +219,7 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
     def _evidence_with(self, before: Evidence, totals: ReleasedSums) -> Evidence:
         """The evidence with one more release."""
         size = self.grid.size
-        noiseless = not self.budget.protects_releases
+        noiseless = not self.budget.is_central
         # Noise on each person's own reward spreads over u as the reward's own variance does.
         extra = 0.0 if self.local is None else self.local.variance
         noise = 0.0 if noiseless else totals.variance * totals.scale**2
@@ -295,7 +295,7 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
         self, offers: Sequence[FloatArray], believed: ScaledPosterior, ahead: RemainingHorizon
     ) -> FloatArray:
         """(p, r) the directions of the next release; none where it has no noise."""
-        if not self.budget.protects_releases:
+        if not self.budget.is_central:
             return np.zeros((self.grid.size, 0))
         if not ahead.separate:
             return steady_directions(self.grid, offers)

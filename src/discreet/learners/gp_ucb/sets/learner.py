@@ -96,7 +96,7 @@ class SetsGPUCB(GPUCBLearner[SetPolicy]):
         self.reward_weight = self.weights.rewards
         self.sensitivity = row_sensitivity(count, self.weights)
         self.non_negative = np.cumsum([0, *range(count, 1, -1)])
-        if budget.protects_reports:
+        if budget.is_local:
             if budget.delta == 0.0:
                 raise InvalidInput(
                     f"delta was {budget.delta:g}; reports of gp_ucb from decision sets carry "
