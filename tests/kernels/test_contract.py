@@ -128,6 +128,9 @@ def test_an_unknown_kernel_has_no_error() -> None:
 def damaged() -> list[tuple[str, dict]]:
     fields = {name: json.loads(json.dumps(sent(MAPS[name]))) for name in MAPS}
     plain, turned, added = fields["trapezoid"], fields["rotated"], fields["additive"]
+    # Inner products that overflow to infinity minus infinity are no numbers.
+    overflow = np.full(np.shape(turned["axes"]), 1e308)
+    overflow[::2, 1:] *= -1.0
     return [
         ("no kind", {**plain, "kind": "unknown"}),
         ("kind no text", {**plain, "kind": ["fourier"]}),
@@ -142,6 +145,7 @@ def damaged() -> list[tuple[str, dict]]:
         ("domain", {**plain, "domain": {"lower": [0]}}),
         ("domain no dict", {**plain, "domain": 3}),
         ("axes too long", {**turned, "axes": (2.0 * np.array(turned["axes"])).tolist()}),
+        ("axes overflow", {**turned, "axes": overflow.tolist()}),
         ("axes cut", {**turned, "axes": turned["axes"][:-1]}),
         ("extra axes", {**turned, "eigenvalues": [1.0]}),
         ("no base", {**turned, "base": None}),

@@ -228,8 +228,9 @@ class RotatedFeatures(FeatureMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        off = float(np.abs(self.axes.T @ self.axes - np.eye(self.axes.shape[1])).max())
-        if off > 1e-8:
+        with np.errstate(over="ignore", invalid="ignore"):  # NaN is refused too
+            off = float(np.abs(self.axes.T @ self.axes - np.eye(self.axes.shape[1])).max())
+        if not off <= 1e-8:
             raise InvalidInput(
                 f"axes were not orthonormal (their inner products are off by {off:.1e}); use the "
                 "axes that `rotate` made, unchanged."
