@@ -355,7 +355,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
             arms=list(self.arm_names) or self.space,
             reward_bounds=self.reward_bounds,
             sums=self._empty() if target else self._empty_source(),
-            drawn=self._central_releases if target and budget.protects_releases else None,
+            drawn=self._central_releases if target and budget.is_central else None,
         )
 
     def stream(self, name: str) -> Stream[P, S]:

@@ -294,7 +294,7 @@ def _guarantee(
     if not budget.private:
         return None, None
     learner = learner_of(problem, setting, rounds, 0, SimulatedNoise(0))
-    if budget.protects_reports:
+    if budget.is_local:
         learner.policy()
         return replace(learner.guarantee(), noise=()), learner.releases[0].event
     asked = Guarantee(

@@ -359,7 +359,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
         gaussian, delta = mechanism == "gaussian", budget.delta
         # Several pure reports cost less together at a delta.
-        if budget.protects_reports and (
+        if budget.is_local and (
             (gaussian and delta == 0.0) or (not gaussian and delta > 0.0 and budget.visits == 1)
         ):
             raise InvalidInput(
@@ -378,7 +378,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         # Factors of the kernel's length scales that are weighed by evidence; None for none.
         self._factors: tuple[float, ...] | None = None
         arguments: dict[str, Any] = {"kernel": self.kernel, "error": error, "likeness": likeness}
-        if self.learns_length_scales and not budget.protects_reports:
+        if self.learns_length_scales and not budget.is_local:
             self.features, self._factors = scaled_features(
                 domain, space, self.contexts, **arguments
             )
@@ -395,7 +395,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _check_gaussian(self) -> None:
         """`InvalidInput` for joint privacy without a delta, which no Gaussian release keeps."""
-        if self.budget.protects_releases and self.budget.delta == 0.0:
+        if self.budget.is_central and self.budget.delta == 0.0:
             raise InvalidInput(
                 f"delta was {self.budget.delta:g}; {self.name} makes Gaussian releases under joint "
                 "privacy, so give a delta above 0, such as 1e-6."
@@ -450,7 +450,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return self.budget.noise_multiplier
 
     def _statistics(self, policy: EpochPolicy, reports: Reports) -> EpochStatistics:
-        wanted = PrivateRows if self.budget.protects_reports else Observations
+        wanted = PrivateRows if self.budget.is_local else Observations
         if not isinstance(reports, wanted) or len(reports) == 0:
             raise InvalidInput(
                 f"reports had {len(reports)} entries of type {type(reports).__name__}; under "
@@ -490,7 +490,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
 
     def _check_sum(self, version: int, added: EpochSum) -> None:
-        size, private = self.published(version).rows.size, self.budget.protects_reports
+        size, private = self.published(version).rows.size, self.budget.is_local
         if added.total.shape != (size,) or (added.total.dtype.kind == "f") != private:
             raise InvalidInput(
                 f"statistics of version {version} had {len(added.total)} numbers of type "
@@ -508,7 +508,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     # From sums to releases, information and a policy.
 
     def _publish(self) -> EpochPolicy:
-        if not self.budget.protects_reports:
+        if not self.budget.is_local:
             self._release()
         belief = model_average(self.information(), BOUND, self.length_scales)
         if len(belief.weights) > 1:
@@ -543,7 +543,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         self._released = Released((*drawn, *new), self._sums)
 
     def _drawn(self, version: int, added: EpochSum) -> EpochRelease:
-        if not self.budget.protects_releases:
+        if not self.budget.is_central:
             exact = added.total / RESOLUTION
             return EpochRelease(version, added.people, exact, 0.0, 0.0, NO_NOISE)
         assert self.noise is not None
@@ -552,7 +552,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def public_sums(self) -> list[PublicSum]:
         """Every public sum: releases, or the sums of private reports."""
-        if not self.budget.protects_reports:
+        if not self.budget.is_local:
             return [
                 PublicSum(r.version, r.people, r.total, r.scale**2) for r in self._released.drawn
             ]
@@ -686,7 +686,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             drawn.check(self._multiplier(policy), policy.rows.size)
         before = self._released.before
         marked = {version: added.people for version, added in before.epochs.items()}
-        if not self.budget.protects_reports:
+        if not self.budget.is_local:
             self._target.check_released(before.reports)
         if people != marked:
             raise InvalidInput(
