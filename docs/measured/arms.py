@@ -10,12 +10,8 @@ EARNINGS = "discreet run examples/earnings.toml --report earnings.html"
 ADULT = "discreet run examples/adult.toml --data DIR"
 LOANS = "discreet run examples/loan_quotes.toml"
 GRID = "discreet run examples/kernel_grid.toml"
-SOURCES = "discreet reproduce ldpmab-figure-7 --method ours --epsilon 1 --trials 15"
-SOURCES += " --rounds 10000 --rounds 80000"
-ORDER = "discreet reproduce ldpmab-figure-9c --method ours --epsilon 1 --trials 15"
-ORDER += " --rounds 10000 --auxiliary 10000"
-RARE = "discreet reproduce ldpmab-figure-9a --method ours --epsilon 2 --trials 15"
-RARE += " --auxiliary-epsilon 1 --kappa 0.2 --gamma 0.2 --gamma 2"
+SOURCES = "discreet reproduce ldpmab-figure-7 --method ours --epsilon 1 --trials 5"
+SOURCES += " --rounds 10000 --sources 2"
 
 
 def _synthetic(name: str) -> str:
@@ -46,7 +42,6 @@ _BY_TRUST_MODEL = (
 )
 _LOCAL = ("local_kernel", "partition")
 _EPOCHS = ("released_thompson", "capri")
-_TWO = {"n_auxiliary": 10_000}
 
 ARMS: tuple[Block, ...] = (
     Printed(
@@ -135,41 +130,14 @@ ARMS: tuple[Block, ...] = (
     Table(
         name="sources",
         page=LEARNERS,
-        seconds=225,
+        seconds=400,
         heads=("epsilon", "people", "sources"),
         rows=(
             Row(("1", "10,000", "none"), SOURCES, {"rounds": 10_000, "n_auxiliary": 0}),
             Row(
                 ("1", "10,000", "two of 5,000, epsilon 8"),
                 SOURCES,
-                {"rounds": 10_000, "n_auxiliary": 5_000, "sources": 2},
-            ),
-            Row(("1", "80,000", "none"), SOURCES, {"rounds": 80_000, "n_auxiliary": 0}),
-            Row(
-                ("1", "80,000", "two of 5,000, epsilon 8"),
-                SOURCES,
-                {"rounds": 80_000, "n_auxiliary": 5_000, "sources": 2},
-            ),
-            Row(
-                ("1", "10,000", "two of 10,000, epsilon 2 and then 8"),
-                ORDER,
-                {"order": "low quality first", **_TWO},
-            ),
-            Row(
-                ("1", "10,000", "two of 10,000, epsilon 8 and then 2"),
-                ORDER,
-                {"order": "high quality first", **_TWO},
-            ),
-            Row(("2", "40,000", "none"), RARE, {"n_auxiliary": 0}),
-            Row(
-                ("2", "40,000", "two of 10,000, epsilon 1, kappa 0.2, gamma 0.2"),
-                RARE,
-                {"gamma": 0.2, **_TWO},
-            ),
-            Row(
-                ("2", "40,000", "two of 10,000, epsilon 1, kappa 0.2, gamma 2"),
-                RARE,
-                {"gamma": 2.0, **_TWO},
+                {"rounds": 10_000, "n_auxiliary": 5_000},
             ),
         ),
         columns=(

@@ -108,7 +108,7 @@ class Value:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class PolicyShares:
     """What a policy chooses.
 
     Attributes:
@@ -172,7 +172,7 @@ class ValuePosterior:
             return BIAS_FRACTION * (total * float(deviations.max()))
         return BIAS_FRACTION * (float((looked * deviations).sum()) * total / seen)
 
-    def choice(self, policy: AnyPolicy, given: bool, name: str) -> Choice:
+    def choice(self, policy: AnyPolicy, given: bool, name: str) -> PolicyShares:
         """What a policy chooses at these places.
 
         Args:
@@ -207,9 +207,9 @@ class ValuePosterior:
                 f"{name} chose a candidate that its decision set lacks; choose among those there."
             )
         kept = np.take_along_axis(shares, self.recommended[:, None].astype(np.int64), axis=1)[:, 0]
-        return Choice(shares, whose, 1.0 - float(self.weights @ kept), rule)
+        return PolicyShares(shares, whose, 1.0 - float(self.weights @ kept), rule)
 
-    def worth(self, asked: Choice, rival: Choice | None = None) -> tuple[float, float]:
+    def worth(self, asked: PolicyShares, rival: PolicyShares | None = None) -> tuple[float, float]:
         """Mean and deviation of a policy's value, or of its difference to a rival's, on [0, 1]."""
         shares, away = asked.shares, asked.away
         if rival is not None:

@@ -39,7 +39,7 @@ _SPREAD_EVENLY = 0.05
 NEARLY_ALL = 0.95
 # Prior standard deviation of the share of a node's mass that falls into its left child.
 _SHARE_SD = 0.25
-# No child is believed to hold less than this share of its parent.
+# Every child has at least this share of its parent.
 _LEAST_SHARE = 0.002
 _LEAST_BLUR = 1e-9
 

@@ -88,7 +88,7 @@ from discreet.learners.gp_ucb.public.evidence import (
 from discreet.learners.gp_ucb.public.policy import OfferedGroup, PublicPolicy
 from discreet.learners.gp_ucb.values import MODEL_ERROR_AVERAGE
 from discreet.learners.messages import Reports
-from discreet.learners.values import BIAS_FRACTION, RECOMMENDATION, Choice, ValuePosterior
+from discreet.learners.values import BIAS_FRACTION, RECOMMENDATION, PolicyShares, ValuePosterior
 from discreet.people.domain import Box, PublicBox, PublicSet
 from discreet.privacy import Joint, Local, NonPrivate
 from discreet.privacy.calibration import in_unit_ball
@@ -351,7 +351,7 @@ class PointValues(ValuePosterior):
 
     model: KernelModel
 
-    def choice(self, policy: Any, given: bool, name: str) -> Choice:
+    def choice(self, policy: Any, given: bool, name: str) -> PolicyShares:
         if given:
             raise InvalidInput(
                 "contexts was given, but there are none here; leave it out, and give points as the "
@@ -361,7 +361,7 @@ class PointValues(ValuePosterior):
         whose = RECOMMENDATION if policy is None else "the points given"
         features = self.model.features.transform(np.atleast_2d(chosen))
         phi = features / self.model.norm
-        return Choice(np.append(1.0, phi.mean(axis=0))[None], whose, away=0.0, rule=False)
+        return PolicyShares(np.append(1.0, phi.mean(axis=0))[None], whose, away=0.0, rule=False)
 
     def bias(self, weights: FloatArray) -> float:
         return BIAS_FRACTION * math.sqrt(self.variance(weights))
