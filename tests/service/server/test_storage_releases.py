@@ -406,7 +406,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     shown = SimpleNamespace(
         time=lambda: now[0], monotonic=time.monotonic, clock_gettime=time.clock_gettime
     )
-    for module in ("aggregator", "clock", "store"):
+    for module in ("aggregator", "database", "store"):
         monkeypatch.setattr(f"discreet.service.server.{module}.time", shown)
 
     def move(seconds: float) -> None:
