@@ -12,6 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
+from discreet.cli.model import _ACQUISITIONS
+from discreet.outsourcing.modeler import ACQUISITIONS
 from tests.outsourcing.cases import contents, counted
 
 runner = CliRunner()
@@ -475,3 +477,7 @@ class TestMistakes:
             refused(answer(), message)
         assert not Path("answers.csv").exists()
         assert counted(Path("key-simulated"), "answers") == 0
+
+
+def test_help_names_every_acquisition() -> None:
+    assert ", ".join(ACQUISITIONS) == _ACQUISITIONS

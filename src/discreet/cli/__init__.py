@@ -37,7 +37,7 @@ _COMMANDS = (
     (
         "audit",
         "audit:audit",
-        "Try to break every promise: by exact replay on neighbours, and by trials.",
+        "Try to break every promise: by exact replay on neighbours, and by trials of whole runs.",
     ),
     (
         "model",

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.console import PAGE, Kind, check_outputs, out, reporting_errors, table_of
-from discreet.outsourcing.modeler import ACQUISITIONS
 from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
 from discreet.validation import InvalidInput, finite_number, one_of
 
 if TYPE_CHECKING:
     from discreet.outsourcing.modeler import Turn
 
-# A search refuses what it did not write by itself, and says what is wrong with it.
+_ACQUISITIONS = "portfolio, expected_improvement, upper_confidence, gp_ucb"
+# A search itself rejects a state that it did not write.
 _STATE = Kind("a search", (), lambda path: True)
 _BAR = 30  # characters of the progress bar
 
@@ -35,7 +35,7 @@ def model(
         bool, typer.Option("--minimize", help="Search for the lowest outcome.")
     ] = False,
     acquisition: Annotated[
-        str, typer.Option(help=f"How rows are chosen: {', '.join(ACQUISITIONS)}.")
+        str, typer.Option(help=f"How rows are chosen: {_ACQUISITIONS}.")
     ] = "portfolio",
     kernel: Annotated[str, typer.Option(help=f"One of {', '.join(FAMILIES)}.")] = "rbf",
     length_scale: Annotated[
@@ -65,7 +65,7 @@ def model(
     an answer and when the search is over.
     """
     from discreet.outsourcing.exchange import ASK_COLUMNS, ReleasedTable
-    from discreet.outsourcing.modeler import RowSearch, SearchSettings
+    from discreet.outsourcing.modeler import ACQUISITIONS, RowSearch, SearchSettings
 
     with reporting_errors():
         if optimum is not None:
