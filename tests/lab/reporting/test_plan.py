@@ -25,17 +25,17 @@ from discreet.lab.reporting.plan import (
     loss_table,
     loss_text,
     odds_table,
+    people_figure,
     people_rows,
     people_table,
     people_text,
     question_text,
     render_plan,
 )
-from discreet.lab.reporting.plan_figures import people_figure
 from discreet.validation import InvalidInput
 from tests.lab.planning.cases import drawn, forecast, growing
 
-from .cases import lines_of, overlapping, words_of
+from .cases import ORIGIN, lines_of, overlapping, words_of
 from .test_report import parsed
 
 FREE = growing(0.05, 0.5)
@@ -191,7 +191,7 @@ def test_without_a_gain_no_loss_is_shown() -> None:
 
 
 def test_the_page_word_by_word(golden: Callable[[str, str], None]) -> None:
-    page = render_plan(plan(question=("loss", 2.0, 4000.0)))
+    page = render_plan(plan(question=("loss", 2.0, 4000.0), provenance=ORIGIN))
     golden("plan.page.txt", lines_of(page))
 
 

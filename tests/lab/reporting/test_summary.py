@@ -11,7 +11,7 @@ from scipy.stats import ttest_1samp
 
 from discreet.lab.environments.base import Metric
 from discreet.lab.experiments import Outcome, Setting, people_of
-from discreet.lab.reporting.summary import study_summary, summarise, with_best_fixed
+from discreet.lab.reporting.summary import summarise, with_best_fixed
 from discreet.validation import InvalidInput
 
 from .cases import exponential, outcome, run_study, setting
@@ -155,10 +155,10 @@ def test_equal_sums_in_another_order_are_no_difference() -> None:
     assert (over.mean, over.half_width, over.sign) == (0.0, 0.0, 0)
 
 
-def test_the_best_single_choice_is_worked_out_where_the_study_does_not_ask(tmp_path: Path) -> None:
+def test_the_best_single_choice_is_computed_where_the_study_does_not_ask(tmp_path: Path) -> None:
     learners = "[[learners]]\nname = 'partition'\nepsilon = 1.0\n"
     study, outcomes = run_study(tmp_path, exponential(1), learners)
-    found = study_summary(study, outcomes)
+    found = summarise(with_best_fixed(study, outcomes), study.settings)
     assert [line.learner for line in found.lines] == ["partition", "best_fixed"]
     people = people_of(study.problem, study.rounds, study.seed, 1)
     mine = next(o for o in outcomes if o.record.replicate == 1).record.value

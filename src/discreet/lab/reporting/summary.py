@@ -179,11 +179,6 @@ class Summary:
         return any("simulation only" in name for name in names)
 
 
-def study_summary(study: Study, outcomes: Sequence[Outcome]) -> Summary:
-    """The outcomes of a study beside the best single choice for everyone."""
-    return summarise(with_best_fixed(study, outcomes), study.settings)
-
-
 def with_best_fixed(study: Study, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The outcomes, with `best_fixed` in every replicate where the problem has it.
 

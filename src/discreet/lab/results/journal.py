@@ -16,7 +16,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,6 +29,7 @@ import numpy as np
 from discreet.atomic_files import Busy, Damaged, StateFile
 from discreet.lab.environments.catalog import find_entry
 from discreet.lab.experiments import Appraisal, Outcome, Setting
+from discreet.lab.reporting.numbers import counted
 from discreet.lab.results.screen import Screen
 from discreet.lab.studies import Study
 from discreet.learners.messages import decode, encode
@@ -82,12 +83,11 @@ def digest_of(meaning: dict[str, Any]) -> str:
 
 
 def _versions() -> dict[str, str]:
+    """Of the libraries that compute, as far as they are installed."""
     versions = {}
     for name in _LIBRARIES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return versions
 
 
@@ -125,8 +125,9 @@ def open_journal(
             raise InvalidInput(f"{error} To begin anew, remove that file.") from error
         if journal.held and not resume:
             raise InvalidInput(
-                f"an earlier run of this study was stopped after {_replicates(journal.held)}. Add "
-                f"{word} to go on with what it finished, or remove {path} to begin anew."
+                "an earlier run of this study was stopped after "
+                f"{counted(journal.held, 'replicate')}. Add {word} to go on with what it finished, "
+                f"or remove {path} to begin anew."
             )
         try:
             yield journal
@@ -234,17 +235,13 @@ class Journal:
         """What an interrupted run kept, and the command that resumes it."""
         if not self.held:
             return f"Nothing could be kept for {self._word}."
-        return f"{self._path} keeps {_replicates(self.held)}. To go on:\n{command}"
+        return f"{self._path} keeps {counted(self.held, 'replicate')}. To go on:\n{command}"
 
     def finish(self) -> None:
         """Delete all replicates, now that the results are written; a journal with replicates beyond
         those of this run is kept for a run that asks for more."""
         if self._state is not None and not self._count(self._replicates):
             self._state.execute("DELETE FROM replicates")
-
-
-def _replicates(count: int) -> str:
-    return f"{count} replicate{'' if count == 1 else 's'}"
 
 
 def _outcomes(path: Path | None, state: Connection, study: Study) -> list[Outcome]:

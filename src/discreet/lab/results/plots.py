@@ -42,7 +42,7 @@ class StudyPlots:
 
     def progress(self, width: float = WIDE) -> Figure:
         """The metric as people are served: mean and 95% band over replicates."""
-        return progress_figure(self.outcomes, self.numbers, _inches(width))
+        return progress_figure(self.outcomes, self.numbers, positive_number(width, "width"))
 
     def epsilon(self, width: float = WIDE) -> Figure:
         """The metric against epsilon for each private learner, references as horizontal lines.
@@ -55,7 +55,7 @@ class StudyPlots:
                 "there is nothing to draw over epsilon, as no learner of this study is private; "
                 "give one an epsilon."
             )
-        return epsilon_figure(self.numbers, _inches(width))
+        return epsilon_figure(self.numbers, positive_number(width, "width"))
 
     def map(self, label: str | None = None, width: float = WIDE) -> Figure:
         """What a learner's last policy of replicate 0 does with whom.
@@ -83,11 +83,11 @@ class StudyPlots:
                 f"label was {label!r:.80}; maps exist of {', '.join(map(repr, drawn))}."
                 f"{nearest(str(label), drawn)}"
             )
-        return drawn[label].figure(_inches(width))
+        return drawn[label].figure(positive_number(width, "width"))
 
     def maps(self, width: float = WIDE) -> dict[str, Figure]:
         """The maps of all learners that have one, by label, as in the report."""
-        return {each.label: each.figure(_inches(width)) for each in self._maps}
+        return {each.label: each.figure(positive_number(width, "width")) for each in self._maps}
 
     @property
     def _maps(self) -> list[PolicyMaps]:
@@ -127,10 +127,6 @@ class StudyPlots:
         for figure, file in zip(figures.values(), files, strict=True):
             save_figure(figure, file)
         return files
-
-
-def _inches(width: float) -> float:
-    return positive_number(width, "width")
 
 
 def _file_name(label: str, taken: Collection[str]) -> str:

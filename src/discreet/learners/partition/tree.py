@@ -236,12 +236,6 @@ class Bins(Serializable):
         """(n,) the position among the leaves of each context of [0, 1]^d."""
         return self.tree.leaf_position[self.tree.locate(unit)]
 
-    def regions(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """The boxes of [0, 1]^d where people are treated alike: their lower and upper corners
-        (L, d), and the arms (L, K) that are left there."""
-        leaves = self.tree.leaves
-        return self.tree.lower[leaves], self.tree.upper[leaves], self.active
-
     def split(self, chosen: BoolArray, axes: IntArray) -> Bins:
         """Halve the `chosen` (L,) leaves along `axes` (L,); halves inherit the active arms."""
         if not chosen.any():
