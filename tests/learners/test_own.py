@@ -19,7 +19,7 @@ from discreet.learners import registry
 from discreet.learners.base import Learner
 from discreet.learners.registry import learner_class, make_learner
 from discreet.learners.saving import load, save
-from discreet.privacy import Local, NonPrivate
+from discreet.privacy import Local
 from discreet.validation import InvalidInput
 
 from .contract import ARMS, BOUNDS, DOMAIN, LearnerContract, Row
@@ -112,31 +112,6 @@ def test_it_is_saved_by_the_name_by_which_it_is_found(tmp_path: Path) -> None:
     again = load(tmp_path / "learner.json")
     assert type(again) is type(learner) is import_module("greedy").Greedy
     assert again.secret_fields() == learner.secret_fields()
-
-
-@pytest.mark.parametrize(
-    "annotation", ["", " -> Any", " -> Nobody", " -> ArmPolicy", " -> GreedyPolicy | None"]
-)
-def test_a_learner_that_does_not_say_what_it_publishes_is_refused(
-    annotation: str, folder: Path
-) -> None:
-    changed = CODE.replace(" -> GreedyPolicy:", f"{annotation}:").replace("greedy-p", "unsaid-p")
-    future = "from __future__ import annotations\n\nfrom typing import Any\n\n"
-    (folder / "unsaid.py").write_text(future + changed)
-    try:
-        with pytest.raises(InvalidInput, match=r"Greedy\._publish is annotated .* -> MyPolicy"):
-            learner_class("unsaid:Greedy")
-    finally:
-        sys.modules.pop("unsaid", None)
-
-
-def test_a_file_with_policies_of_another_kind_is_refused(tmp_path: Path) -> None:
-    learner, other = own(), make_learner("uniform", DOMAIN, ARMS, NonPrivate(), identity="own")
-    fields = learner.secret_fields()
-    other.policy()
-    fields["target"]["policies"] = other.secret_fields()["target"]["policies"]
-    with pytest.raises(InvalidInput, match="one that this learner publishes"):
-        own().restore_fields(fields)
 
 
 def test_installed_packages_announce_theirs(monkeypatch: pytest.MonkeyPatch) -> None:

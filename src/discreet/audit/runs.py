@@ -39,7 +39,6 @@ once more than is covered, which must not show; under local privacy with as many
 | asking for a policy again gives the same one                | noise is drawn twice             |
 | a file with unprotected data says that it is secret         | it is shared                     |
 | a saved learner with less noise than was asked is refused   | a restart lowers the noise       |
-| so is one whose policies promise more than people had       | a restart lowers the guarantee   |
 """
 
 from __future__ import annotations
@@ -626,7 +625,7 @@ def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
         return "actions of another policy are reported"
     kinds: tuple[Any, ...] = type(learner), type(policy)
     own = next(filter(None, map(own_randomness, kinds)), "")
-    return own or same_identity(maker) or (cheaper_file(learner) if learner.people else "")
+    return own or same_identity(maker)
 
 
 def same_identity(maker: Maker) -> str:
@@ -651,19 +650,6 @@ def open_file(learner: AnyLearner, path: Path) -> str:
 def quieter_file(path: Path) -> str:
     """Whether a file is loaded in which noise was halved; empty if it is refused."""
     return _taken(path, lambda state: [state], dict.fromkeys(_SCALES, 0.5))
-
-
-def cheaper_file(learner: AnyLearner) -> str:
-    """Whether a file is loaded in which policies promise more than people reported under."""
-
-    def policies(state: Any) -> list[Any]:
-        streams = [state["target"], *state.get("sources", {}).values()]
-        return [stream["policies"] for stream in streams]
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "learner.json"
-        save(learner, path)
-        return _taken(path, policies, {"epsilon": 0.5, "scale": 2.0})
 
 
 def _taken(path: Path, parts: Callable[[Any], list[Any]], factors: Mapping[str, float]) -> str:

@@ -71,7 +71,7 @@ from discreet.learners.policy import (
     check_stream_name,
     stream_id,
 )
-from discreet.learners.stream import Stream, check_same_fields, published_kind
+from discreet.learners.stream import Stream
 from discreet.learners.values import Valued
 from discreet.people.domain import (
     ActionSpace,
@@ -460,8 +460,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         Raises:
             InvalidInput: a policy of another learner, or not the next one.
         """
-        stream = self.stream(policy.stream)
-        stream.recall(policy, published_kind(type(self)), self._facts_of)
+        self.stream(policy.stream).recall(policy)
 
     def _read(self, reports: Any) -> list[tuple[Stream[P, S], P, R]]:
         """Each of one or several batches of reports, with its stream and the policy that made it.
@@ -653,20 +652,10 @@ class Learner(Valued, ABC, Generic[P, R, S]):
 
     def restore_fields(self, saved: dict[str, Any]) -> None:
         """The inverse of `secret_fields`, for what a learner with the same options saved."""
-        kind = published_kind(type(self))
         for name, source in saved["sources"].items():
-            opened = self.open_source(name, source["epsilon"])
-            opened.restore(source, kind, self._facts_of)
-        self._target.restore(saved["target"], kind, self._facts_of)
-        check_same_fields(saved["own"], self._state())
+            self.open_source(name, source["epsilon"]).restore(source)
+        self._target.restore(saved["target"])
         self._restore(saved["own"])
-
-    def _facts_of(self, policy: P) -> dict[str, Any]:
-        """What a policy of this learner has beside its version, by the names of its attributes."""
-        if not policy.chooses:
-            return self.policy_header(self.stream(policy.stream))
-        own = {"epsilon": self.budget.visit_epsilon} if hasattr(policy, "epsilon") else {}
-        return {**self.policy_header(), "stream": TARGET_NAME, **own}
 
     def _central_releases(self) -> list[Release]:
         """The records of what this learner drew, under joint privacy."""

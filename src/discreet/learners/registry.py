@@ -25,11 +25,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from inspect import isabstract
 from typing import Any, Unpack
 
 from discreet.learners.base import Common, Learner
-from discreet.learners.stream import published_kind
 from discreet.people.domain import (
     ActionSpace,
     ArmPoints,
@@ -172,8 +170,6 @@ def _imported(home: str) -> type[Learner[Any, Any, Any]]:
         ) from error
     if not isinstance(kind, type) or not issubclass(kind, Learner):
         raise InvalidInput(f"{home} is {kind!r:.80}; it must be a subclass of Learner.")
-    if not isabstract(kind):
-        published_kind(kind)
     return kind
 
 

@@ -8,10 +8,10 @@ the guarantee follows from everything that was ever published, is the same for a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, get_args, get_type_hints
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -28,9 +28,6 @@ P = TypeVar("P", bound=Policy[Any])
 S = TypeVar("S", bound=Statistics)
 
 _LOG = logging.getLogger(__name__)
-# Where policies are that others are made of.
-_GENERAL = ("discreet.learners.policy",)
-_DAMAGED = "The file is damaged; load one as save() wrote it."
 
 
 @dataclass
@@ -218,9 +215,10 @@ class Stream(Generic[P, S]):
         )
 
     def check_released(self, released: int) -> None:
-        """Refuse a saved state in which somebody would be released a second time, and promised
-        nothing of it: whoever had reported when the last policy was published was released, and
-        nobody was who is not in the sums, from which those released are taken."""
+        """Refuse a saved state that would release anyone twice.
+
+        Everyone counted at the last publication has been released; no one outside the sums has.
+        """
         if not self.published_at <= released <= self.people:
             raise InvalidInput(
                 f"{self.title} released {released} people, but published its last policy from "
@@ -238,78 +236,45 @@ class Stream(Generic[P, S]):
             "published_at": self.published_at,
         }
 
-    def restore(
-        self, saved: dict[str, Any], kind: Any, facts_of: Callable[[P], Mapping[str, Any]]
-    ) -> None:
-        """The inverse of `saved`.
-
-        Guarantees are derived from the policies that a file holds, so a file whose policies are not
-        those that its people reported under would promise them something else.
-
-        Args:
-            saved: what `saved` gave.
-            kind: the class of its policies, or a union of classes. One of another kind would say
-                of itself what its people's reports cost, were it nothing at all.
-            facts_of: what a policy of this stream must have beside its version, by the names of
-                its attributes.
+    def restore(self, saved: dict[str, Any]) -> None:
+        """The inverse of `saved`. Its file's checksum shows that nothing was changed.
 
         Raises:
-            InvalidInput: for what this stream cannot have saved.
+            InvalidInput: for policies of another stream, or another number of them than were
+                published.
         """
         policies: tuple[Any, ...] = from_json(saved["policies"], tuple[Policy, ...], "policies")  # type: ignore[type-arg]
+        for last in policies[-1:]:
+            self._check_place(last, len(policies) - 1)
         sums = from_json(saved["sums"], type(self.sums), "sums")
-        published_at = whole_number(saved["published_at"], "published_at")
-        self.check_noise(sums.noise)
-        for version, policy in enumerate(policies):
-            self._check_policy(policy, version, kind, facts_of)
-        self._check_counts(len(policies), published_at, sums)
-        visitors = Visitors()
-        if "visitors" in saved or (self.budget.is_central and self.budget.visits > 1):
-            visitors = Visitors.from_fields(saved.get("visitors", []))
-            if visitors.came != sums.reports:
-                raise InvalidInput(
-                    f"{self.title} had {sums.reports} reports, of which it is known who made "
-                    f"{visitors.came}. {_DAMAGED}"
-                )
+        if sums.reports and not policies:
+            raise InvalidInput(
+                f"{self.title} had {sums.reports} reports and no policy; load a file as save() "
+                "wrote it."
+            )
         # A server that is restored from a backup has a new identity, and the same sums.
-        self.policies, self.sums = list(policies), self.marked(sums)
-        self.published_at = published_at
-        self.visitors = visitors
+        self.sums = self.marked(sums)
+        self.policies = list(policies)
+        self.published_at = whole_number(saved["published_at"], "published_at")
+        self.visitors = Visitors.from_fields(saved.get("visitors", []))
+        counts = self.visitors.came or (self.budget.is_central and self.budget.visits > 1)
+        if counts and self.visitors.came != sums.reports:
+            raise InvalidInput(
+                f"{self.title} had {sums.reports} reports, of which it is known who made "
+                f"{self.visitors.came}; load a file as save() wrote it."
+            )
 
-    def recall(self, policy: P, kind: Any, facts_of: Callable[[P], Mapping[str, Any]]) -> None:
-        """Add the next policy as it was published elsewhere; arguments as of `restore`."""
-        self._check_policy(policy, len(self.policies), kind, facts_of)
+    def recall(self, policy: P) -> None:
+        """Add the next policy as it was published elsewhere."""
+        self._check_place(policy, len(self.policies))
         self.policies.append(policy)
 
-    def _check_policy(
-        self, policy: P, version: int, kind: Any, facts_of: Callable[[P], Mapping[str, Any]]
-    ) -> None:
-        """Refuse a policy that this stream has not published as that version."""
-        # By name as well: a file of one's own that was imported twice has two classes of a kind.
-        kinds = [getattr(each, "kind", None) for each in get_args(kind) or (kind,)]
-        if not isinstance(policy, kind) and policy.kind not in kinds:
+    def _check_place(self, policy: P, version: int) -> None:
+        """Refuse a policy that is not the one of that version in this stream."""
+        if (policy.stream_id, policy.version) != (self.stream_id, version):
             raise InvalidInput(
-                f"policy {version} of {self.title} was of the kind {policy.kind!r}; it must be "
-                f"one that this learner publishes. {_DAMAGED}"
-            )
-        for fact, wanted in {**facts_of(policy), "version": version, "stream": self.name}.items():
-            given = getattr(policy, fact)
-            if given != wanted:
-                raise InvalidInput(
-                    f"policy {policy.version} of {self.title} had {fact} {given!r:.80}; it "
-                    f"must be {wanted!r:.80}, as its learner has it. {_DAMAGED}"
-                )
-
-    def _check_counts(self, policies: int, published_at: int, sums: S) -> None:
-        """People report under a policy and with noise, at least one between two policies."""
-        people, before = sums.reports, max(policies - 1, 0)
-        in_order = before <= published_at <= people and (before > 0 or published_at == 0)
-        if not in_order or (people > 0) > (policies > 0) or (people > 0) != bool(sums.noise):
-            raise InvalidInput(
-                f"{self.title} had {people} people, {published_at} of them when the last of its "
-                f"{policies} policies was published, and the noise sources {tuple(sums.noise)}; "
-                "the first policy comes before anybody reports, each other one after more people, "
-                f"and there is noise if and only if anybody reported. {_DAMAGED}"
+                f"policy {policy.version} of {policy.stream_id!r:.120} stood as policy {version} "
+                f"of {self.stream_id!r}; load a file as save() wrote it."
             )
 
 
@@ -321,36 +286,3 @@ def _reports_in(given: object) -> int:
         return len(given)
     batches = given if isinstance(given, Sequence) and not isinstance(given, str) else ()
     return sum(len(batch) for batch in batches if isinstance(batch, Reports))
-
-
-def published_kind(learner: type[Any]) -> Any:
-    """The class of policies that a learner publishes, or a union of such: what its `_publish` is
-    annotated to return. A file may hold no others.
-
-    Raises:
-        InvalidInput: for a learner that does not say, or says no more than that it is a policy.
-    """
-    try:
-        kind = get_type_hints(learner._publish).get("return")
-    except NameError as error:
-        kind = str(error)
-    for each in get_args(kind) or (kind,):
-        own = isinstance(each, type) and issubclass(each, Policy)
-        if not own or each.__module__ in _GENERAL:
-            raise InvalidInput(
-                f"{learner.__qualname__}._publish is annotated to return {each!r:.80}; name the "
-                "class of the policies that it makes, as in `def _publish(self) -> MyPolicy:`, "
-                "because saved files may hold policies of that class alone."
-            )
-    return kind
-
-
-def check_same_fields(saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """`InvalidInput` for a saved state with other fields than this version writes: one that wrote
-    others may have meant something else by the sums beside them, such as everybody's, of whom the
-    released ones would be released again."""
-    if saved.keys() != wanted.keys():
-        raise InvalidInput(
-            f"the saved state had the fields {sorted(saved)}; this version reads "
-            f"{sorted(wanted)}. Load it with the version that saved it."
-        )

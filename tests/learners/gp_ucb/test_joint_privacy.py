@@ -507,15 +507,6 @@ class TestFailures:
             with pytest.raises(InvalidInput):
                 joint(SPACES["set"], SimulatedNoise(0), drift=drift).restore_fields(fields)
 
-        def more_of(fields: dict[str, Any], name: str, axis: int) -> None:
-            policy = fields["target"]["policies"][-1]
-            wide = [np.array(policy[name])] * 60
-            policy[name] = np.concatenate(wide, axis=axis).tolist()
-
-        def more_points(fields: dict[str, Any]) -> None:
-            group = fields["target"]["policies"][-1]["groups"][0]
-            group.update(grid=group["grid"] * 2, offers=[each / 2 for each in group["offers"] * 2])
-
         def less_evidence(fields: dict[str, Any]) -> None:
             known, few = fields["own"]["evidence"], [[0.0]]
             known.update(information=few, spread=few, projected=[0.0])
@@ -525,9 +516,6 @@ class TestFailures:
             had been drawn."""
             fields["own"]["evidence"]["information"][1][1] = entry
 
-        refuses(lambda fields: more_of(fields, "measured", 0))
-        refuses(lambda fields: more_of(fields, "measured", 1))
-        refuses(more_points)
         refuses(less_evidence)
         refuses(lambda fields: information(fields, -1e4))
         refuses(lambda fields: information(fields, 1e308))

@@ -674,9 +674,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             **({} if self.calibrations is None else self.calibration.to_options()),
         }
 
-    def _facts_of(self, policy: EpochPolicy) -> dict[str, Any]:
-        return {**super()._facts_of(policy), "local": self.report_mechanism(policy.rows.size)}
-
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
         people: dict[int, int] = {}

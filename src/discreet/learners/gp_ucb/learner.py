@@ -472,9 +472,6 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
         streams = {"stream": self._stream.to_fields(), "design": self._design.to_fields()}
         return {**super()._state(), **streams}
 
-    def _facts_of(self, policy: P) -> dict[str, Any]:
-        return {**super()._facts_of(policy), "local": self.local, "sizes": self.sizes}
-
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
         if self._stream is None:
