@@ -184,15 +184,6 @@ class TestProtectedAnswers:
         assert [value for value, _ in watched] == [1.5, 1.5]
         assert None not in answers
 
-    def test_an_answer_is_drawn_once(self, key: Path, watched: list[tuple[float, float]]) -> None:
-        made = release(key, answers=self.rules)
-        first = ask(key, made, 3, 3, 5)
-        assert len({each.answer for each in first}) == 3
-        for _ in range(3):
-            assert ask(key, made, 3, 3, 5) == first
-        assert ask(key, made, 7, first=4)[:3] == first
-        assert len(watched) == 4
-
     @pytest.mark.chance(RARE)
     @pytest.mark.parametrize("secure", [False, True])
     def test_the_law_of_an_answer(self, key: Path, secure: bool) -> None:
@@ -283,13 +274,6 @@ class TestSeveralReleases:
         assert len(watched) == 24
         assert [given.turn for given in kept(key).answers] == [0] * 12 + [1] * 24
         assert counted(key, "draws") == 24
-
-    def test_answers_of_one_release_hold_for_the_next(self, key: Path) -> None:
-        first = release(key, answers=PROTECTED)
-        one = answers_to(key, first, *range(12))
-        second = release(key, seed=3, answers=PROTECTED, again=True)
-        to_second = np.argsort(order_of(key, second))[order_of(key, first)]
-        assert answers_to(key, second, *to_second.tolist()) == one
 
     @pytest.mark.parametrize(
         "rules",

@@ -85,31 +85,16 @@ def _label_of(value: object) -> str:
 # What TOML holds: a number is no truth value and no text, and a whole number has no point.
 
 
-class _NumberInToml:
-    """A finite number, for pydantic."""
+class _InToml:
+    """A strict schema of pydantic, by its name in `core_schema`."""
+
+    def __init__(self, schema: str, **options: bool) -> None:
+        self._schema, self._options = schema, options
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        return core_schema.float_schema(strict=True, allow_inf_nan=False)
-
-
-class _WholeInToml:
-    """A whole number, for pydantic."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.int_schema(strict=True)
-
-
-class _TruthInToml:
-    """A truth value, for pydantic."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.bool_schema(strict=True)
+        return getattr(core_schema, self._schema)(strict=True, **self._options)
 
 
 class _LabelInToml:
@@ -121,9 +106,9 @@ class _LabelInToml:
         return core_schema.no_info_before_validator_function(_label_of, handler(source))
 
 
-Number = Annotated[float, _NumberInToml()]
-Whole = Annotated[int, _WholeInToml()]
-Truth = Annotated[bool, _TruthInToml()]
+Number = Annotated[float, _InToml("float_schema", allow_inf_nan=False)]
+Whole = Annotated[int, _InToml("int_schema")]
+Truth = Annotated[bool, _InToml("bool_schema")]
 Labels = tuple[Annotated[str, _LabelInToml()], ...]
 
 
