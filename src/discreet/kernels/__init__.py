@@ -1,18 +1,16 @@
 """Kernels as finite feature maps with certified norms; `feature_map` makes one from a kernel.
 
-| module      | what lives there                                                       |
+| module      | content                                                                |
 |-------------|------------------------------------------------------------------------|
 | `build`     | `feature_map`: from a scikit-learn kernel to a map with a stated error |
-| `base`      | what every map owes: `FeatureMap`; public points                       |
+| `base`      | the contract `FeatureMap`; public points                               |
 | `fourier`   | Fourier features by quadrature and at random                           |
 | `linear`    | dot products and their powers                                          |
 | `nystrom`   | projection onto public points, and exact features on a finite set      |
 | `compose`   | coordinate groups side by side, scaling, principal axes                |
-| `additive`  | the scikit-learn kernel on column groups                               |
-| `text`      | kernels as text                                                        |
+| `text`      | kernels as text; kernels on groups of columns                          |
 """
 
-from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, public_points
 from discreet.kernels.build import feature_map
 from discreet.kernels.compose import AdditiveFeatures, scaled
@@ -23,7 +21,7 @@ from discreet.kernels.nystrom import (
     finite_features,
     nystrom_features,
 )
-from discreet.kernels.text import kernel_from_text, kernel_to_text, read_kernel
+from discreet.kernels.text import Additive, kernel_from_text, kernel_to_text, read_kernel
 
 __all__ = [
     "Additive",

@@ -32,7 +32,6 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, OutOfReach, sub_box
 from discreet.kernels.compose import AdditiveFeatures, rotate, scaled, sum_features
 from discreet.kernels.fourier import (
@@ -44,7 +43,7 @@ from discreet.kernels.fourier import (
 )
 from discreet.kernels.linear import LinearFeatures
 from discreet.kernels.nystrom import check_diagonal, nystrom_features
-from discreet.kernels.text import MOST_DEGREE
+from discreet.kernels.text import MOST_DEGREE, Additive
 from discreet.people.domain import Box
 from discreet.validation import (
     FloatArray,

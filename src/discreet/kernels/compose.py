@@ -33,9 +33,9 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from discreet.codec import Range, Shape
-from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, Group, OutOfReach, public_points, sub_box
 from discreet.kernels.fourier import FourierFeatures
+from discreet.kernels.text import Additive
 from discreet.people.domain import Box
 from discreet.validation import FloatArray, InvalidInput, instance_of, positive_number
 

@@ -44,8 +44,8 @@ from numpy.polynomial.hermite import hermgauss
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from discreet.codec import Range, Shape
-from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, OutOfReach
+from discreet.kernels.text import Additive
 from discreet.people.domain import Box
 from discreet.validation import FloatArray, InvalidInput, instance_of, positive_number, whole_number
 

@@ -30,9 +30,8 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, public_points
-from discreet.kernels.text import kernel_from_text
+from discreet.kernels.text import Additive, kernel_from_text
 from discreet.people.domain import PublicBox, PublicSet
 from discreet.validation import FloatArray, IntArray, InvalidInput
 

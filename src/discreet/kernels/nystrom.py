@@ -52,8 +52,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from discreet.codec import Shape
-from discreet.kernels.additive import Additive
 from discreet.kernels.base import FeatureMap, OutOfReach, public_points
+from discreet.kernels.text import Additive
 from discreet.people.domain import Box
 from discreet.validation import (
     FloatArray,
