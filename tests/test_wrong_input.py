@@ -222,7 +222,7 @@ FRAMES: list[Case] = [
             ([1, pd.NA], "entry 2 was <NA>", "must be a number"),
             ({"a": 1}, "epsilon was { a = 1 }", "or a number"),
             ([1, 1], "epsilon was [1.0, 1.0]", "name each once"),
-            ([], "epsilon was []", "say what one person may pay"),
+            ([], "epsilon was []", "give the cost that one person may bear"),
         )
     ),
     (lambda: framed(delta=1.0, trust_model="joint"), ["delta was 1.0", "below 1"]),
@@ -429,4 +429,4 @@ def test_what_is_refused_leaves_a_bandit_and_a_search_as_they_were() -> None:
     trial = one.ask()
     with pytest.raises(InvalidInput):
         one.tell(trial, 7.0)
-    assert (one.told, one.open_trials) == (0, (trial,))
+    assert (one.observed, one.open_trials) == (0, (trial,))

@@ -120,9 +120,8 @@ def served_setting(settings: Sequence[Setting], table: ServeTable) -> Setting:
     setting = fitting[0]
     if setting.budget.epsilon > PROTECTS_NOBODY:
         raise InvalidInput(
-            f"epsilon was {setting.budget.epsilon:g}, and above {PROTECTS_NOBODY:g} it protects "
-            "nobody; protects_nobody = true is for simulations. A service has people: choose a "
-            "smaller epsilon."
+            f"epsilon was {setting.budget.epsilon:g}, and above {PROTECTS_NOBODY:g} it protects no "
+            "one; protects_nobody = true is for simulations alone. Choose a smaller epsilon."
         )
     return setting
 
