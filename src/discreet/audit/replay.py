@@ -564,9 +564,13 @@ def _needs_arguments(function: Callable[..., Any]) -> bool:
     )
 
 
+_PLAIN = frozenset({type(None), bool, int, float, str})
+
+
 def fingerprint(value: Any) -> bytes:
     """Bytes that are equal for equal values; of objects their public attributes."""
-    if value is None or isinstance(value, bool | int | float | str | np.generic):
+    # Most values are plain, and a look-up is twice as fast as the tests below.
+    if type(value) in _PLAIN or isinstance(value, int | float | str | np.generic):
         return repr(value).encode()
     if isinstance(value, bytes):
         return value
