@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from discreet.lab.results.run import Interrupted as Interrupted
     from discreet.lab.results.run import run_study as run_study
     from discreet.lab.studies import Study as Study
+    from discreet.learners.contributions import ContributionCounter as ContributionCounter
     from discreet.learners.epochs.capri import Capri as Capri
     from discreet.learners.epochs.features import ContextDistribution as ContextDistribution
     from discreet.learners.epochs.released_thompson import ReleasedThompson as ReleasedThompson
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from discreet.learners.saving import load as load
     from discreet.learners.saving import save as save
     from discreet.learners.values import Value as Value
-    from discreet.learners.visits import VisitCounter as VisitCounter
     from discreet.outsourcing.curator import Curator as Curator
     from discreet.outsourcing.exchange import ReleasedTable as ReleasedTable
     from discreet.outsourcing.modeler import Modeler as Modeler
@@ -97,7 +97,7 @@ else:
         "learners.registry": ("make_learner",),
         "learners.saving": ("load", "save"),
         "learners.values": ("Value",),
-        "learners.visits": ("VisitCounter",),
+        "learners.contributions": ("ContributionCounter",),
         "outsourcing.curator": ("Curator",),
         "outsourcing.modeler": ("Modeler",),
         "outsourcing.exchange": ("ReleasedTable",),

@@ -391,7 +391,7 @@ class _Fitted:
             self._learn_source(arms, rewards, rows)
             return
         policy = learner.policy()
-        if not policy.takes_any_arms:
+        if not policy.accepts_logged_actions:
             chances = self._propensities(propensities, len(order))[order]
             drawn, _ = policy.act(rows, self.rng)
             weighted = np.where(drawn.arms == arms, (rewards - self.middle) / chances, 0.0)

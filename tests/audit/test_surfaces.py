@@ -14,9 +14,9 @@ from discreet.audit.learners import _maker, checks_of, joint_states, learner_che
 from discreet.audit.replay import worst_neighbours
 from discreet.audit.surfaces import surface_checks
 from discreet.estimator import PrivateBandit
+from discreet.learners.contributions import ContributionCounter
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.partition.policy import PartitionPolicy
-from discreet.learners.visits import VisitCounter
 from discreet.privacy.accounting import GaussianEvent
 from discreet.search import Search
 from discreet.service.client import pending, person, transport
@@ -120,8 +120,8 @@ ONE_MORE = property(lambda counter: max(counter.terms.visits - counter.made + 1,
 @pytest.mark.parametrize(
     ("check", "owner", "name", "instead", "fault"),
     [
-        ("visit counter", VisitCounter, "left", ONE_MORE, ""),
-        ("visit counter", VisitCounter, "_kind", either_kind, "the certificate says (2.33"),
+        ("visit counter", ContributionCounter, "left", ONE_MORE, ""),
+        ("visit counter", ContributionCounter, "_kind", either_kind, "the certificate says (2.33"),
         ("device, requests", person, "spending", free, ""),
         ("device, requests", pending.Pending, "act", by_context, "makes a generator"),
     ],
@@ -137,7 +137,7 @@ def test_what_costs_more_than_was_agreed_is_found(
 
 
 def test_a_counter_that_skips_bad_rewards_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = VisitCounter.report
+    report = ContributionCounter.report
 
     def choosy(
         counter: Any, policy: Any, contexts: Any, actions: Any, rewards: Any, noise: Any
@@ -146,7 +146,7 @@ def test_a_counter_that_skips_bad_rewards_is_found(monkeypatch: pytest.MonkeyPat
             return None
         return report(counter, policy, contexts, actions, rewards, noise)
 
-    monkeypatch.setattr(VisitCounter, "report", choosy)
+    monkeypatch.setattr(ContributionCounter, "report", choosy)
     assert "whether there is a report" in finding(CHECKS["visit counter"]).fault
 
 

@@ -703,7 +703,7 @@ class LearnerContract:
         """Unless reports say the same whoever chose the arm."""
         policy = row.make().policy()
         contexts = row.scene.contexts(1, 0)
-        if policy.takes_any_arms:
+        if policy.accepts_logged_actions:
             assert not policy.reports_are_private
             assert len(policy.report(contexts, np.array([0]), [0.0], SimulatedNoise(0))) == 1
             return

@@ -58,12 +58,12 @@ from discreet.audit.replay import (
     worst_of,
 )
 from discreet.audit.runs import open_file, refused
+from discreet.learners.contributions import ContributionCounter
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.messages import encode
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Terms
-from discreet.learners.visits import VisitCounter
 from discreet.people.domain import Box
 from discreet.privacy import Guarantee, Joint, Local, SimulatedNoise
 from discreet.privacy.accounting import Event
@@ -638,7 +638,7 @@ class CounterRun(SurfaceRun):
     def run(self, person: Labelled, transcript: Transcript) -> Promise:
         life, events = person.data, list[Event]()
         rng, noise = np.random.default_rng(_SEED), SimulatedNoise(_SEED)
-        counter, inside = VisitCounter(self.terms), np.array([[0.5, 5.0]])
+        counter, inside = ContributionCounter(self.terms), np.array([[0.5, 5.0]])
         for visit in range(self.budget.visits + 2):
             policy = self.policies[visit % len(self.policies)]
             given = [life.context]
@@ -655,7 +655,7 @@ class CounterRun(SurfaceRun):
             transcript.add("a report", shown)
             _show(transcript, "counter", counter, ("terms",))
             if visit == 0:
-                counter = VisitCounter(counter.terms, counter.made, counter.gaussian)
+                counter = ContributionCounter(counter.terms, counter.made, counter.gaussian)
         return promised(Claim(self.terms.most_epsilon, self.terms.delta), events)
 
 

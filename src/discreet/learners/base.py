@@ -22,7 +22,7 @@ What every learner owes (tests/learners/contract.py checks all of it):
 * Reports made under an older policy are added; none is lost silently. (Learners that start a bin
   afresh when it is split, as published, keep those for bins that were split but do not use them.)
 * Where a person may come more than once, visits beyond those that the budget covers are not learnt
-  from, and nothing public shows whose they were (visits.py).
+  from, and nothing public shows whose they were (contributions.py).
 * Refused input (`InvalidInput`) leaves the learner as it was.
 * `guarantee()` is derived from the releases, covers every policy ever published, and never
   promises more than they do.
@@ -453,14 +453,14 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         """The target's policy of that version; `InvalidInput` if there was none."""
         return self._target.published(version)
 
-    def recall(self, policy: P) -> None:
+    def register_policy(self, policy: P) -> None:
         """Take a policy that this learner published elsewhere, the next one of its stream, so that
         `statistics` reads reports under it here; for copies that learn nothing themselves.
 
         Raises:
             InvalidInput: a policy of another learner, or not the next one.
         """
-        self.stream(policy.stream).recall(policy)
+        self.stream(policy.stream).register_policy(policy)
 
     def _read(self, reports: Any) -> list[tuple[Stream[P, S], P, R]]:
         """Each of one or several batches of reports, with its stream and the policy that made it.

@@ -158,7 +158,7 @@ class Reports(Message):
     policy_version: Annotated[int, Range(0, TICKETS - 1)]
     source: str
     noise: NoiseName
-    # Which visits add rows of 0 (visits.py); None for none. Of this machine, in no message.
+    # Which visits add rows of 0 (contributions.py); None for none. Of this machine, in no message.
     silent: ClassVar[BoolArray | None] = None
 
     @abstractmethod

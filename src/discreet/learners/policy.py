@@ -198,7 +198,7 @@ class Policy(Message, Generic[H]):
         stream: whose people report under it, `target` or the name of a source.
         for_sources: whether sources can have policies of this class.
         decision_fields: the fields that only choosing needs; None in the policy of a source.
-        takes_any_arms: whether reports say the same whoever chose the action.
+        accepts_logged_actions: whether reports say the same whoever chose the action.
         reports_are_private: whether reports are private when they leave a person (see `report`).
     """
 
@@ -275,7 +275,7 @@ class Policy(Message, Generic[H]):
         return OnceEach(f"{name} to {source}learner {self.learner_id}", self.visits, apart=True)
 
     @property
-    def takes_any_arms(self) -> bool:
+    def accepts_logged_actions(self) -> bool:
         return not self.chooses
 
     @property
@@ -363,8 +363,8 @@ class Policy(Message, Generic[H]):
 
         Args:
             contexts: as given to `act`.
-            actions: what `act` returned for them. Under a policy that `takes_any_arms` also (n,)
-                arms that were chosen elsewhere, by name or number.
+            actions: what `act` returned for them. Under a policy that `accepts_logged_actions`
+                also (n,) arms that were chosen elsewhere, by name or number.
             rewards: (n,), within `reward_bounds`.
             noise: the source of the randomness that protects them. Where people trust the learner
                 with what happened (joint privacy), `Unprotected()`.
@@ -395,7 +395,7 @@ class Policy(Message, Generic[H]):
     def _logged(self, arms: Any) -> Actions:
         """Arms that were chosen elsewhere as actions; refused by policies whose reports are read by
         how they choose arms themselves."""
-        if not self.takes_any_arms:
+        if not self.accepts_logged_actions:
             raise InvalidInput(
                 f"actions was {type(arms).__name__}; pass the Actions that act() returned, because "
                 "they carry the tickets, by which reports are read. From actions that somebody "
@@ -435,7 +435,7 @@ class Policy(Message, Generic[H]):
     def release(self, noise: str) -> Release | None:
         """The record of one report; None where nothing of a person is used."""
 
-    def as_it_is(self, data: str) -> Release:
+    def unprotected_release(self, data: str) -> Release:
         """The record of a report that holds `data` without protection."""
         return Release(
             mechanism="none: the observation as it is, for a learner that is trusted",
@@ -515,7 +515,7 @@ class ArmPolicy(Policy[FloatArray]):
         return Observations(**origin, contexts=unit, arms=actions.arms, rewards=rewards)
 
     def release(self, noise: str) -> Release | None:
-        return self.as_it_is("the context, the arm and the reward")
+        return self.unprotected_release("the context, the arm and the reward")
 
 
 @dataclass(frozen=True)
@@ -618,7 +618,7 @@ class Terms:
         most_epsilon: the largest epsilon of all reports of a person together.
         reward_bounds: the bounds of rewards.
         delta: the delta at which epsilon is read; 0 for pure reports.
-        visits: how many reports that is about; whoever keeps a `VisitCounter` makes no more.
+        visits: how many reports that is about; whoever keeps a `ContributionCounter` makes no more.
     """
 
     domain: Box

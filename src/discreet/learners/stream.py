@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from discreet.codec import from_json, to_json
+from discreet.learners.contributions import ContributionLedger, read_ids
 from discreet.learners.messages import Reports, Statistics, short_id
 from discreet.learners.policy import TARGET_NAME, Policy, Terms
-from discreet.learners.visits import Visitors, read_ids
 from discreet.people.domain import ActionSpace, Arms, Box, RewardBounds
 from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee
 from discreet.privacy.noise import check_noise_name, check_protection
@@ -59,7 +59,7 @@ class Stream(Generic[P, S]):
     drawn: Callable[[], list[Release]] | None = field(default=None, repr=False)
     policies: list[P] = field(default_factory=list)
     published_at: int = 0
-    visitors: Visitors = field(default_factory=Visitors, repr=False)
+    visitors: ContributionLedger = field(default_factory=ContributionLedger, repr=False)
 
     def __post_init__(self) -> None:
         self.sums = self.marked(self.sums)
@@ -256,7 +256,7 @@ class Stream(Generic[P, S]):
         self.sums = self.marked(sums)
         self.policies = list(policies)
         self.published_at = whole_number(saved["published_at"], "published_at")
-        self.visitors = Visitors.from_fields(saved.get("visitors", []))
+        self.visitors = ContributionLedger.from_fields(saved.get("visitors", []))
         counts = self.visitors.came or (self.budget.is_central and self.budget.visits > 1)
         if counts and self.visitors.came != sums.reports:
             raise InvalidInput(
@@ -264,7 +264,7 @@ class Stream(Generic[P, S]):
                 f"{self.visitors.came}; load a file as save() wrote it."
             )
 
-    def recall(self, policy: P) -> None:
+    def register_policy(self, policy: P) -> None:
         """Add the next policy as it was published elsewhere."""
         self._check_place(policy, len(self.policies))
         self.policies.append(policy)

@@ -8,7 +8,7 @@ A budget is a request; a `Guarantee` (guarantee.py) follows from the noise that 
     NonPrivate()                no promise: for baselines only
 
 **Visits.** (epsilon, delta) is what a *person* may pay in all, however many of their `visits` they
-use; later visits act without reporting (learners/visits.py). Local reports draw noise
+use; later visits act without reporting (learners/contributions.py). Local reports draw noise
 of their own, so their costs compose; visits to a learner that releases sums may all be in one sum,
 which they move `visits` times as far. A learner sizes noise by `visit_epsilon` and
 `noise_multiplier`, which are about one visit. With `protects="visit"` the promise covers each visit

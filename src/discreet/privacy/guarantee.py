@@ -4,7 +4,7 @@ A `Guarantee` is a pure function of the releases (accounting.py): nothing is dec
 guarantee changes nothing.
 
 A person with `visits` contributions, wherever they fall, pays at most as follows
-(learners/visits.py has the proof).
+(learners/contributions.py has the proof).
 
 | each visit                        | pure epsilon | Gaussian mu  | worst where               |
 |-----------------------------------|--------------|--------------|---------------------------|

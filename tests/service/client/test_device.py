@@ -18,13 +18,13 @@ import pytest
 
 from discreet import (
     Box,
+    ContributionCounter,
     InvalidInput,
     Local,
     LocalKernel,
     Partition,
     SecureNoise,
     Terms,
-    VisitCounter,
     decode,
 )
 from discreet.codec import encode
@@ -736,13 +736,13 @@ def test_a_report_that_another_process_gave_up_meanwhile_is_not_kept(
     device = device_of(server, tmp_path)
     choice = device.act(PERSON)
 
-    class Slow(VisitCounter):
+    class Slow(ContributionCounter):
         def report(self, *given: Any) -> Reports | None:
             monkeypatch.setattr("discreet.service.client.pending._DRAWING", nullcontext())
             assert not device_of(server, tmp_path).report(choice.id, 1.0)
             return super().report(*given)
 
-    monkeypatch.setattr("discreet.service.client.pending.VisitCounter", Slow)
+    monkeypatch.setattr("discreet.service.client.pending.ContributionCounter", Slow)
     assert not device.report(choice.id, 1.0)
     assert [row.state for row in device.ledger()] == ["lost"]
     assert not server.posts()

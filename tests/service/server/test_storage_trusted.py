@@ -24,8 +24,8 @@ from discreet import (
     ReleasedThompson,
 )
 from discreet.codec import decode
+from discreet.learners.contributions import ContributionLedger
 from discreet.learners.messages import Reports
-from discreet.learners.visits import Visitors
 from discreet.privacy import SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
@@ -647,7 +647,7 @@ def test_snapshot_sizes_do_not_depend_on_who_visited() -> None:
                 pseudonym(cipher, "s", "é" * (1 + visit % people % 100) + str(visit % people))
                 for visit in range(visits)
             ]
-            learner._target.visitors = Visitors()
+            learner._target.visitors = ContributionLedger()
             learner._target.visitors.add(came)
             content = without_policies(learner)
             longest = longest_kept(content)

@@ -23,8 +23,8 @@ import numpy as np
 from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Seed
 from discreet.learners.base import Learner
+from discreet.learners.contributions import visit_numbers
 from discreet.learners.policy import Actions, Policy
-from discreet.learners.visits import visit_numbers
 from discreet.privacy import SimulatedNoise
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 

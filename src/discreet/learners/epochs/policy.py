@@ -371,7 +371,7 @@ class EpochPolicy(ArmPolicy):
 
     def release(self, noise: str) -> Release | None:
         if self.local is None:
-            return self.as_it_is(DATA)
+            return self.unprotected_release(DATA)
         return Release(
             mechanism=self.local.mechanism,
             event=self.local.event(noise),

@@ -280,7 +280,7 @@ class GPPolicy(PointPolicy):
 
     def release(self, noise: str) -> Release | None:
         if self.local is None:
-            return self.as_it_is(self.data)
+            return self.unprotected_release(self.data)
         return Release(
             mechanism=f"{self.local.law} on each of {self.report_size} numbers of a report",
             event=self.local.event(noise, self.report_size),

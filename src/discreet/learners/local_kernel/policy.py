@@ -135,7 +135,7 @@ class OpenKernelPolicy(ArmPolicy):
     """
 
     kind: ClassVar[str] = "open-kernel-policy"
-    takes_any_arms = True
+    accepts_logged_actions = True
 
     used: Annotated[IntArray, Shape("m"), Range(0)]
     ranks: Ranks

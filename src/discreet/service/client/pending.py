@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from discreet.codec import decode, encode
+from discreet.learners.contributions import ContributionCounter
 from discreet.learners.messages import Reports
 from discreet.learners.policy import Actions, Policy, Terms
-from discreet.learners.visits import VisitCounter
 from discreet.people.domain import arm_numbers
 from discreet.privacy import SecureNoise
 from discreet.service.client.choice import ChosenAction
@@ -250,7 +250,7 @@ def _drawn(policy: Any, terms: Terms, others: int, row: Any, reward: float) -> R
     """The report of an action, of which `others` were made or begun under the same terms."""
     context, noise, report = json.loads(row["context"]), SecureNoise(), None
     if policy.chooses:
-        counter = VisitCounter(terms, others, row["multiplier"] is not None)
+        counter = ContributionCounter(terms, others, row["multiplier"] is not None)
         actions = decode(row["actions"], Actions)
         report = counter.report(policy, context, actions, [reward], noise)
     elif others < terms.visits:

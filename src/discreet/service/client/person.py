@@ -238,7 +238,7 @@ def affordable(state: Connection, agreement: Agreement, facts: dict[str, Any]) -
     terms, event = agreement.terms, _event(facts)
     if len(before) >= terms.visits:
         return False
-    # As a VisitCounter has it: of two kinds of reports shares do not add up.
+    # As a ContributionCounter has it: of two kinds of reports shares do not add up.
     if terms.delta > 0.0 and any(type(each) is not type(event) for each in before):
         return False
     after = spending(state, (facts,))

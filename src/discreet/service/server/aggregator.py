@@ -34,9 +34,9 @@ import numpy as np
 from sqlalchemy import func, select, update
 
 from discreet.codec import encode
+from discreet.learners.contributions import read_ids
 from discreet.learners.messages import Reports, read_reports
 from discreet.learners.policy import TARGET_NAME, Policy
-from discreet.learners.visits import read_ids
 from discreet.people.domain import DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Unprotected
 from discreet.service.aggregation.order import in_order

@@ -15,8 +15,8 @@ import numpy as np
 from sqlalchemy import Connection, Row, insert, select, update
 
 from discreet.codec import decode, encode
+from discreet.learners.contributions import read_ids
 from discreet.learners.policy import TARGET_NAME, Actions, Policy
-from discreet.learners.visits import read_ids
 from discreet.privacy import Unprotected
 from discreet.service.server.deployment import (
     LONGEST_ID,

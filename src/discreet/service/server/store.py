@@ -156,11 +156,11 @@ class ServedStudy:
         """The policies of a stream so far."""
         return self.learner.streams[stream].policies
 
-    def recall(self, stream: str, policy: Any) -> None:
+    def register_policy(self, stream: str, policy: Any) -> None:
         """Take the next policy of a stream."""
         if policy.stream != stream:
             raise InvalidInput(f"{policy.title} stood among those of {stream!r}; restore a backup.")
-        self.learner.recall(policy)
+        self.learner.register_policy(policy)
 
     def check_reports(self, stream: str, reports: Reports) -> None:
         """Refuse reports that no policy of this stream makes."""
@@ -385,7 +385,7 @@ class Store:
                     .order_by(policies.c.version)
                 ).all()
                 for row in rows:
-                    served.recall(stream, read_policy(row.body))
+                    served.register_policy(stream, read_policy(row.body))
         served.fresh_until = time.monotonic() + _FRESH_SECONDS
 
     def policy(

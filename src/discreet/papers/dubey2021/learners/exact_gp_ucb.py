@@ -188,7 +188,7 @@ class ExactGPPolicy(PointPolicy):
 
     def release(self, noise: str) -> Release | None:
         own = "the point chosen from the decision set, and " if self.own_sets else ""
-        return self.as_it_is(f"{own}the reward")
+        return self.unprotected_release(f"{own}the reward")
 
 
 @lru_cache(maxsize=64)

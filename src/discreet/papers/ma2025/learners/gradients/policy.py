@@ -281,7 +281,7 @@ class GradientPolicy(ArmPolicy):
 
     def release(self, noise: str) -> Release | None:
         if not self.mechanism.private:
-            return self.as_it_is(_DATA)
+            return self.unprotected_release(_DATA)
         matrix = self.mechanism.of_matrix
         exploring = f"; for those who explore on {self.model.size} of them" if self.chooses else ""
         return Release(

@@ -1,14 +1,12 @@
-"""Who has come how often: whoever used up their visits acts without reporting.
+"""Contribution bounds: a person acts any number of times and reports at most `Budget.visits` times.
 
-A budget covers so many visits of one person (`Budget.visits`). Who counts them is who may know:
-
-* **Local privacy: the person's own side.** A `VisitCounter` beside the client makes the first
-  reports and none afterwards. What a server sees of that is how many reports somebody made, never
-  who they are; whether a report is made depends on nothing but how many were made before.
-* **Joint privacy: the learner**, which is trusted and is told an id with each report
-  (`update(reports, people)`). Its `Visitors` are as secret as its sums. Rows of visits beyond those
-  covered count as rows of 0, so that how many rows a release holds is how many visits came: who
-  exceeded their visits is data of people too, and must not show in what is public.
+* **Local privacy: the person's own side counts.** A `ContributionCounter` beside the client makes
+  the first reports and none afterwards. A server sees how many reports a person made, never who
+  they are; whether a report is made depends only on how many were made before.
+* **Joint privacy: the learner counts**, which is trusted and receives an id with each report
+  (`update(reports, people)`). Its `ContributionLedger` is as secret as its sums. Contributions
+  beyond the bound add rows of 0, so that the number of rows in a release is the number of visits:
+  who exceeded the bound is personal data too, and must not show in what is public.
 
 Notes
 -----
@@ -76,7 +74,7 @@ def visit_numbers(ids: ArrayLike) -> IntArray:
 
 
 @dataclass
-class Visitors:
+class ContributionLedger:
     """How often each person came to a learner that is trusted; SECRET.
 
     Attributes:
@@ -149,7 +147,7 @@ def _id(given: Any, place: int) -> str:
 
 
 @dataclass
-class VisitCounter:
+class ContributionCounter:
     """The reports of one person on their own device, under local privacy.
 
     It counts a report before it is drawn, so that nobody who is interrupted reports twice; keep

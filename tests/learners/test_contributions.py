@@ -22,6 +22,12 @@ from discreet.lab.environments.tables import TableProblem
 from discreet.lab.experiments.serving import run_learner
 from discreet.lab.experiments.simulation import Setting, check_setting
 from discreet.learners.base import Learner
+from discreet.learners.contributions import (
+    ContributionCounter,
+    ContributionLedger,
+    read_ids,
+    visit_numbers,
+)
 from discreet.learners.epochs.learner import EpochStatistics
 from discreet.learners.gp_ucb.policy import GramStatistics
 from discreet.learners.messages import decode, encode
@@ -29,7 +35,6 @@ from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Policy, Terms
 from discreet.learners.registry import LEARNERS, learner_class, make_learner
 from discreet.learners.saving import load, save, sealed
-from discreet.learners.visits import VisitCounter, Visitors, read_ids, visit_numbers
 from discreet.papers.dubey2021.calibration import PublishedJoint, PublishedLocal
 from discreet.papers.pavlovic2025.calibration import PublishedElimination
 from discreet.people.domain import DecisionSets, PublicBox, RewardBounds, unit_cube
@@ -149,7 +154,7 @@ def test_published_noise_covers_as_many_visits(name: str, calibration: str, mode
 
 def test_visits_are_numbered_in_order() -> None:
     assert visit_numbers(np.array([3, 1, 3, 3, 1, 0])).tolist() == [0, 0, 1, 2, 1, 0]
-    visitors, ids = Visitors({"1": 1}), ["3", "1", "3", "3", "1", "0"]
+    visitors, ids = ContributionLedger({"1": 1}), ["3", "1", "3", "3", "1", "0"]
     beyond = visitors.beyond(ids, covered=2)
     assert beyond.tolist() == [False, False, False, True, True, False]
     assert visitors.came == 1
@@ -157,13 +162,13 @@ def test_visits_are_numbered_in_order() -> None:
     assert visitors.visits == {"1": 3, "3": 3, "0": 1}
     assert visitors.came == 7
     assert "3" not in repr(visitors)
-    assert Visitors.from_fields(visitors.to_fields()) == visitors
+    assert ContributionLedger.from_fields(visitors.to_fields()) == visitors
 
 
 def test_texts_that_differ_are_two_people() -> None:
     """An array of texts drops zeros at the end: a new id of one person would silence another."""
     ids = read_ids(["a\0", "a", "a\0"], 3)
-    assert Visitors().beyond(ids, covered=1).tolist() == [False, False, True]
+    assert ContributionLedger().beyond(ids, covered=1).tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -194,15 +199,15 @@ def test_ids_are_texts_or_whole_numbers() -> None:
 
 def test_nobody_is_silenced_because_of_the_id_of_another() -> None:
     """NumPy drops zeros at the end of texts; else the id of one person decided about another."""
-    apart = Visitors().beyond(read_ids(["a\0", "a"], 2), covered=1)
+    apart = ContributionLedger().beyond(read_ids(["a\0", "a"], 2), covered=1)
     assert apart.tolist() == [False, False]
 
 
 def test_ids_that_are_saved_can_be_read_again() -> None:
     for given in (10**199, "b" * 200):
-        visitors = Visitors()
+        visitors = ContributionLedger()
         visitors.add(read_ids([given], 1))
-        assert Visitors.from_fields(visitors.to_fields()) == visitors
+        assert ContributionLedger.from_fields(visitors.to_fields()) == visitors
     for given in (10**200, -(10**199), 10**5000):
         with pytest.raises(InvalidInput, match="visit 0"):
             read_ids([given], 1)
@@ -379,18 +384,22 @@ class TestTheCounterOnADevice:
 
     def test_reports_end_with_the_visits_that_were_agreed(self) -> None:
         policy, terms = self.scene()
-        counter, context, rng = VisitCounter(terms), np.full((1, 2), 0.3), np.random.default_rng(1)
+        counter, context, rng = (
+            ContributionCounter(terms),
+            np.full((1, 2), 0.3),
+            np.random.default_rng(1),
+        )
         sent = []
         for _ in range(4):
             actions, _ = policy.act(context, rng)
             sent.append(counter.report(policy, context, actions, [1.0], SimulatedNoise(1)))
         assert [report is not None for report in sent] == [True, True, False, False]
         assert (counter.made, counter.left) == (2, 0)
-        assert VisitCounter(terms, made=1).left == 1
+        assert ContributionCounter(terms, made=1).left == 1
 
     def test_a_report_is_counted_before_it_is_drawn(self) -> None:
         policy, terms = self.scene()
-        counter, context = VisitCounter(terms), np.full((1, 2), 0.3)
+        counter, context = ContributionCounter(terms), np.full((1, 2), 0.3)
         actions, _ = policy.act(context, np.random.default_rng(1))
         with pytest.raises(InvalidInput):
             counter.report(policy, context, actions, [1.0], noise="none")  # type: ignore[arg-type]
@@ -401,9 +410,11 @@ class TestTheCounterOnADevice:
         context = np.full((2, 2), 0.3)
         actions, _ = policy.act(context, np.random.default_rng(1))
         with pytest.raises(InvalidInput, match="one visit"):
-            VisitCounter(terms).report(policy, context, actions, [1.0, 1.0], SimulatedNoise(1))
+            ContributionCounter(terms).report(
+                policy, context, actions, [1.0, 1.0], SimulatedNoise(1)
+            )
         with pytest.raises(InvalidInput, match="made was -1"):
-            VisitCounter(terms, made=-1)
+            ContributionCounter(terms, made=-1)
 
     @staticmethod
     def kinds(terms: Terms) -> tuple[Policy[Any], Policy[Any]]:
@@ -434,13 +445,17 @@ class TestTheCounterOnADevice:
         policies = self.kinds(terms)
         events = [policy.release(SimulatedNoise.name).event for policy in policies]  # type: ignore[union-attr]
         assert composed_epsilon(events, terms.delta) > 1.15 * terms.most_epsilon
-        counter, context, rng = VisitCounter(terms), np.full((1, 2), 0.3), np.random.default_rng(1)
+        counter, context, rng = (
+            ContributionCounter(terms),
+            np.full((1, 2), 0.3),
+            np.random.default_rng(1),
+        )
         policy, other = policies[first], policies[1 - first]
         actions, _ = policy.act(context, rng)
         assert counter.report(policy, context, actions, [1.0], SimulatedNoise(1)) is not None
         assert counter.gaussian is bool(first)
         if restarted:
-            counter = VisitCounter(terms, counter.made, counter.gaussian)
+            counter = ContributionCounter(terms, counter.made, counter.gaussian)
         actions, _ = other.act(context, rng)
         with pytest.raises(InvalidInput, match="one kind"):
             counter.report(other, context, actions, [1.0], SimulatedNoise(1))
@@ -451,8 +466,8 @@ class TestTheCounterOnADevice:
     def test_a_counter_that_goes_on_says_of_which_kind_reports_were(self) -> None:
         terms = Terms(SQUARE, 3, 1.0, delta=1e-6, visits=2)
         with pytest.raises(InvalidInput, match="gaussian was None"):
-            VisitCounter(terms, made=1)
-        assert VisitCounter(terms, made=1, gaussian=False).left == 1
+            ContributionCounter(terms, made=1)
+        assert ContributionCounter(terms, made=1, gaussian=False).left == 1
 
     def test_threads_make_no_more_reports_than_were_agreed(self) -> None:
         policy, terms = self.scene()
@@ -460,7 +475,7 @@ class TestTheCounterOnADevice:
         actions, _ = policy.act(context, np.random.default_rng(1))
         sent: list[Any] = []
 
-        class Slow(VisitCounter):
+        class Slow(ContributionCounter):
             """All threads have seen that reports are left before one of them counts."""
 
             @property
