@@ -104,9 +104,9 @@ def test_moments_are_those_of_points_drawn_group_by_group() -> None:
     features = feature_map(kernel_from_text("Additive(RBF(0.5))"), unit_cube(2), error=0.05)
     grid = domain_grid(features, features.norm_bound or 1.0, PublicBox())
     rng = np.random.default_rng(0)
-    offers = [rng.dirichlet(np.full(len(group.grid), 0.1)) for group in grid.groups]
+    probabilities = [rng.dirichlet(np.full(len(group.grid), 0.1)) for group in grid.groups]
     first, second = (np.arange(len(group.grid)) for group in grid.groups)
     places = np.stack([side.ravel() for side in np.meshgrid(first, second, indexing="ij")], axis=1)
-    odds = offers[0][places[:, 0]] * offers[1][places[:, 1]]
+    odds = probabilities[0][places[:, 0]] * probabilities[1][places[:, 1]]
     psi = grid.psi(places)
-    assert np.allclose(grid.moments(offers), (psi * odds[:, None]).T @ psi)
+    assert np.allclose(grid.moments(probabilities), (psi * odds[:, None]).T @ psi)

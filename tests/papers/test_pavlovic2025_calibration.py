@@ -15,7 +15,7 @@ import pytest
 from discreet.lab.environments.kernel_grid import KernelGridProblem
 from discreet.lab.experiments import run_learner
 from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.rows import BOUND, row_sensitivity
+from discreet.learners.epochs.contribution import BOUND, contribution_sensitivity
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.saving import load, save
 from discreet.papers.pavlovic2025.calibration import (
@@ -155,16 +155,20 @@ def test_draws_are_public_and_apart() -> None:
 def test_published_rows_move_a_release_as_far_as_the_library_says() -> None:
     rule = PublishedElimination()
     learner = capri(rule)
-    rows, deviation = learner.policy().rows, rule.deviation(learner, learner.policy())
+    contribution, deviation = (
+        learner.policy().contribution,
+        rule.deviation(learner, learner.policy()),
+    )
     pairs = learner.pairs
-    everyone = np.vstack([rows.rows(pairs, np.full(len(pairs), y)) for y in (-BOUND, 0.3, BOUND)])
+    rewards = (np.full(len(pairs), y) for y in (-BOUND, 0.3, BOUND))
+    everyone = np.vstack([contribution.contributions(pairs, each) for each in rewards])
     apart = np.linalg.norm(everyone[:, None] - everyone, axis=2)
-    assert apart.max() <= row_sensitivity(rows.size)
+    assert apart.max() <= contribution_sensitivity(contribution.size)
     assert apart.max() == pytest.approx(2.0, abs=1e-6)
     # Rows are at most B sigma long, less where S leaves features out, and none is cut.
-    assert 0.5 * BOUND * deviation < rows.bound < BOUND * deviation
-    plain = pairs @ rows.turn * 0.3 / rows.bound
-    assert np.allclose(rows.rows(pairs, np.full(len(pairs), 0.3)), plain)
+    assert 0.5 * BOUND * deviation < contribution.clipping_norm < BOUND * deviation
+    plain = pairs @ contribution.projection * 0.3 / contribution.clipping_norm
+    assert np.allclose(contribution.contributions(pairs, np.full(len(pairs), 0.3)), plain)
 
 
 def test_the_noise_is_as_printed_and_holds_what_the_formula_says() -> None:
@@ -179,7 +183,7 @@ def test_the_noise_is_as_printed_and_holds_what_the_formula_says() -> None:
         policy = learner.published(drawn.version)
         deviation = learner.calibration.deviation(learner, policy)
         printed = noise_deviation(BUDGET, 400, deviation)
-        assert drawn.scale * policy.rows.bound == pytest.approx(printed, rel=1e-6)
+        assert drawn.scale * policy.contribution.clipping_norm == pytest.approx(printed, rel=1e-6)
     held = learner.guarantee().epsilon
     # 2 log T sqrt(log(1.25 log T / delta)) / epsilon times the sensitivity.
     multiplier = math.log(400) * math.sqrt(math.log(1.25e5 * math.log(400)))
@@ -232,9 +236,9 @@ def test_usca_is_that_of_the_kernel_formulas() -> None:
 
 def test_usca_holds_about_half_of_its_promise_by_brute_force() -> None:
     learner = usca(Joint(1.0, 0.0))
-    rows = learner.policy().rows
-    divisor = PublishedUsca().score_range(learner, rows)
-    turned = learner.pairs @ rows.turn
+    contribution = learner.policy().contribution
+    divisor = PublishedUsca().score_range(learner, contribution)
+    turned = learner.pairs @ contribution.projection
     # What one person with y = 1/2 or -1/2 adds to the scores of all pairs.
     shares = np.vstack([turned @ turned.T * BOUND, -turned @ turned.T * BOUND])
     worst = 0.0
@@ -256,8 +260,8 @@ def test_usca_holds_about_half_of_its_promise_by_brute_force() -> None:
 
 def test_a_calibration_that_promises_too_much_is_found_out() -> None:
     class Careless(PublishedUsca):
-        def score_range(self, learner: Usca, rows: Any) -> float:
-            return 0.1 * super().score_range(learner, rows)
+        def score_range(self, learner: Usca, contribution: Any) -> float:
+            return 0.1 * super().score_range(learner, contribution)
 
     learner = usca(Joint(1.0, 0.0), calibration=Careless())
     learner.policy()

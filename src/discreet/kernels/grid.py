@@ -159,12 +159,14 @@ class DomainGrid:
         parts = [group.psi[places[:, g]] for g, group in enumerate(self.groups)]
         return np.hstack([np.ones((len(places), 1)), *parts])
 
-    def moments(self, offers: Sequence[FloatArray]) -> FloatArray:
-        """(p, p) the mean of psi psi' where each group's points are drawn by its own offers."""
-        means = [shares @ group.psi for group, shares in zip(self.groups, offers, strict=True)]
+    def moments(self, probabilities: Sequence[FloatArray]) -> FloatArray:
+        """(p, p) the mean of psi psi' where each group's points have its probabilities."""
+        means = [
+            shares @ group.psi for group, shares in zip(self.groups, probabilities, strict=True)
+        ]
         mean = np.concatenate([[1.0], *means])
         moments = np.outer(mean, mean)
-        for group, shares, place in zip(self.groups, offers, self.places, strict=True):
+        for group, shares, place in zip(self.groups, probabilities, self.places, strict=True):
             moments[place, place] = (group.psi * shares[:, None]).T @ group.psi
         return moments
 

@@ -537,12 +537,12 @@ def test_where_people_are_sent(additive: bool) -> None:
     ).policy()
     assert isinstance(policy, PublicPolicy)
     grids: tuple[FloatArray, ...] = (np.array([[5.0], [0.0]]), np.array([[1.0, 2.0], [9.0, 3.0]]))
-    offers: tuple[FloatArray, ...] = (np.array([0.75, 0.25]), np.array([0.5, 0.5]))
+    probabilities: tuple[FloatArray, ...] = (np.array([0.75, 0.25]), np.array([0.5, 0.5]))
     columns: tuple[tuple[int, ...], ...] = ((1,), (2, 0))
     if not additive:
         grids, columns = (np.array([[1.0, 5.0, 2.0], [1.0, 5.0, 8.0]]),), ((0, 1, 2),)
-        offers = offers[:1]
-    groups = tuple(map(OfferedGroup, columns, grids, offers))
+        probabilities = probabilities[:1]
+    groups = tuple(map(OfferedGroup, columns, grids, probabilities))
     marks = model_cut(problem, Guess(replace(policy, groups=groups)))
     found = {tuple(place): share for place, share in zip(marks.sent, marks.shares, strict=True)}
     if additive:  # columns 0 and 1 are drawn apart from each other

@@ -9,11 +9,11 @@ import pytest
 
 from discreet.codec import from_json, to_json
 from discreet.learners.epochs.policy import (
+    ActionTable,
     Decision,
     Design,
-    Offers,
     Thompson,
-    offers_of,
+    design_probabilities,
     usual_draws,
 )
 
@@ -23,21 +23,21 @@ FEATURES = learner("posterior").features
 TABLE, WEIGHTS = FEATURES.table, FEATURES.contexts.weights
 
 
-def leverages(offers: np.ndarray) -> np.ndarray:
+def leverages(probabilities: np.ndarray) -> np.ndarray:
     """(N, K) phi' (sum rho phi phi' + a little)^-1 phi."""
     phi = FEATURES.table.reshape(-1, FEATURES.features)
-    chances = (WEIGHTS[:, None] * offers).ravel()
+    chances = (WEIGHTS[:, None] * probabilities).ravel()
     covariance = (phi * chances[:, None]).T @ phi
     covariance += 1e-3 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     found = np.einsum("wi,ij,wj->w", phi, np.linalg.inv(covariance), phi)
-    return found.reshape(offers.shape)
+    return found.reshape(probabilities.shape)
 
 
 class TestDesigns:
     def test_the_optimal_one_has_lower_leverage(self) -> None:
         everything = np.ones(TABLE.shape[:2], dtype=bool)
         optimal, uniform = (
-            offers_of(d, TABLE, WEIGHTS, everything, 1e-3) for d in get_args(Design)
+            design_probabilities(d, TABLE, WEIGHTS, everything, 1e-3) for d in get_args(Design)
         )
         assert leverages(optimal).max() < 0.9 * leverages(uniform).max()
 
@@ -47,32 +47,34 @@ class TestDesigns:
         for _ in range(20):
             active = rng.random(TABLE.shape[:2]) < 0.5
             active[np.arange(len(active)), rng.integers(4, size=len(active))] = True
-            offers = offers_of(design, TABLE, WEIGHTS, active, 1e-3)
-            assert np.allclose(offers.sum(axis=1), 1.0, atol=1e-12)
-            assert (offers[~active] == 0.0).all()
-            assert (offers[active] >= 0.1 / 4 - 1e-12).all()
+            probabilities = design_probabilities(design, TABLE, WEIGHTS, active, 1e-3)
+            assert np.allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
+            assert (probabilities[~active] == 0.0).all()
+            assert (probabilities[active] >= 0.1 / 4 - 1e-12).all()
 
     def test_contexts_that_do_not_come(self) -> None:
         everything = np.ones(TABLE.shape[:2], dtype=bool)
         weights = np.r_[1.0, np.zeros(len(WEIGHTS) - 1)]
-        offers = offers_of("optimal", TABLE, weights, everything, 1e-3)
-        assert np.allclose(offers.sum(axis=1), 1.0, atol=1e-12)
+        probabilities = design_probabilities("optimal", TABLE, weights, everything, 1e-3)
+        assert np.allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
 
 
 def decisions() -> list[Any]:
     size = FEATURES.features
     rng = np.random.default_rng(1)
     root = 0.3 * rng.standard_normal((size, size))
-    offers = rng.random((len(GRID), 4))
+    probabilities = rng.random((len(GRID), 4))
     return [
         Thompson(FEATURES, rng.standard_normal(size), root, 0.7, 600, 5, 2),
         Thompson(FEATURES, rng.standard_normal(size), root, 0.0, 1, 5, 2),
-        Offers(FEATURES, offers / offers.sum(axis=1, keepdims=True)),
-        Offers(FEATURES, np.eye(4)[[3, 2, 1, 0, 1]]),
+        ActionTable(FEATURES, probabilities / probabilities.sum(axis=1, keepdims=True)),
+        ActionTable(FEATURES, np.eye(4)[[3, 2, 1, 0, 1]]),
     ]
 
 
-@pytest.mark.parametrize("decision", decisions(), ids=["thompson", "greedy", "offers", "one arm"])
+@pytest.mark.parametrize(
+    "decision", decisions(), ids=["thompson", "greedy", "probabilities", "one arm"]
+)
 class TestDecisions:
     def test_arms_come_as_often_as_the_table_says(self, decision: Any) -> None:
         uniform = (np.arange(60_000) + 0.5) / 60_000

@@ -12,9 +12,9 @@ import pytest
 from sklearn.gaussian_process.kernels import DotProduct
 
 from discreet.kernels import FiniteFeatures, FourierFeatures, nystrom_features, scaled
+from discreet.learners.epochs.contribution import ClippedContribution
 from discreet.learners.epochs.features import CodedFeatures, ContextDistribution, MapFeatures
-from discreet.learners.epochs.policy import EpochPolicy, Offers, PrivateRows
-from discreet.learners.epochs.rows import RowMap
+from discreet.learners.epochs.policy import ActionTable, EpochPolicy, PrivateRows
 from discreet.learners.messages import decode, encode
 from discreet.learners.policy import Policy, Terms
 from discreet.people.domain import Box, unit_cube
@@ -48,7 +48,7 @@ def reported(
     noise: Any = None,
 ) -> np.ndarray:
     """Reports of so many people with the same record."""
-    one = policy.rows_of(np.array([[context]]), np.array([arm]), np.array([reward]))
+    one = policy.contributions_of(np.array([[context]]), np.array([arm]), np.array([reward]))
     assert policy.local is not None
     return policy.local.privatise(np.repeat(one, people, axis=0), noise or SimulatedNoise(seed))
 
@@ -91,14 +91,16 @@ class TestReports:
         people = 20_000
         error = 4.5 * np.sqrt(policy.local.largest_variance / people)
         for context, arm, reward in [(0.0, 0, 1.0), (0.5, 3, 0.0), (1.0, 2, 0.3), (0.25, 1, 0.5)]:
-            row = policy.rows_of(np.array([[context]]), np.array([arm]), np.array([reward]))[0]
+            row = policy.contributions_of(
+                np.array([[context]]), np.array([arm]), np.array([reward])
+            )[0]
             mean = reported(policy, context, arm, reward, people, 3).mean(axis=0)
             assert (np.abs(mean - row) <= error).all()
 
     @every_mechanism
     def test_only_rows_in_the_ball_are_hidden_and_nothing_else_is_sent(self, name: str) -> None:
         policy = policy_of(name)
-        kept = Kept(policy.rows.size)
+        kept = Kept(policy.contribution.size)
         watched = replace(policy, local=kept)
         people = People(50, 1)
         actions, _ = watched.act(people.contexts, np.random.default_rng(0))
@@ -106,7 +108,7 @@ class TestReports:
         assert isinstance(reports, PrivateRows)
         assert (reports.rows == 0.0).all()
         (seen,) = kept.seen
-        expected = policy.rows_of(people.contexts, actions.arms, people.luck)
+        expected = policy.contributions_of(people.contexts, actions.arms, people.luck)
         assert np.allclose(seen, expected, atol=1e-14)
         fields = set(json.loads(encode(reports)))
         assert fields == {"kind", "schema", "policy_version", "source", "noise", "rows"}
@@ -144,7 +146,7 @@ class TestReports:
         reports = policy.report(contexts, actions, np.zeros(3), SecureNoise(), terms)
         assert reports.noise == SecureNoise.name
         assert isinstance(reports, PrivateRows)
-        assert reports.rows.shape == (3, policy.rows.size)
+        assert reports.rows.shape == (3, policy.contribution.size)
 
     def test_plain_observations_are_refused(self) -> None:
         made, plain = learner("thompson", PURE), learner("thompson", NonPrivate())
@@ -161,7 +163,7 @@ class TestReports:
         """Counts in the directions that tell two opposite records apart best."""
         policy = policy_of(name, horizon=50)
         assert policy.local is not None
-        rows = policy.rows_of(*every_record())
+        rows = policy.contributions_of(*every_record())
         first = rows[np.linalg.norm(rows, axis=1).argmax()]
         second = rows[(rows @ first).argmin()]
         people = 40_000
@@ -223,14 +225,14 @@ class TestTamperedPolicies:
     @pytest.mark.parametrize(
         ("part", "change"),
         [
-            ("rows", {"bound": 0.0}),
-            ("rows", {"bound": float("1e400")}),
-            ("rows", {"bound": True}),
-            ("rows", {"bound": "1"}),
-            ("rows", {"reward_noise": -1.0}),
-            ("rows", {"mean": [0.0]}),
-            ("rows", {"root": [[0.0]]}),
-            ("rows", {"turn": [[]]}),
+            ("contribution", {"clipping_norm": 0.0}),
+            ("contribution", {"clipping_norm": float("1e400")}),
+            ("contribution", {"clipping_norm": True}),
+            ("contribution", {"clipping_norm": "1"}),
+            ("contribution", {"reward_noise": -1.0}),
+            ("contribution", {"mean": [0.0]}),
+            ("contribution", {"root": [[0.0]]}),
+            ("contribution", {"projection": [[]]}),
             ("decision", {"draws": 0}),
             ("decision", {"draws": 10**6}),
             ("decision", {"seed": 2**70}),
@@ -257,8 +259,10 @@ class TestTamperedPolicies:
 
     @pytest.mark.parametrize("value", [10**300, 1e-300, 5e-324])
     def test_a_bound_of_any_size_keeps_rows_in_the_ball(self, value: Any) -> None:
-        policy = sent(policy_of(), lambda f: f["rows"].update(bound=value, reward_noise=value))
-        rows = policy.rows_of(*every_record())
+        policy = sent(
+            policy_of(), lambda f: f["contribution"].update(clipping_norm=value, reward_noise=value)
+        )
+        rows = policy.contributions_of(*every_record())
         assert np.linalg.norm(rows, axis=1).max() <= 1.0 + 1e-15
 
     @pytest.mark.filterwarnings("error")
@@ -277,7 +281,9 @@ class TestTamperedPolicies:
         contexts = ContextDistribution(np.array([[0.5]]), np.array([1.0]), True)
         features = CodedFeatures(contexts, made, np.array([[1.0, 0.0], [1e200, 1e200]]))
         size = features.features
-        rows = RowMap(np.full(size, 1e300), np.eye(size), np.ones((size, 2)), 1e-9, 0.5)
+        rows = ClippedContribution(
+            np.full(size, 1e300), np.eye(size), np.ones((size, 2)), 1e-9, 0.5
+        )
         policy = EpochPolicy(
             version=0,
             learner_id="forged",
@@ -285,8 +291,8 @@ class TestTamperedPolicies:
             reward_bounds=policy_of().reward_bounds,
             public_seed=0,
             arms=2,
-            decision=Offers(features, np.array([[0.5, 0.5]])),
-            rows=rows,
+            decision=ActionTable(features, np.array([[0.5, 0.5]])),
+            contribution=rows,
             local=PrivUnit(2, 1.0),
             believed=np.zeros(size),
         )
@@ -321,8 +327,8 @@ class TestTamperedPolicies:
             reward_bounds=policy_of().reward_bounds,
             public_seed=0,
             arms=2,
-            decision=Offers(made, np.array([[0.5, 0.5]])),
-            rows=RowMap(np.zeros(2), np.eye(2), np.ones((2, 2)), 1.0, 0.5),
+            decision=ActionTable(made, np.array([[0.5, 0.5]])),
+            contribution=ClippedContribution(np.zeros(2), np.eye(2), np.ones((2, 2)), 1.0, 0.5),
             local=PrivUnit(2, 1.0),
             believed=np.zeros(2),
         )
@@ -347,8 +353,8 @@ class TestTamperedPolicies:
             assert len(reports) == 5
             near = np.repeat(GRID[1:2], 3, axis=0)
             arms, rewards = np.arange(3), np.full(3, 0.7)
-            far = policy.rows_of(GRID[2:], arms, rewards)
-            assert np.array_equal(far, policy.rows_of(near, arms, rewards))
+            far = policy.contributions_of(GRID[2:], arms, rewards)
+            assert np.array_equal(far, policy.contributions_of(near, arms, rewards))
         trusted = learner("thompson", Joint(1.0, 1e-5), contexts=few).policy()
         with pytest.raises(InvalidInput, match="contexts"):
             trusted.act(GRID, np.random.default_rng(0))
@@ -386,6 +392,8 @@ def test_rows_of_a_continuum_travel() -> None:
     unit = np.linspace(0.0, 1.0, 77)[:, None]
     arms, rewards = np.arange(77) % 4, np.linspace(0.0, 1.0, 77)
     assert isinstance(copy, EpochPolicy)
-    assert np.array_equal(copy.rows_of(unit, arms, rewards), policy.rows_of(unit, arms, rewards))
+    assert np.array_equal(
+        copy.contributions_of(unit, arms, rewards), policy.contributions_of(unit, arms, rewards)
+    )
     assert isinstance(policy.local, PrivUnit)
     assert not isinstance(policy.local, GaussianVector)

@@ -14,7 +14,7 @@ from discreet.codec import fields_from_json, fields_to_json, from_json
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.features import ContextDistribution, arm_features
 from discreet.learners.epochs.learner import EpochStatistics
-from discreet.learners.epochs.policy import Offers
+from discreet.learners.epochs.policy import ActionTable
 from discreet.learners.messages import Observations, decode, encode
 from discreet.learners.registry import make_learner
 from discreet.people.domain import ArmPoints, Box
@@ -45,7 +45,6 @@ OPTIONS: list[tuple[str, dict[str, Any], str]] = [
     ("thompson", {"contexts": OTHER}, "had 2 columns, the domain 1"),
     ("thompson", {"noise": Unprotected()}, "SecureNoise"),
     ("thompson", {"arms": 1}, "arms"),
-    ("posterior", {"calibration": "bernstein"}, "calibration"),
     ("usca", {"horizon": None}, "horizon"),
     ("usca", {"predictions": 0}, "predictions was 0"),
     ("usca", {"predictions": 1.5}, "predictions was 1.5"),
@@ -55,7 +54,6 @@ OPTIONS: list[tuple[str, dict[str, Any], str]] = [
 ]
 # Name, options of a study file, mentioned.
 STUDY_OPTIONS: list[tuple[str, dict[str, Any], str]] = [
-    ("capri", {"calibration": "chance"}, "one of posterior, bernstein"),
     ("capri", {"failure": 0.1}, "option 'failure'"),
     ("capri", {"name": "x"}, "option 'name'"),
     ("capri", {"calibration": "bernstein", "failure": 1.0}, "failure"),
@@ -187,7 +185,9 @@ def test_refusals(refusals: CheckRefusals) -> None:
             ),
             *(
                 Refused(
-                    f"probabilities, {name}", partial(Offers, learner().features, each), "offers"
+                    f"probabilities, {name}",
+                    partial(ActionTable, learner().features, each),
+                    "probabilities",
                 )
                 for name, each in PROBABILITIES.items()
             ),
@@ -196,6 +196,11 @@ def test_refusals(refusals: CheckRefusals) -> None:
 
 
 def test_calibrations_of_a_study_file() -> None:
+    """Messages list the calibrations whose modules are imported, so they are in no table."""
+    with pytest.raises(InvalidInput, match="one of posterior, bernstein"):
+        in_study("capri", {"calibration": "chance"})
+    with pytest.raises(InvalidInput, match="pass one such as PosteriorElimination"):
+        learner("posterior", calibration="bernstein")
     options = {"calibration": "bernstein", "failure": 0.2, "norm": 3.0, "design": "uniform"}
     made = in_study("capri", options, NonPrivate())
     assert made.calibration == BernsteinElimination(3.0, 0.2, "uniform")

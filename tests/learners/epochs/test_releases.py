@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from discreet.codec import to_json
+from discreet.learners.epochs.contribution import RESOLUTION, contribution_sensitivity, whole
 from discreet.learners.epochs.learner import EpochLearner, EpochStatistics
-from discreet.learners.epochs.rows import RESOLUTION, row_sensitivity, whole
 from discreet.learners.messages import encode
 from discreet.learners.saving import load, save
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
@@ -51,7 +51,7 @@ def test_a_person_changes_one_release_by_no_more_than_was_paid_for(kind: str, pe
     moved = [np.linalg.norm(a - b) for a, b in zip(first.given, second.given, strict=True)]
     released = sum(drawn.people for drawn in one._released.drawn)
     assert sum(m > 0.0 for m in moved) == (1 if person < released else 0)
-    assert max(moved, default=0.0) <= row_sensitivity(len(first.given[0]))
+    assert max(moved, default=0.0) <= contribution_sensitivity(len(first.given[0]))
     assert not np.array_equal(
         np.concatenate([one.total for one in one._sums.epochs.values()]),
         np.concatenate([one.total for one in two._sums.epochs.values()]),
@@ -72,7 +72,9 @@ def test_releases_are_of_the_rows_and_of_nobody_twice(kind: str) -> None:
 
     def count(reports: Any) -> None:
         policy = made.published(reports.policy_version)
-        mine = whole(policy.rows_of(reports.contexts, reports.arms, reports.rewards)).sum(axis=0)
+        mine = whole(policy.contributions_of(reports.contexts, reports.arms, reports.rewards)).sum(
+            axis=0
+        )
         before = rows.get(reports.policy_version, 0)
         rows[reports.policy_version] = before + mine
 

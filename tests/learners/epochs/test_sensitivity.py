@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.learners.epochs.contribution import (
+    RESOLUTION,
+    ClippedContribution,
+    contribution_sensitivity,
+    whole,
+)
 from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.epochs.learner import EpochSum
-from discreet.learners.epochs.rows import RESOLUTION, RowMap, row_sensitivity, whole
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import in_unit_ball
@@ -54,9 +59,11 @@ def test_no_two_records_are_further_apart_than_was_paid_for(kind: str, budget: A
     policies = serve(made, People(400, 1))
     assert len(policies) > 1
     for policy in policies:
-        rows = policy.rows_of(*every_record())
+        rows = policy.contributions_of(*every_record())
         assert lengths(rows).max() <= 1.0 + 1e-15
-        assert furthest(whole(rows) / RESOLUTION) <= row_sensitivity(policy.rows.size)
+        assert furthest(whole(rows) / RESOLUTION) <= contribution_sensitivity(
+            policy.contribution.size
+        )
         # The unit ball is used to its edge, so the noise is not too large either.
         assert lengths(rows).max() >= 0.97
 
@@ -69,7 +76,7 @@ def test_arms_that_are_not_offered_move_sums_no_further(kind: str) -> None:
     for policy in serve(made, People(400, 1)):
         chances = made.features.contexts.weights[:, None] * policy.decision.table
         assert (chances[1:] == 0.0).all()
-        rows = policy.rows_of(*every_record())
+        rows = policy.contributions_of(*every_record())
         assert lengths(rows).max() <= 1.0 + 1e-15
 
 
@@ -91,7 +98,7 @@ def test_what_is_believed_wrongly_changes_no_noise(kind: str, wrong: dict[str, A
     made = learner(kind, noise=spy, **wrong)
     policies = serve(made, People(400, 1))
     for policy in policies:
-        assert lengths(policy.rows_of(*every_record())).max() <= 1.0 + 1e-15
+        assert lengths(policy.contributions_of(*every_record())).max() <= 1.0 + 1e-15
     assert made.releases
     for release in made.releases:
         assert release.sensitivity == pytest.approx(2.0, abs=1e-7)
@@ -108,7 +115,7 @@ def test_contexts_outside_those_known_are_in_the_ball_too() -> None:
     unit = np.linspace(0.0, 1.0, 200)[:, None]
     for arm in range(4):
         for reward in (0.0, 1.0):
-            rows = policy.rows_of(unit, np.full(200, arm), np.full(200, reward))
+            rows = policy.contributions_of(unit, np.full(200, arm), np.full(200, reward))
             assert lengths(rows).max() <= 1.0 + 1e-15
 
 
@@ -118,31 +125,35 @@ class TestForgedRows:
     @pytest.mark.parametrize(
         "change",
         [
-            {"bound": 1e-300},
-            {"bound": 10**300},
+            {"clipping_norm": 1e-300},
+            {"clipping_norm": 10**300},
             {"reward_noise": 1e300},
-            {"turn": np.full((1, 2), 1e308)},
+            {"projection": np.full((1, 2), 1e308)},
             {"root": np.full((1, 1), 1e308)},
             {"mean": np.full(1, 1e308)},
         ],
         ids=lambda change: str(next(iter(change))),
     )
     def test_of_any_row_map(self, change: dict[str, Any]) -> None:
-        arrays = {"mean": np.zeros(1), "root": np.eye(1), "turn": np.ones((1, 2))}
-        made = RowMap(**{**arrays, "bound": 1.0, "reward_noise": 0.5, **change})
+        arrays = {"mean": np.zeros(1), "root": np.eye(1), "projection": np.ones((1, 2))}
+        made = ClippedContribution(
+            **{**arrays, "clipping_norm": 1.0, "reward_noise": 0.5, **change}
+        )
         for phi in (1.0, 1e308, -1e-308, np.inf, np.nan):
             with np.errstate(all="ignore"):
-                rows = made.rows(np.full((3, 1), phi), np.array([-0.5, 0.0, 0.5]))
+                rows = made.contributions(np.full((3, 1), phi), np.array([-0.5, 0.0, 0.5]))
             assert np.isfinite(rows).all()
             assert lengths(rows).max() <= 1.0 + 1e-15
 
     def test_of_a_policy(self) -> None:
         """Without a warning either, which would say for whom numbers overflowed."""
         policy = learner("thompson", Local(1.0), domain=SMOOTH).policy()
-        turn = policy.rows.turn * (1e308 / np.abs(policy.rows.turn).max())
-        forged = replace(policy, rows=replace(policy.rows, turn=turn, bound=1e-300))
+        made = policy.contribution
+        longest = made.projection * (1e308 / np.abs(made.projection).max())
+        made = replace(made, projection=longest, clipping_norm=1e-300)
+        forged = replace(policy, contribution=made)
         with np.errstate(all="raise"):
-            rows = forged.rows_of(*every_record())
+            rows = forged.contributions_of(*every_record())
         assert np.isfinite(rows).all()
         assert lengths(rows).max() <= 1.0 + 1e-15
 
@@ -166,20 +177,24 @@ class TestSums:
         moved = abs(int(rounded[0] * 2**30) - int(sums[0])) + abs(
             int(rounded[1] * 2**30) - int(sums[1])
         )
-        covered = row_sensitivity(size, people) - 2.0 - math.sqrt(size) / 2**30
+        covered = contribution_sensitivity(size, people) - 2.0 - math.sqrt(size) / 2**30
         assert math.sqrt(size) * moved / 2**30 <= covered + 1e-18
         assert (covered < 1e-15) == (people <= 2**23)
 
     def test_the_noise_of_a_release_covers_it(self) -> None:
         spy = Spy(0)
         made = learner("thompson", noise=spy)
-        size = made.policy().rows.size
+        size = made.policy().contribution.size
         many = 2**30
         one = EpochSum(many, np.full(size, many * 2**20, dtype=np.int64))
         made.merge(replace(made._sums, reports=many, epochs={0: one}, noise=(NO_NOISE,)))
         made.policy()
         (release,) = made.releases
-        assert release.sensitivity == row_sensitivity(size, many) > row_sensitivity(size)
+        assert (
+            release.sensitivity
+            == contribution_sensitivity(size, many)
+            > contribution_sensitivity(size)
+        )
         assert release.scale >= release.sensitivity * release.event.noise_multiplier
         assert 1.0 - 1e-6 <= made.guarantee().epsilon <= 1.0
 

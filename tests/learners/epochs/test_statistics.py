@@ -14,14 +14,14 @@ from discreet.lab.environments.kernel_grid import GridPopulation, KernelGridProb
 from discreet.lab.environments.synthetic import SyntheticProblem, UniformContexts
 from discreet.lab.experiments import Setting, run_learner, simulate
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
-from discreet.learners.epochs.learner import EpochLearner
-from discreet.learners.epochs.released_thompson import ReleasedThompson
-from discreet.learners.epochs.rows import (
+from discreet.learners.epochs.contribution import (
     BOUND,
     SCALES,
     LengthScales,
     model_average,
 )
+from discreet.learners.epochs.learner import EpochLearner
+from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 
 from .cases import GRID, LEVELS, People, learner, serve
@@ -64,8 +64,8 @@ class TestMoments:
         actions, _ = policy.act(contexts, rng)
         mean = (made.features.at(contexts, actions.arms) * theta).sum(axis=1)
         rewards = 0.5 + mean + rng.uniform(-0.2, 0.2, self.PEOPLE)
-        rows = policy.rows_of(contexts, actions.arms, rewards)
-        return made, policy, theta, rows * policy.rows.bound
+        rows = policy.contributions_of(contexts, actions.arms, rewards)
+        return made, policy, theta, rows * policy.contribution.clipping_norm
 
     @pytest.mark.parametrize("version", [0, 1, 2])
     @pytest.mark.parametrize("budget", [Joint(2.0, 1e-5), NonPrivate()], ids=["joint", "none"])
@@ -89,7 +89,7 @@ class TestMoments:
     def test_information_recovers_what_was_there(self) -> None:
         made, policy, theta, rows = self.drawn(1, NonPrivate())
         expected = made.expected(policy.version)
-        total = rows.sum(axis=0) / policy.rows.bound
+        total = rows.sum(axis=0) / policy.contribution.clipping_norm
         told = expected.information(total, self.PEOPLE, 0.0)
         assert np.allclose(told.precision, told.precision.T, atol=1e-9 * told.precision.max())
         belief = model_average(told, BOUND)
@@ -103,10 +103,14 @@ class TestMoments:
         expected = made.expected(policy.version)
         halves = [rows[::2], rows[1::2]]
         parts = [
-            expected.information(half.sum(axis=0) / policy.rows.bound, len(half), 0.0)
+            expected.information(
+                half.sum(axis=0) / policy.contribution.clipping_norm, len(half), 0.0
+            )
             for half in halves
         ]
-        together = expected.information(rows.sum(axis=0) / policy.rows.bound, len(rows), 0.0)
+        together = expected.information(
+            rows.sum(axis=0) / policy.contribution.clipping_norm, len(rows), 0.0
+        )
         added = parts[0] + parts[1]
         assert np.allclose(added.precision, together.precision, rtol=1e-9)
         assert np.allclose(added.weighted, together.weighted, rtol=1e-9)
@@ -283,7 +287,7 @@ class TestBernstein:
             last = made.last_estimate()
             assert last is not None
             policy, count, estimate, chances = last
-            width = rule.widths(made, policy.rows, chances, count)
+            width = rule.widths(made, policy.contribution, chances, count)
             error = np.abs(estimate - truth.ravel())
             covered += bool((error <= width).all())
             ratios.append((error / width).max())
@@ -313,7 +317,9 @@ class TestBernstein:
             last = made.last_estimate()
             assert last is not None
             policy, count, estimate, chances = last
-            ratios.append((np.abs(estimate) / rule.widths(made, policy.rows, chances, count)).max())
+            ratios.append(
+                (np.abs(estimate) / rule.widths(made, policy.contribution, chances, count)).max()
+            )
         assert np.mean(np.array(ratios) <= 1.0) >= 0.95
         assert np.median(ratios) >= least
 

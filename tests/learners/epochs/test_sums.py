@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from discreet.learners.epochs import sums
+from discreet.learners.epochs import contribution as sums
 from discreet.learners.epochs.capri import Capri, influence
-from discreet.learners.epochs.policy import offers_of
+from discreet.learners.epochs.policy import design_probabilities
 from discreet.people.domain import ArmPoints, unit_cube
 from discreet.privacy import Joint, SimulatedNoise
 
@@ -45,9 +45,11 @@ def test_sums_in_portions_are_those_of_the_formulas() -> None:
 def test_arms_that_were_given_up_change_no_design(monkeypatch: pytest.MonkeyPatch) -> None:
     active, weights = RNG(4).random((20, 7)) < 0.5, np.full(20, 0.05)
     active[:, 0] = True
-    whole = offers_of("optimal", table(), weights, active)
+    whole = design_probabilities("optimal", table(), weights, active)
     monkeypatch.setattr(sums, "_AT_ONCE", 32)
-    np.testing.assert_allclose(offers_of("optimal", table(), weights, active), whole, atol=1e-12)
+    np.testing.assert_allclose(
+        design_probabilities("optimal", table(), weights, active), whole, atol=1e-12
+    )
     assert (whole[~active] == 0.0).all()
 
 

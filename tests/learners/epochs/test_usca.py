@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from discreet.learners.epochs.contribution import ClippedContribution, contribution_sensitivity
 from discreet.learners.epochs.learner import EpochLearner
-from discreet.learners.epochs.rows import RowMap, row_sensitivity
 from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.learners.saving import load, save
 from discreet.people.domain import ArmPoints
@@ -61,7 +61,7 @@ def worst_ratio(made: Usca, contexts: np.ndarray = GRID) -> float:
     """The largest |log P(arm)/P'(arm)| over contexts, arms, all single replacements of one record,
     and data sets whose other people are all alike."""
     assert made.horizon is not None
-    rows = made.policy().rows_of(*every_record(made.arms, (0.0, 1.0)))
+    rows = made.policy().contributions_of(*every_record(made.arms, (0.0, 1.0)))
     worst = 0.0
     for others in range(len(rows)):
         logs = []
@@ -115,15 +115,15 @@ class TestPrivacy:
         shape = len(GRID), 4, made.features.features
         table = rng.standard_normal((shape[0], 1, shape[2])) + apart * rng.standard_normal(shape)
         monkeypatch.setattr(type(made.features), "all", lambda self, unit: table / 100.0)
-        turned = table / 100.0 @ made.policy().rows.turn
+        turned = table / 100.0 @ made.policy().contribution.projection
         exact = np.sqrt(((turned[:, :, None] - turned[:, None]) ** 2).sum(axis=3))
-        needed = 2.0 * made.policy().rows.bound * exact.max(axis=(1, 2))
+        needed = 2.0 * made.policy().contribution.clipping_norm * exact.max(axis=(1, 2))
         assert np.all(made.ranges(GRID) >= needed)
         assert np.all(made.ranges(GRID) <= needed * (1.0 + 1e-5))
 
     def test_rounding_of_scores_is_in_the_range(self) -> None:
         made = usca(horizon=10)
-        rows = made.policy().rows_of(*every_record(made.arms, (0.0, 1.0)))
+        rows = made.policy().contributions_of(*every_record(made.arms, (0.0, 1.0)))
         few = made.ranges(GRID)
         made._target.sums = sums_of(rows, [2**24] * len(rows))  # type: ignore[assignment]
         assert np.all(made.ranges(GRID) > few * (1.0 + 1e-9))
@@ -131,10 +131,10 @@ class TestPrivacy:
     def test_the_range_by_brute_force(self) -> None:
         """Largest range over arms of the change of scores, over all pairs of records."""
         made = usca()
-        rows_map = made.policy().rows
-        rows = made.policy().rows_of(*every_record(made.arms, (0.0, 0.4, 1.0)))
-        scores = np.einsum("ckd,rd->rck", made.features.table @ rows_map.turn, rows)
-        scores *= rows_map.bound
+        contribution = made.policy().contribution
+        rows = made.policy().contributions_of(*every_record(made.arms, (0.0, 0.4, 1.0)))
+        scores = np.einsum("ckd,rd->rck", made.features.table @ contribution.projection, rows)
+        scores *= contribution.clipping_norm
         change = scores[:, None] - scores[None]
         needed = np.ptp(change, axis=3).max(axis=(0, 1))
         given = made.ranges(GRID)
@@ -154,8 +154,8 @@ class TestPrivacy:
         assert len(spy.given) == 1
         assert made.predictions_left == np.inf
         assert 1.0 - 1e-6 <= made.guarantee().epsilon <= 1.0
-        size = made.policy().rows.size
-        assert made.releases[0].sensitivity == row_sensitivity(size)
+        size = made.policy().contribution.size
+        assert made.releases[0].sensitivity == contribution_sensitivity(size)
 
 
 class TestBudget:
@@ -286,12 +286,12 @@ class Loud(UscaCalibration):
     name: ClassVar[str] = "loud"
     divisor: float = 1.0
 
-    def rows(self, learner: Usca, offers: np.ndarray) -> RowMap:
+    def contribution(self, learner: Usca, probabilities: np.ndarray) -> ClippedContribution:
         size = learner.features.features
         mean = np.linspace(-1.0, 1.0, size)
-        return RowMap(mean, np.eye(size), np.eye(size), 3.0, 0.5)
+        return ClippedContribution(mean, np.eye(size), np.eye(size), 3.0, 0.5)
 
-    def score_range(self, learner: Usca, rows: RowMap) -> float:
+    def score_range(self, learner: Usca, contribution: ClippedContribution) -> float:
         return self.divisor
 
 
@@ -299,9 +299,12 @@ class Loud(UscaCalibration):
 def test_a_calibration_costs_what_it_costs(divisor: float) -> None:
     """Fault once found: R(c) took it that nothing is believed beforehand."""
     made = usca(Joint(2.0, 0.0), arms=TWO, calibration=Loud(divisor))
-    rows_map = made.policy().rows
-    rows = made.policy().rows_of(*every_record(2, (0.0, 0.4, 1.0)))
-    scores = np.einsum("ckd,rd->rck", made.features.table @ rows_map.turn, rows) * rows_map.bound
+    contribution = made.policy().contribution
+    rows = made.policy().contributions_of(*every_record(2, (0.0, 0.4, 1.0)))
+    scores = (
+        np.einsum("ckd,rd->rck", made.features.table @ contribution.projection, rows)
+        * contribution.clipping_norm
+    )
     needed = np.ptp(scores[:, None] - scores[None], axis=3).max(axis=(0, 1))
     assert np.all(needed <= made.ranges(GRID))
     worst = worst_ratio(made)

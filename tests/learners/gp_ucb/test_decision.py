@@ -95,12 +95,12 @@ def test_a_batch_of_bounds_counts_its_earlier_points_as_measured() -> None:
     wide = [given.psi @ posterior.root for posterior in given.wide]
     shares = rougher(given.weights, given.seen)
     covariance = sum(share * root @ root.T for share, root in zip(shares, wide, strict=True))
-    offers = np.zeros(POINTS)
+    probabilities = np.zeros(POINTS)
     for _ in range(8):
         bound = mean + 2.0 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
         place = int(bound.argmax())
-        offers[place] += 1.0 / 8.0
+        probabilities[place] += 1.0 / 8.0
         column = covariance[:, place]
         covariance = covariance - np.outer(column, column) / (column[place] + noise)
-    assert np.allclose(upper_bounds(given, 2.0, RNG), offers)
-    assert (offers > 0.0).sum() > 1
+    assert np.allclose(upper_bounds(given, 2.0, RNG), probabilities)
+    assert (probabilities > 0.0).sum() > 1

@@ -124,7 +124,7 @@ class TestOptions:
         made = learner(SPACES[name], horizon=60, choose=choose)
         for policy in serve(made, People(60, 1)):
             for group in policy.groups:
-                assert group.offers.sum() == pytest.approx(1.0)
+                assert group.probabilities.sum() == pytest.approx(1.0)
         assert len(made._policies) > 3
 
     def test_options_are_saved(self, tmp_path: Path) -> None:

@@ -346,11 +346,11 @@ class TestTamperedPolicies:
 
     def test_offers_and_grids(self) -> None:
         def grows(fields: dict[str, Any]) -> None:
-            fields["groups"][0]["offers"][0] += 0.1
+            fields["groups"][0]["probabilities"][0] += 0.1
 
         def negative(fields: dict[str, Any]) -> None:
-            offers = fields["groups"][0]["offers"]
-            offers[:2] = [-0.1, 0.1 + sum(offers[:2])]
+            probabilities = fields["groups"][0]["probabilities"]
+            probabilities[:2] = [-0.1, 0.1 + sum(probabilities[:2])]
 
         def shorter(fields: dict[str, Any]) -> None:
             fields["groups"][0]["grid"].pop()

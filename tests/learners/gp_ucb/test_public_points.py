@@ -261,7 +261,10 @@ def test_points_are_given_where_the_mean_is_largest_in_their_cells() -> None:
     policy = policies[-2]
     moved = (policy.groups[0].grid != group.grid).any(axis=1)
     assert 1 <= moved.sum() <= 16
-    assert policy.groups[0].offers[moved].min() >= policy.groups[0].offers[~moved].max() - 1e-12
+    assert (
+        policy.groups[0].probabilities[moved].min()
+        >= policy.groups[0].probabilities[~moved].max() - 1e-12
+    )
     actions, _ = policy.act(50, np.random.default_rng(0))
     psi = made._regressors(policy, actions.tickets)
     wanted = np.hstack([np.ones((50, 1)), group.regressors(actions.points)])

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from discreet.kernels import FourierFeatures, feature_map
@@ -15,6 +16,7 @@ from discreet.learners.gp_ucb.policy import RowWeights
 from discreet.learners.registry import make_learner
 from discreet.people.domain import PublicBox, PublicSet, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise, Unprotected
+from discreet.validation import InvalidInput
 from tests.refusals import CheckRefusals, Refused
 
 from .cases import DOMAIN, SETS, SPACES, learner
@@ -35,13 +37,11 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
     (SETS, {"features": FITS, "kernel": RBF()}, "no kernel beside it"),
     (PublicBox(), {"features": FITS, "kernel": "RBF([1.0, 2.0, 3.0])"}, "a domain of 2 columns"),
     (SETS, {"error": 0.0}, "error"),
-    (SETS, {"calibration": "posterior"}, "calibration"),
     (SETS, {"public_points": [[0.5, 1.5]]}, "1.5"),
     (PublicSet.of([[0.5, 1.5]]), {}, "1.5 in column"),
     (3, {}, "DecisionSets, PublicSet, PublicBox"),
 ]
 STUDY_OPTIONS: list[tuple[dict[str, Any], str]] = [
-    ({"calibration": "guess"}, "calibration"),
     ({"choose": "best"}, "choose"),
     ({"mechanism_name": "independent"}, "mechanism_name"),
     ({"mechanism_name": "doubling"}, "mechanism_name"),
@@ -70,6 +70,14 @@ def in_study(options: dict[str, Any]) -> object:
 
 def uncertified(space: Any, budget: Any) -> object:
     return GPUCB(DOMAIN, space, budget, features=Uncertified(), noise=SimulatedNoise(0))
+
+
+def test_unknown_calibrations_are_refused() -> None:
+    """Messages list the calibrations whose modules are imported, so they are in no table."""
+    with pytest.raises(InvalidInput, match="one of posterior"):
+        in_study({"calibration": "guess"})
+    with pytest.raises(InvalidInput, match="pass one such as PosteriorBonus"):
+        GPUCB(DOMAIN, SETS, NonPrivate(), calibration="posterior")  # type: ignore[typeddict-item]
 
 
 def test_refusals(refusals: CheckRefusals) -> None:

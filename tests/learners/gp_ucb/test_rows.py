@@ -180,14 +180,14 @@ def test_public_rows_move_no_further_than_they_say(kind: str) -> None:
     one, two = (side.ravel() for side in np.meshgrid(y, y))
     bound = unit_direction_norm(grid.size)
     weight = 2.0 * bound
-    for offers in (
+    for probabilities in (
         [np.full(size, 1.0 / size) for size in sizes],
         [rng.dirichlet(np.full(size, 0.02)) for size in sizes],
         [np.eye(size)[size // 2] for size in sizes],
         [0.5 * (np.eye(size)[0] + np.eye(size)[-1]) for size in sizes],
     ):
         wide = np.diag(rng.gamma(1.0, size=grid.size))
-        asked = informative_directions(grid.moments(offers), wide, 50.0, 1.0)
+        asked = informative_directions(grid.moments(probabilities), wide, 50.0, 1.0)
         s = unit_directions(grid.psi(places), asked) / RESOLUTION
         assert np.isfinite(s).all()
         lengths = (s**2).sum(axis=1)

@@ -5,7 +5,7 @@ Explore, release, eliminate, in epochs that double (Algorithm 1 of the paper):
     T_1 = ceil(sqrt T), X_1(c) = all arms                lines 2-3    `epoch_length`, `_active`
     for each epoch r:
         for each of T_r people:
-            x_t ~ a design on X_r(c_t)                   lines 11-12  `offers_of`
+            x_t ~ a design on X_r(c_t)                   lines 11-12  `design_probabilities`
             contribution of (c_t, x_t, y_t)              line 13      `Elimination.rows`
             LDP: plus noise                              line 14      `VectorReport`
         g = their sum                                    line 15
@@ -51,10 +51,25 @@ import numpy as np
 from discreet.codec import Range, Shape
 from discreet.gaussian import Posterior
 from discreet.learners.base import Calibration
+from discreet.learners.epochs.contribution import (
+    BOUND,
+    ClippedContribution,
+    QueryPosterior,
+    covariance_axes,
+    lengths,
+    plain_contribution,
+    portions,
+    second_moment,
+    spreads,
+)
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import Decision, Design, EpochPolicy, Offers, offers_of
-from discreet.learners.epochs.rows import BOUND, QueryPosterior, RowMap, covariance_axes, full_rows
-from discreet.learners.epochs.sums import lengths, portions, second_moment, spreads
+from discreet.learners.epochs.policy import (
+    ActionTable,
+    Decision,
+    Design,
+    EpochPolicy,
+    design_probabilities,
+)
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget
 from discreet.validation import BoolArray, FloatArray, InvalidInput
@@ -81,9 +96,9 @@ class Elimination(Calibration):
         return learner.budget.noise_multiplier
 
     @abstractmethod
-    def rows(
-        self, learner: Capri, belief: QueryPosterior, offers: FloatArray, people: int
-    ) -> RowMap:
+    def contribution(
+        self, learner: Capri, belief: QueryPosterior, probabilities: FloatArray, people: int
+    ) -> ClippedContribution:
         """What each of `people` people of the next epoch contributes."""
 
     @abstractmethod
@@ -104,12 +119,14 @@ class PosteriorElimination(Elimination):
     deviations: Annotated[float, Range(above=0.0)] = 2.0
     design: Design = "optimal"
 
-    def rows(
-        self, learner: Capri, belief: QueryPosterior, offers: FloatArray, people: int
-    ) -> RowMap:
-        candidates = learner.row_candidates(belief, learner.chances(offers))
-        rows, _ = learner.best_rows(candidates, belief, learner.doubt(belief, offers), people)
-        return rows
+    def contribution(
+        self, learner: Capri, belief: QueryPosterior, probabilities: FloatArray, people: int
+    ) -> ClippedContribution:
+        candidates = learner.contribution_candidates(belief, learner.chances(probabilities))
+        contribution, _ = learner.best_contribution(
+            candidates, belief, learner.doubt(belief, probabilities), people
+        )
+        return contribution
 
     def survivors(self, learner: Capri, posterior: Posterior, active: BoolArray) -> BoolArray:
         return active & within(learner.features.table, posterior, self.deviations, active)
@@ -155,17 +172,19 @@ class BernsteinElimination(Elimination):
     failure: Annotated[float, Range(above=0.0, below=1.0)] = 0.05
     design: Design = "optimal"
 
-    def rows(
-        self, learner: Capri, belief: QueryPosterior, offers: FloatArray, people: int
-    ) -> RowMap:
+    def contribution(
+        self, learner: Capri, belief: QueryPosterior, probabilities: FloatArray, people: int
+    ) -> ClippedContribution:
         """Contributions Z^(-1/2) phi y with the ridge tau that minimises the largest width."""
-        chances, phi = learner.chances(offers), learner.pairs
+        chances, phi = learner.chances(probabilities), learner.pairs
         values, axes = covariance_axes(phi, chances)
         candidates = []
         for ridge in _RIDGES * people * values.mean():
-            rows = full_rows(axes / np.sqrt(people * values + ridge), phi[chances > 0.0])
-            width = self.widths(learner, rows, chances, people)[chances > 0.0].max()
-            candidates.append((rows, width))
+            contribution = plain_contribution(
+                axes / np.sqrt(people * values + ridge), phi[chances > 0.0]
+            )
+            width = self.widths(learner, contribution, chances, people)[chances > 0.0].max()
+            candidates.append((contribution, width))
         return min(candidates, key=itemgetter(1))[0]
 
     def survivors(self, learner: Capri, posterior: Posterior, active: BoolArray) -> BoolArray:
@@ -173,17 +192,19 @@ class BernsteinElimination(Elimination):
         if last is None:
             return active
         policy, people, estimate, chances = last
-        width = self.widths(learner, policy.rows, chances, people).reshape(active.shape)
+        width = self.widths(learner, policy.contribution, chances, people).reshape(active.shape)
         upper = np.where(active, estimate.reshape(active.shape) + width, -np.inf)
         lower = np.where(active, estimate.reshape(active.shape) - width, -np.inf)
         kept: BoolArray = active & (upper >= lower.max(axis=1, keepdims=True))
         return kept
 
-    def widths(self, learner: Capri, rows: RowMap, chances: FloatArray, people: int) -> FloatArray:
+    def widths(
+        self, learner: Capri, contribution: ClippedContribution, chances: FloatArray, people: int
+    ) -> FloatArray:
         """(N K,) widths of an epoch's estimate of f (see the module)."""
         phi = learner.pairs
         some = chances > 0.0
-        turned = phi @ rows.turn
+        turned = phi @ contribution.projection
         length = np.sqrt((turned**2).sum(axis=1))
         spread, largest = influence(turned, some, chances[some])
         # How many epochs that double from ceil(sqrt T) on there can be.
@@ -191,10 +212,10 @@ class BernsteinElimination(Elimination):
         epochs = max(1, math.ceil(math.log2(math.sqrt(learner.horizon) + 1.0)))
         log = math.log(4.0 * len(phi) * epochs / self.failure)
         covariance = second_moment(phi[some], chances[some])
-        seen = rows.turn @ (rows.turn.T @ (people * covariance))
+        seen = contribution.projection @ (contribution.projection.T @ (people * covariance))
         missed = lengths(phi, np.eye(len(seen)) - seen)
         left_out = math.sqrt(learner.error) * self.norm
-        noise = learner.noise_variance(rows.size, people) * rows.bound**2
+        noise = learner.noise_variance(contribution.size, people) * contribution.clipping_norm**2
         width: FloatArray = (
             missed * self.norm
             + (1.0 + math.sqrt(people) * length) * left_out
@@ -202,11 +223,13 @@ class BernsteinElimination(Elimination):
             + 4.0 / 3.0 * largest * log
             + length * math.sqrt(2.0 * noise * log)
         )
-        mechanism = learner.report_mechanism(rows.size)
+        mechanism = learner.report_mechanism(contribution.size)
         if mechanism is not None:
             # Local reports are not Gaussian, but bounded: the largest is about sqrt(d variance).
-            reach = rows.bound * (1.0 + math.sqrt(rows.size * mechanism.variance))
-            extra = people * rows.bound**2 * mechanism.largest_variance
+            reach = contribution.clipping_norm * (
+                1.0 + math.sqrt(contribution.size * mechanism.variance)
+            )
+            extra = people * contribution.clipping_norm**2 * mechanism.largest_variance
             width = width + length * (math.sqrt(2.0 * extra * log) + 4.0 / 3.0 * reach * log)
         return width
 
@@ -284,17 +307,19 @@ class Capri(EpochLearner):
     def _multiplier(self, policy: EpochPolicy) -> float:
         return self.calibration.noise_multiplier(self, policy)
 
-    def _next(self, version: int, belief: QueryPosterior) -> tuple[Decision, RowMap, int]:
+    def _next(
+        self, version: int, belief: QueryPosterior
+    ) -> tuple[Decision, ClippedContribution, int]:
         rule, length = self.calibration, self.epoch_length(version)
         if version:
             self._active = rule.survivors(self, belief, self._active)
         table, weights = self.features.table, self.features.contexts.weights
-        offers = offers_of(rule.design, table, weights, self._active)
-        rows = rule.rows(self, belief, offers, length)
+        probabilities = design_probabilities(rule.design, table, weights, self._active)
+        contribution = rule.contribution(self, belief, probabilities, length)
         if length > self.remaining:
             # The epoch would not end, so its reports are not needed.
             length = 2**53
             if rule.last_greedy:
                 mean = np.where(self._active, table @ belief.mean, -np.inf)
-                offers = np.eye(self.arms)[mean.argmax(axis=1)]
-        return Offers(self.features, offers), rows, length
+                probabilities = np.eye(self.arms)[mean.argmax(axis=1)]
+        return ActionTable(self.features, probabilities), contribution, length

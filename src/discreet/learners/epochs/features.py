@@ -48,8 +48,7 @@ from discreet.kernels import (
 )
 from discreet.kernels.grid import covariance_root, stretched
 from discreet.kernels.nystrom import CANDIDATES, pivoted_cholesky
-from discreet.learners.epochs.rows import LengthScales
-from discreet.learners.epochs.sums import portions
+from discreet.learners.epochs.contribution import LengthScales, portions
 from discreet.people.domain import ArmPoints, Box
 from discreet.validation import (
     FloatArray,

@@ -6,7 +6,7 @@ of earlier releases, so the expectation of their contributions is known up to th
     reports of an epoch                        `_statistics`
     -> sum of their contributions              `EpochSum`
     -> the sum becomes public                  `_release`, `public_sums`
-    -> information about theta, posterior      `information`, `believe` (rows.py)
+    -> information about theta, posterior      `information`, `believe` (contribution.py)
     -> which arms, what people add, how long   `_next` (capri.py, usca.py, released_thompson.py)
     -> policy                                  `_publish`
 
@@ -61,6 +61,22 @@ from discreet.codec import Range, Serializable, Shape, to_json
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.base import ArmLearner, Calibration, Common, read_options
+from discreet.learners.epochs.contribution import (
+    BOUND,
+    CENTRE,
+    MOST_PEOPLE,
+    RESOLUTION,
+    ClippedContribution,
+    Expected,
+    LengthScales,
+    QueryPosterior,
+    best_contribution,
+    contribution_candidates,
+    contribution_sensitivity,
+    model_average,
+    offered_doubt,
+    whole,
+)
 from discreet.learners.epochs.features import (
     ArmFeatures,
     ContextDistribution,
@@ -71,22 +87,6 @@ from discreet.learners.epochs.features import (
     usual_kernel,
 )
 from discreet.learners.epochs.policy import DATA, Decision, EpochPolicy, PrivateRows
-from discreet.learners.epochs.rows import (
-    BOUND,
-    CENTRE,
-    MOST_PEOPLE,
-    RESOLUTION,
-    Expected,
-    LengthScales,
-    QueryPosterior,
-    RowMap,
-    best_rows,
-    model_average,
-    row_candidates,
-    row_sensitivity,
-    whole,
-)
-from discreet.learners.epochs.sums import offered_doubt
 from discreet.learners.forgetting import kept, sharpness
 from discreet.learners.messages import Observations, Reports, Statistics
 from discreet.learners.values import MODEL_ERROR_FINE, ValuePosterior, linear_values
@@ -204,7 +204,7 @@ class EpochRelease(Serializable):
     @property
     def sensitivity(self) -> float:
         """l2 distance that the sum moves when one of its people is replaced."""
-        return row_sensitivity(len(self.total), self.people)
+        return contribution_sensitivity(len(self.total), self.people)
 
     @classmethod
     def noisy(
@@ -212,7 +212,7 @@ class EpochRelease(Serializable):
     ) -> EpochRelease:
         """The sum with noise of at least `multiplier` times its sensitivity."""
         size = len(added.total)
-        moved = row_sensitivity(size, added.people)
+        moved = contribution_sensitivity(size, added.people)
         stream = PrivateStream(Independent(), size, moved, multiplier, noise)
         total = np.asarray(stream.release(added.total / RESOLUTION, added.people).values)
         held = stream.achieved_multiplier
@@ -402,7 +402,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
 
     @abstractmethod
-    def _next(self, version: int, belief: QueryPosterior) -> tuple[Decision, RowMap, int]:
+    def _next(
+        self, version: int, belief: QueryPosterior
+    ) -> tuple[Decision, ClippedContribution, int]:
         """The law of arms of policy `version`, what people contribute, and the epoch's length."""
 
     @property
@@ -443,7 +445,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         mechanism = self.report_mechanism(size)
         if mechanism is not None:
             return people * mechanism.variance
-        return (self.budget.noise_multiplier * row_sensitivity(size)) ** 2
+        return (self.budget.noise_multiplier * contribution_sensitivity(size)) ** 2
 
     def _multiplier(self, policy: EpochPolicy) -> float:
         """Noise on a release of people of a policy, as a multiple of its sensitivity."""
@@ -465,19 +467,21 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                     "report() made them."
                 )
             self.features.contexts.check(reports.contexts)
-            rows: Any = whole(policy.rows_of(reports.contexts, reports.arms, reports.rewards))
+            contributions: Any = whole(
+                policy.contributions_of(reports.contexts, reports.arms, reports.rewards)
+            )
             if reports.silent is not None:
-                rows[reports.silent] = 0
+                contributions[reports.silent] = 0
         else:
-            rows = reports.rows
-            if rows.shape[1] != policy.rows.size:
+            contributions = reports.rows
+            if contributions.shape[1] != policy.contribution.size:
                 raise InvalidInput(
-                    f"reports had rows of shape {rows.shape}; under policy {policy.version} each "
-                    f"has {policy.rows.size} numbers."
+                    f"reports had rows of shape {contributions.shape}; under policy "
+                    f"{policy.version} each has {policy.contribution.size} numbers."
                 )
             assert policy.local is not None
-            policy.local.check(rows)
-        added = EpochSum(len(reports), rows.sum(axis=0))
+            policy.local.check(contributions)
+        added = EpochSum(len(reports), contributions.sum(axis=0))
         return EpochStatistics(reports=len(reports), epochs={policy.version: added})
 
     def _check_sums(self, statistics: EpochStatistics) -> None:
@@ -490,7 +494,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
 
     def _check_sum(self, version: int, added: EpochSum) -> None:
-        size, private = self.published(version).rows.size, self.budget.is_local
+        size, private = self.published(version).contribution.size, self.budget.is_local
         if added.total.shape != (size,) or (added.total.dtype.kind == "f") != private:
             raise InvalidInput(
                 f"statistics of version {version} had {len(added.total)} numbers of type "
@@ -513,10 +517,14 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         belief = model_average(self.information(), BOUND, self.length_scales)
         if len(belief.weights) > 1:
             self.log_learnt("weights of length scales", belief.weights.round(3).tolist())
-        decision, rows, length = self._next(len(self._policies), belief)
-        mechanism, believed = self.report_mechanism(rows.size), belief.mean
+        decision, contribution, length = self._next(len(self._policies), belief)
+        mechanism, believed = self.report_mechanism(contribution.size), belief.mean
         policy = EpochPolicy(
-            **self.policy_header(), decision=decision, rows=rows, local=mechanism, believed=believed
+            **self.policy_header(),
+            decision=decision,
+            contribution=contribution,
+            local=mechanism,
+            believed=believed,
         )
         self._length = length
         return policy
@@ -584,7 +592,11 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         last = next((s for s in self.public_sums() if s.version == policy.version), None)
         if last is None:
             return None
-        estimate = self.pairs @ policy.rows.turn @ (policy.rows.bound * last.total)
+        estimate = (
+            self.pairs
+            @ policy.contribution.projection
+            @ (policy.contribution.clipping_norm * last.total)
+        )
         return policy, last.people, estimate, self.chances(policy.decision.table)
 
     def expected(self, version: int) -> Expected:
@@ -593,7 +605,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             policy = self.published(version)
             chances = self.chances(policy.decision.table)
             some = chances > 0.0
-            self._expectations[version] = policy.rows.expected(self.pairs[some], chances[some])
+            self._expectations[version] = policy.contribution.expected(
+                self.pairs[some], chances[some]
+            )
         return self._expectations[version]
 
     @property
@@ -601,15 +615,15 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         """(N K, m) features of all public contexts with all arms."""
         return self.features.table.reshape(-1, self.features.features)
 
-    def chances(self, offers: FloatArray) -> FloatArray:
+    def chances(self, probabilities: FloatArray) -> FloatArray:
         """(N K,) probabilities rho of context and arm, from those of arms (N, K)."""
-        joint: FloatArray = (self.features.contexts.weights[:, None] * offers).ravel()
+        joint: FloatArray = (self.features.contexts.weights[:, None] * probabilities).ravel()
         return joint
 
-    def doubt(self, belief: QueryPosterior, offers: FloatArray) -> FloatArray:
+    def doubt(self, belief: QueryPosterior, probabilities: FloatArray) -> FloatArray:
         """(r, r) V: second moment of differences of offered arms, in coordinates of `asked`."""
         features = self.features
-        return offered_doubt(features.table, features.contexts.weights, offers, belief.asked)
+        return offered_doubt(features.table, features.contexts.weights, probabilities, belief.asked)
 
     def _value_posterior(self, contexts: Any) -> ValuePosterior:
         """f = 1/2 + phi(c, x)' theta; by default averaged over the declared contexts."""
@@ -634,25 +648,25 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             model_error_fine=MODEL_ERROR_FINE,
         )
 
-    def row_candidates(
+    def contribution_candidates(
         self, belief: QueryPosterior, chances: FloatArray
-    ) -> list[tuple[RowMap, Expected]]:
-        """`row_candidates` of rows.py for this learner's features."""
-        return row_candidates(belief, self.pairs, chances, self.noise_bound)
+    ) -> list[tuple[ClippedContribution, Expected]]:
+        """`contribution_candidates` for this learner's features."""
+        return contribution_candidates(belief, self.pairs, chances, self.noise_bound)
 
-    def best_rows(
+    def best_contribution(
         self,
-        candidates: list[tuple[RowMap, Expected]],
+        candidates: list[tuple[ClippedContribution, Expected]],
         belief: QueryPosterior,
         doubt: FloatArray,
         people: int,
-    ) -> tuple[RowMap, float]:
-        """`best_rows` of rows.py under this learner's budget, for an epoch of this many people."""
+    ) -> tuple[ClippedContribution, float]:
+        """`best_contribution` for an epoch of `people` people, under this learner's budget."""
 
         def noise(size: int) -> float:
             return self.noise_variance(size, people)
 
-        return best_rows(candidates, belief, doubt, people, noise)
+        return best_contribution(candidates, belief, doubt, people, noise)
 
     def _central_releases(self) -> list[Release]:
         people = OnceEach(f"one row of learner {self.identity}", self.budget.visits)
@@ -680,7 +694,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         for drawn in self._released.drawn:
             people[drawn.version] = people.get(drawn.version, 0) + drawn.people
             policy = self.published(drawn.version)
-            drawn.check(self._multiplier(policy), policy.rows.size)
+            drawn.check(self._multiplier(policy), policy.contribution.size)
         before = self._released.before
         marked = {version: added.people for version, added in before.epochs.items()}
         if not self.budget.is_local:

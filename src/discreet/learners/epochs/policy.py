@@ -1,27 +1,27 @@
 """The policy of an epoch: a public law of arms, and what each person's report holds.
 
-| decision   | a person is given                                                                 |
-|------------|-----------------------------------------------------------------------------------|
-| `Thompson` | the best arm under one of some public draws from the released posterior           |
-| `Offers`   | an arm drawn from a public table, at the nearest tabulated context                |
+| decision      | the law of arms                                                                |
+|---------------|--------------------------------------------------------------------------------|
+| `Thompson`    | the best arm under one of some public draws from the released posterior        |
+| `ActionTable` | an arm drawn from a public table, at the nearest tabulated context             |
 
-| design     | the offers on the arms that may be given                                          |
+| design     | the law of arms on the active ones                                                |
 |------------|-----------------------------------------------------------------------------------|
 | `uniform`  | every active arm equally often                                                    |
 | `optimal`  | context-wise D-optimal: multiplicative updates (Silvey, Titterington and Torsney  |
 |            | 1978), which lower the largest leverage phi' Z^-1 phi and with it the sensitivity |
 
-Under joint privacy a report is the plain observation, and rows are made of it by the learner; under
-local privacy the row is made here, and a `VectorReport` hides it before it leaves the person.
+Under joint privacy a report is the plain observation, of which the learner makes a contribution;
+under local privacy it is made here, and a `VectorReport` privatises it before it leaves the person.
 
 | array   | shape     | meaning                                            | symbol     |
 |---------|-----------|----------------------------------------------------|------------|
 | unit    | (n, d)    | contexts as points of [0, 1]^d                     | c          |
 | table   | (N, K, m) | features of the tabulated contexts with every arm  | phi(c, x)  |
 | active  | (N, K)    | which arms may be given in which context           | X_r(c)     |
-| offers  | (N, K)    | probabilities of arms at the tabulated contexts    | pi(x | c)  |
+| action_probabilities | (N, K) | at the tabulated contexts                | pi(x | c)  |
 | uniform | (n,)      | one public number in [0, 1) for each person        |            |
-| rows    | (n, s)    | private rows (rows.py)                             |            |
+| rows    | (n, s)    | private contributions (contribution.py)            |            |
 """
 
 from __future__ import annotations
@@ -36,9 +36,15 @@ from scipy.special import ndtri
 
 from discreet.codec import Range, Serializable, Shape
 from discreet.gaussian import Posterior
+from discreet.learners.epochs.contribution import (
+    CENTRE,
+    ClippedContribution,
+    leverages,
+    offered,
+    portions,
+    second_moment,
+)
 from discreet.learners.epochs.features import ArmFeatures
-from discreet.learners.epochs.rows import CENTRE, RowMap
-from discreet.learners.epochs.sums import leverages, offered, portions, second_moment
 from discreet.learners.messages import TICKETS, Reports, public_uniforms
 from discreet.learners.policy import ArmPolicy
 from discreet.privacy import NoiseSource, Release
@@ -54,8 +60,8 @@ _STEPS = 15
 _RIDGE = 1e-3
 # Every active arm keeps this share of a uniform design, so that none is forgotten.
 _UNIFORM_SHARE = 0.1
-# Public draws of theta that share the people of an epoch; fewer where every person's probabilities
-# must be worked out anew, or where tables would be larger than this many scores.
+# Public draws of theta in an epoch; fewer where every person's probabilities are computed anew, or
+# where tables would be larger than this many scores.
 _DRAWS = 600
 _DRAWS_ANEW = 100
 _SCORES = 2**21
@@ -64,10 +70,10 @@ _FEWEST_DRAWS = 64
 _CHOICE = 2**40
 
 
-def offers_of(
+def design_probabilities(
     design: Design, table: FloatArray, weights: FloatArray, active: BoolArray, ridge: float = _RIDGE
 ) -> FloatArray:
-    """(N, K) the offers of a named design on the arms that are active.
+    """(N, K) the probabilities of active arms under a named design.
 
     Args:
         design: `optimal` or `uniform`.
@@ -76,22 +82,26 @@ def offers_of(
         active: (N, K), at least one arm in every context.
         ridge: what is added to the covariance, as a share of its mean eigenvalue per person.
     """
-    offers: FloatArray = active / active.sum(axis=1, keepdims=True)
+    probabilities: FloatArray = active / active.sum(axis=1, keepdims=True)
     if design == "uniform":
-        return offers
+        return probabilities
     features = table.shape[2]
-    phi, uniform, leverage = table.reshape(-1, features), offers, np.zeros(offers.shape)
+    phi, uniform, leverage = (
+        table.reshape(-1, features),
+        probabilities,
+        np.zeros(probabilities.shape),
+    )
     pairs = offered(phi, active)
     phi = phi if len(pairs) == len(phi) else phi[pairs]
     for _ in range(_STEPS):
-        chances = (weights[:, None] * offers).ravel()[pairs]
+        chances = (weights[:, None] * probabilities).ravel()[pairs]
         covariance = second_moment(phi, chances)
         floor = max(ridge, 1e-12) * np.trace(covariance) / features
         leverage.flat[pairs] = leverages(phi, covariance + floor * np.eye(features))
-        grown = offers * leverage**2
+        grown = probabilities * leverage**2
         total = grown.sum(axis=1, keepdims=True)
-        offers = np.where(total > 0.0, grown / np.maximum(total, 1e-300), offers)
-    mixed: FloatArray = (1.0 - _UNIFORM_SHARE) * offers + _UNIFORM_SHARE * uniform
+        probabilities = np.where(total > 0.0, grown / np.maximum(total, 1e-300), probabilities)
+    mixed: FloatArray = (1.0 - _UNIFORM_SHARE) * probabilities + _UNIFORM_SHARE * uniform
     shares: FloatArray = mixed / mixed.sum(axis=1, keepdims=True)
     return shares
 
@@ -201,14 +211,14 @@ class Thompson(Decision):
 
 
 def usual_draws(features: ArmFeatures) -> int:
-    """How many draws a Thompson policy has."""
+    """The default number of draws of a Thompson policy."""
     pairs = len(features.contexts) * features.arms
     most = _DRAWS if features.contexts.exact else _DRAWS_ANEW
     return min(most, max(_FEWEST_DRAWS, _SCORES // pairs))
 
 
 def _shares(best: IntArray, arms: int) -> FloatArray:
-    """(n, K) how often each arm is best, from (n, draws)."""
+    """(n, K) shares of draws under which each arm is best, from (n, draws)."""
     n, draws = best.shape
     flat = (best + np.arange(n)[:, None] * arms).ravel()
     counts = np.bincount(flat, minlength=n * arms).reshape(n, arms)
@@ -217,44 +227,48 @@ def _shares(best: IntArray, arms: int) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Offers(Decision):
+class ActionTable(Decision):
     """Arms drawn from a table.
 
     Attributes:
-        offers: see the module's table; its rows add up to 1.
+        action_probabilities: (N, K) probabilities of arms; its rows add up to 1.
     """
 
-    kind: ClassVar[str] = "offers"
+    kind: ClassVar[str] = "action-table"
 
     features: ArmFeatures
-    offers: Annotated[FloatArray, Shape("N", "features.arms"), Range(0.0)]
+    action_probabilities: Annotated[FloatArray, Shape("N", "features.arms"), Range(0.0)]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         contexts = len(self.features.contexts)
         if (
-            len(self.offers) != contexts
-            or not (np.abs(self.offers.sum(axis=1) - 1.0) <= 1e-9).all()
+            len(self.action_probabilities) != contexts
+            or not (np.abs(self.action_probabilities.sum(axis=1) - 1.0) <= 1e-9).all()
         ):
             raise InvalidInput(
-                f"offers had shape {self.offers.shape}; each of the {contexts} contexts needs "
-                "probabilities that add up to 1."
+                f"action_probabilities had shape {self.action_probabilities.shape}; each of the "
+                f"{contexts} contexts needs probabilities that add up to 1."
             )
 
     @cached_property
     def table(self) -> FloatArray:
-        return self.offers
+        return self.action_probabilities
 
     @cached_property
     def _cumulative(self) -> FloatArray:
-        """Where no number in [0, 1) may end up behind the last arm that is offered."""
-        steps = np.cumsum(self.offers, axis=1)
-        last = self.offers.shape[1] - 1 - (self.offers[:, ::-1] > 0.0).argmax(axis=1)
-        steps[np.arange(self.offers.shape[1]) >= last[:, None]] = 1.0
+        """(N, K) cumulative probabilities, 1 from the last arm with positive probability on."""
+        steps = np.cumsum(self.action_probabilities, axis=1)
+        last = (
+            self.action_probabilities.shape[1]
+            - 1
+            - (self.action_probabilities[:, ::-1] > 0.0).argmax(axis=1)
+        )
+        steps[np.arange(self.action_probabilities.shape[1]) >= last[:, None]] = 1.0
         return steps
 
     def probabilities(self, unit: FloatArray) -> FloatArray:
-        return self.offers[self.features.contexts.places(unit)]
+        return self.action_probabilities[self.features.contexts.places(unit)]
 
     def choose(self, unit: FloatArray, uniform: FloatArray) -> IntArray:
         steps = self._cumulative[self.features.contexts.places(unit)]
@@ -275,19 +289,19 @@ class PrivateRows(Reports):
 
 @dataclass(frozen=True, eq=False)
 class EpochPolicy(ArmPolicy):
-    """What the people of one epoch act and report by.
+    """The policy of one epoch: a public law of arms, and the contribution of a report.
 
     Attributes:
-        decision: how arms are chosen.
-        rows: what a person adds to the epoch's statistic.
-        local: how a person hides that; None where they trust the learner.
-        believed: (m,) the posterior mean of theta when the epoch began; for whoever wants to know.
+        decision: the law of arms.
+        contribution: what a person adds to the epoch's statistic.
+        local: the mechanism of reports; None where people trust the learner.
+        believed: (m,) the posterior mean of theta when the epoch began, for information.
     """
 
     kind: ClassVar[str] = "epoch-policy"
 
     decision: Decision
-    rows: RowMap
+    contribution: ClippedContribution
     local: VectorReport | None
     believed: Annotated[FloatArray, Shape("features.features")]
 
@@ -295,16 +309,16 @@ class EpochPolicy(ArmPolicy):
         super().__post_init__()
         features = self.features
         given = features.arms, features.contexts.points.shape[1], features.features
-        if given != (self.arms, self.domain.dimension, len(self.rows.mean)):
+        if given != (self.arms, self.domain.dimension, len(self.contribution.mean)):
             raise InvalidInput(
                 f"the features of a policy were {given[2]} for {given[0]} arms and {given[1]} "
-                f"columns; the policy has {self.arms} and {self.domain.dimension}, and rows of "
-                f"{len(self.rows.mean)} features."
+                f"columns; the policy has {self.arms} and {self.domain.dimension}, and its rows "
+                f"are made of {len(self.contribution.mean)} features."
             )
-        if self.local is not None and self.local.dimension != self.rows.size:
+        if self.local is not None and self.local.dimension != self.contribution.size:
             raise InvalidInput(
                 f"a policy hides vectors of {self.local.dimension} numbers, but rows have "
-                f"{self.rows.size}; do not report under it."
+                f"{self.contribution.size}; do not report under it."
             )
 
     @property
@@ -313,8 +327,8 @@ class EpochPolicy(ArmPolicy):
         return self.decision.features
 
     def _known(self, unit: FloatArray) -> None:
-        # Whoever made a policy that people do not trust also chose its contexts, and to refuse
-        # one of them would tell them something; there a strange context counts as the nearest.
+        # The maker of an untrusted policy also chose its contexts, so rejecting one would reveal
+        # something to them; there a strange context counts as the nearest.
         if self.local is None:
             self.features.contexts.check(unit)
 
@@ -329,7 +343,7 @@ class EpochPolicy(ArmPolicy):
         self._known(unit)
         places = np.full(len(tickets), _CHOICE)
         uniform = public_uniforms(self.public_seed, self.version, tickets, places)
-        # Numbers that were sent may overflow for some people; warnings would tell for whom.
+        # Forged numbers may overflow for some people; a warning would reveal for whom.
         arms, propensities = np.empty(len(unit), dtype=np.int64), np.empty(len(unit))
         with np.errstate(all="ignore"):
             for some in portions(len(unit), self.arms):
@@ -348,20 +362,23 @@ class EpochPolicy(ArmPolicy):
         self._known(people)
         if self.local is None:
             return super()._report(people, actions, rewards, noise)
-        rows = self.rows_of(people, actions.arms, rewards)
-        return PrivateRows(**self.origin(noise.name), rows=self.local.privatise(rows, noise))
+        contributions = self.contributions_of(people, actions.arms, rewards)
+        return PrivateRows(
+            **self.origin(noise.name), rows=self.local.privatise(contributions, noise)
+        )
 
-    def rows_of(self, unit: FloatArray, arms: IntArray, rewards: FloatArray) -> FloatArray:
-        """(n, size) rows in the unit ball, of contexts in [0, 1]^d, arms and rewards in [0, 1]."""
-        rows = np.empty((len(arms), self.rows.size))
+    def contributions_of(self, unit: FloatArray, arms: IntArray, rewards: FloatArray) -> FloatArray:
+        """(n, size) contributions of contexts in [0, 1]^d, arms and rewards in [0, 1]."""
+        contributions = np.empty((len(arms), self.contribution.size))
         with np.errstate(all="ignore"):
             for some in self.features.portions(len(arms)):
                 phi = self.features.at(unit[some], arms[some])
-                rows[some] = in_unit_ball(self.rows.rows(phi, rewards[some] - CENTRE))
-        return rows
+                made = self.contribution.contributions(phi, rewards[some] - CENTRE)
+                contributions[some] = in_unit_ball(made)
+        return contributions
 
     def expected_rewards(self, unit: FloatArray) -> FloatArray:
-        """(n, K) what is believed of the mean reward in [0, 1], for contexts in [0, 1]^d."""
+        """(n, K) posterior mean rewards in [0, 1], for contexts in [0, 1]^d."""
         parts = [
             self.features.all(unit[some]) @ self.believed
             for some in self.features.portions(len(unit))
@@ -384,5 +401,5 @@ class EpochPolicy(ArmPolicy):
         )
 
     def sharing(self, features: ArmFeatures) -> EpochPolicy:
-        """This policy with features that other policies use too, instead of a copy of them."""
+        """This policy with the given features, which policies share."""
         return replace(self, decision=replace(self.decision, features=features))  # type: ignore[type-var]

@@ -20,7 +20,7 @@ else changes in the argument for privacy.
 | none   | from 10 people on, 1.2 times longer each                                            |
 
 Unless privacy is local, length scales down to an eighth of the kernel's are weighed by evidence
-(rows.py). After a tenth of the horizon deviations are cut to 0.7 of themselves,
+(contribution.py). After a tenth of the horizon deviations are cut to 0.7 of themselves,
 and when the next epoch would not end before the horizon, everybody gets the best arm by the mean.
 There is no proof of regret; `capri` with `calibration = "bernstein"` has one.
 """
@@ -34,9 +34,15 @@ import numpy as np
 
 from discreet.codec import Range
 from discreet.learners.epochs.capri import within
+from discreet.learners.epochs.contribution import ClippedContribution, QueryPosterior
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import Decision, Offers, Thompson, offers_of, usual_draws
-from discreet.learners.epochs.rows import QueryPosterior, RowMap
+from discreet.learners.epochs.policy import (
+    ActionTable,
+    Decision,
+    Thompson,
+    design_probabilities,
+    usual_draws,
+)
 from discreet.learners.forgetting import half_life, longest
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget
@@ -116,23 +122,25 @@ class ReleasedThompson(EpochLearner):
         usual = _DEVIATIONS[self.sampling]
         self.deviations = usual if deviations is None else positive_number(deviations, "deviations")
 
-    def _next(self, version: int, belief: QueryPosterior) -> tuple[Decision, RowMap, int]:
+    def _next(
+        self, version: int, belief: QueryPosterior
+    ) -> tuple[Decision, ClippedContribution, int]:
         length = self._planned_length()
         decision, doubtful = self._sampled(belief, version, length)
         doubt = self.doubt(belief, doubtful)
-        candidates = self.row_candidates(belief, self.chances(decision.table))
-        rows, left = self.best_rows(candidates, belief, doubt, length)
+        candidates = self.contribution_candidates(belief, self.chances(decision.table))
+        contribution, left = self.best_contribution(candidates, belief, doubt, length)
         if version == 0:
             most = self.remaining * _MOST_FIRST if self.budget.is_central else 0.0
             while left > _DOUBT_LEFT * np.trace(doubt) and length < most:
                 length = math.ceil(length * _GROWTH)
-                rows, left = self.best_rows(candidates, belief, doubt, length)
+                contribution, left = self.best_contribution(candidates, belief, doubt, length)
             self._first = length
         if length >= self.remaining:
             # The epoch would not end, so its reports are not needed.
             decision = Thompson.greedy(self.features, belief, self.public_seed, version)
             length = 2**53
-        return decision, rows, length
+        return decision, contribution, length
 
     def _sampled(
         self, belief: QueryPosterior, version: int, people: int
@@ -146,12 +154,12 @@ class ReleasedThompson(EpochLearner):
         if self.sampling == SAMPLINGS[0]:
             weights, table = self.features.contexts.weights, self.features.table
             likely, others = (
-                offers_of("optimal", table, weights, within(table, belief, how_far))
+                design_probabilities("optimal", table, weights, within(table, belief, how_far))
                 for how_far in (deviations, _SECOND_LOOK * self.deviations)
             )
             share = min(1.0, min(self._first, self.remaining / _PROFIT) / people)
-            offers = (1.0 - share) * likely + share * others
-            return Offers(self.features, offers), offers
+            probabilities = (1.0 - share) * likely + share * others
+            return ActionTable(self.features, probabilities), probabilities
         common = self.features, belief.mean, belief.root
         draws = usual_draws(self.features), self.public_seed, version
         doubtful = Thompson(*common, 1.0, *draws).table

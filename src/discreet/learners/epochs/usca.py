@@ -44,15 +44,22 @@ from numpy.typing import ArrayLike
 
 from discreet.codec import Range, from_json
 from discreet.learners.base import Calibration
-from discreet.learners.epochs.learner import EpochCommon, EpochLearner
-from discreet.learners.epochs.policy import DATA, Decision, Design, Offers, Thompson, offers_of
-from discreet.learners.epochs.rows import (
+from discreet.learners.epochs.contribution import (
     BOUND,
     RESOLUTION,
+    ClippedContribution,
     QueryPosterior,
-    RowMap,
     covariance_axes,
-    full_rows,
+    plain_contribution,
+)
+from discreet.learners.epochs.learner import EpochCommon, EpochLearner
+from discreet.learners.epochs.policy import (
+    DATA,
+    ActionTable,
+    Decision,
+    Design,
+    Thompson,
+    design_probabilities,
 )
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget, Release, Rounds
@@ -85,11 +92,11 @@ class UscaCalibration(Calibration):
     finite_only: ClassVar[bool] = True
 
     @abstractmethod
-    def rows(self, learner: Usca, offers: FloatArray) -> RowMap:
-        """What each person contributes, if arms have the probabilities `offers` (N, K)."""
+    def contribution(self, learner: Usca, probabilities: FloatArray) -> ClippedContribution:
+        """What each person contributes, if arms have the probabilities `probabilities` (N, K)."""
 
     @abstractmethod
-    def score_range(self, learner: Usca, rows: RowMap) -> float | None:
+    def score_range(self, learner: Usca, contribution: ClippedContribution) -> float | None:
         """A scale of scores in place of R(c); None for R(c) itself."""
 
 
@@ -100,30 +107,30 @@ class ExactRange(UscaCalibration):
     name: ClassVar[str] = "exact_range"
     finite_only: ClassVar[bool] = False
 
-    def rows(self, learner: Usca, offers: FloatArray) -> RowMap:
+    def contribution(self, learner: Usca, probabilities: FloatArray) -> ClippedContribution:
         assert learner.horizon is not None
-        chances, phi, people = learner.chances(offers), learner.pairs, learner.horizon
+        chances, phi, people = learner.chances(probabilities), learner.pairs, learner.horizon
         prior = _PRIOR * BOUND**2
         variance = learner.noise_bound**2 / 3.0 + prior
         values, axes = covariance_axes(phi, chances)
         candidates = []
         for ridge in _RIDGES * variance / prior:
             shrunk = people * values + ridge
-            rows = full_rows(axes / np.sqrt(shrunk), phi[chances > 0.0])
+            contribution = plain_contribution(axes / np.sqrt(shrunk), phi[chances > 0.0])
             # Errors of f: what the ridge leaves of the prior, who came, and the mechanism.
             error = prior * (ridge / shrunk) ** 2 + variance * people * values / shrunk**2
             if learner.predictions is None:
-                error = error + learner.noise_variance(rows.size, people) * rows.bound**2 / shrunk
+                noise = learner.noise_variance(contribution.size, people)
+                error = error + noise * contribution.clipping_norm**2 / shrunk
             doubt = float(chances @ ((phi @ axes) ** 2 @ error))
             if learner.predictions is not None and learner.budget.private:
-                scale = (
-                    learner.exact_range(rows) * learner.predictions / learner.budget.visit_epsilon
-                )
+                epsilon = learner.budget.visit_epsilon
+                scale = learner.exact_range(contribution) * learner.predictions / epsilon
                 doubt += float(learner.features.contexts.weights @ np.minimum(scale, 1.0) ** 2)
-            candidates.append((rows, doubt))
+            candidates.append((contribution, doubt))
         return min(candidates, key=itemgetter(1))[0]
 
-    def score_range(self, learner: Usca, rows: RowMap) -> None:
+    def score_range(self, learner: Usca, contribution: ClippedContribution) -> None:
         return None
 
 
@@ -214,21 +221,27 @@ class Usca(EpochLearner):
         # Without a release the policy never changes.
         return 2**53 if self.predictions is not None and self._policies else self._length
 
-    def _next(self, version: int, belief: QueryPosterior) -> tuple[Decision, RowMap, int]:
+    def _next(
+        self, version: int, belief: QueryPosterior
+    ) -> tuple[Decision, ClippedContribution, int]:
         if version:
             best = Thompson.greedy(self.features, belief, self.public_seed, version)
-            return best, self._policies[0].rows, 2**53
+            return best, self._policies[0].contribution, 2**53
         table, weights = self.features.table, self.features.contexts.weights
         everything: BoolArray = np.ones(table.shape[:2], dtype=np.bool_)
-        offers = offers_of(self.design, table, weights, everything)
-        return Offers(self.features, offers), self.calibration.rows(self, offers), self._length
+        probabilities = design_probabilities(self.design, table, weights, everything)
+        return (
+            ActionTable(self.features, probabilities),
+            self.calibration.contribution(self, probabilities),
+            self._length,
+        )
 
-    def exact_range(self, rows: RowMap) -> FloatArray:
+    def exact_range(self, contribution: ClippedContribution) -> FloatArray:
         """(N,) R(c) at the tabulated contexts."""
-        turned = self.features.table @ rows.turn
-        ranges = rows.bound * _widest(turned)
+        turned = self.features.table @ contribution.projection
+        ranges = contribution.clipping_norm * _widest(turned)
         if self.features.contexts.exact:
-            pairs = turned.reshape(-1, rows.size).T * rows.largest(self.pairs)
+            pairs = turned.reshape(-1, contribution.size).T * contribution.largest(self.pairs)
             most = max(1, _AT_ONCE // (self.arms * pairs.shape[1]))
             for start in range(0, len(turned), most):
                 some = slice(start, start + most)
@@ -240,29 +253,30 @@ class Usca(EpochLearner):
     def ranges(self, contexts: ArrayLike) -> FloatArray:
         """(n,) R(c) of contexts, including rounding; public."""
         unit = self.domain.people_to_unit(contexts)
-        rows = self.published(0).rows
+        contribution = self.published(0).contribution
+        norm = contribution.clipping_norm
         # A person's row is rounded by at most sqrt(d) 2^-31, twice for two records.
-        slack = np.sqrt(rows.size) / RESOLUTION
+        slack = np.sqrt(contribution.size) / RESOLUTION
         if self.features.contexts.exact:
             self.features.contexts.check(unit)
             if self._ranges is None:
-                turned = self.features.table @ rows.turn
-                reached = self.exact_range(rows) + slack * rows.bound * _widest(turned)
+                turned = self.features.table @ contribution.projection
+                reached = self.exact_range(contribution) + slack * norm * _widest(turned)
                 self._ranges = reached, _longest(turned)
             places = self.features.contexts.places(unit)
             reached, length = self._ranges[0][places], self._ranges[1][places]
         else:
-            turned = self.features.all(unit) @ rows.turn
-            reached, length = (2.0 + slack) * rows.bound * _widest(turned), _longest(turned)
+            turned = self.features.all(unit) @ contribution.projection
+            reached, length = (2.0 + slack) * norm * _widest(turned), _longest(turned)
         # Scores are inner products with a sum of length `people` at most. Their rounding errors
         # differ between two sums, and between the largest and the least of the arms.
-        rounding = 4.0 * (rows.size + 2) * 2.0**-53 * self.people * rows.bound
+        rounding = 4.0 * (contribution.size + 2) * 2.0**-53 * self.people * norm
         ranges: FloatArray = (reached + rounding * length) * (1.0 + 1e-9)
         return ranges
 
     def _divisors(self, contexts: ArrayLike) -> FloatArray:
         """(n,) the scales of scores: R(c), unless the calibration has another."""
-        divisor = self.calibration.score_range(self, self.published(0).rows)
+        divisor = self.calibration.score_range(self, self.published(0).contribution)
         if divisor is None:
             return self.ranges(contexts)
         return np.full(len(np.asarray(contexts)), divisor)
@@ -271,7 +285,7 @@ class Usca(EpochLearner):
     def cost_of_one(self) -> float:
         """The epsilon of one prediction under the calibration's scale; public."""
         assert self.mechanism_of_one is not None
-        if self.calibration.score_range(self, self.published(0).rows) is None:
+        if self.calibration.score_range(self, self.published(0).contribution) is None:
             return self.mechanism_of_one.epsilon
         where = self.domain.from_unit(self.features.contexts.points)
         share = float((self.ranges(where) / self._divisors(where)).max())
@@ -317,10 +331,12 @@ class Usca(EpochLearner):
 
     def _scores(self, unit: FloatArray) -> FloatArray:
         """(n, K) mu(., c), from the secret sum of everybody."""
-        rows = self.published(0).rows
+        contribution = self.published(0).contribution
         added = self._sums.epochs.get(0)
-        total = np.zeros(rows.size) if added is None else added.total / RESOLUTION
-        scores: FloatArray = self.features.all(unit) @ rows.turn @ (rows.bound * total)
+        total = np.zeros(contribution.size) if added is None else added.total / RESOLUTION
+        scores: FloatArray = (
+            self.features.all(unit) @ contribution.projection @ (contribution.clipping_norm * total)
+        )
         return scores
 
     def _central_releases(self) -> list[Release]:

@@ -48,8 +48,13 @@ import numpy as np
 from discreet.codec import Range
 from discreet.gaussian import Posterior
 from discreet.learners.epochs.capri import Capri, Elimination, PosteriorElimination
+from discreet.learners.epochs.contribution import (
+    BOUND,
+    ClippedContribution,
+    contribution_sensitivity,
+    plain_contribution,
+)
 from discreet.learners.epochs.policy import EpochPolicy
-from discreet.learners.epochs.rows import BOUND, RowMap, full_rows, row_sensitivity
 from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.privacy import Budget, Joint
 from discreet.validation import (
@@ -139,11 +144,15 @@ class PublishedElimination(Elimination):
     failure: Annotated[float, Range(above=0.0, below=1.0)] = 0.05
     design: Literal["uniform"] = "uniform"
 
-    def rows(self, learner: Capri, posterior: Posterior, offers: FloatArray, people: int) -> RowMap:
+    def contribution(
+        self, learner: Capri, posterior: Posterior, probabilities: FloatArray, people: int
+    ) -> ClippedContribution:
         _joint(learner.budget)
-        return self.drawn(learner, learner.chances(offers), people)[0]
+        return self.drawn(learner, learner.chances(probabilities), people)[0]
 
-    def drawn(self, learner: Capri, chances: FloatArray, people: int) -> tuple[RowMap, float]:
+    def drawn(
+        self, learner: Capri, chances: FloatArray, people: int
+    ) -> tuple[ClippedContribution, float]:
         """Rows from random S and R of `people` pairs each with probabilities (w,), and their sigma.
 
         The draws are public: the policy of an epoch is enough to repeat them.
@@ -153,7 +162,9 @@ class PublishedElimination(Elimination):
         covariance = drawn_counts(chances, people, seed, _COVARIANCE)
         turn, span = projected_turn(phi, basis, covariance, self.regulariser)
         allowed = phi[chances > 0.0]
-        return full_rows(turn, allowed), surrogate_deviation(allowed, turn, span, self.regulariser)
+        return plain_contribution(turn, allowed), surrogate_deviation(
+            allowed, turn, span, self.regulariser
+        )
 
     def deviation(self, learner: Capri, policy: EpochPolicy) -> float:
         """sigma of (6) in the epoch of that policy."""
@@ -164,7 +175,9 @@ class PublishedElimination(Elimination):
         assert learner.horizon is not None
         deviation = self.deviation(learner, policy)
         noise = noise_deviation(_joint(learner.budget), learner.horizon, deviation)
-        return noise / (policy.rows.bound * row_sensitivity(policy.rows.size))
+        return noise / (
+            policy.contribution.clipping_norm * contribution_sensitivity(policy.contribution.size)
+        )
 
     def survivors(self, learner: Capri, posterior: Posterior, active: BoolArray) -> BoolArray:
         if self.deviations is not None:
@@ -236,17 +249,17 @@ class PublishedUsca(UscaCalibration):
     name: ClassVar[str] = "published"
     regulariser: Annotated[float, Range(above=0.0)] = 1.0
 
-    def rows(self, learner: Usca, offers: FloatArray) -> RowMap:
-        phi, chances, people = learner.pairs, learner.chances(offers), learner.horizon
+    def contribution(self, learner: Usca, probabilities: FloatArray) -> ClippedContribution:
+        phi, chances, people = learner.pairs, learner.chances(probabilities), learner.horizon
         assert people is not None
         repeats = self.repeats(phi, people)
         counts = drawn_counts(chances, people * repeats, learner.public_seed, _APPROXIMATION)
         covariance = (phi * counts[:, None]).T @ phi / repeats
         turn = _inverse_root(covariance + self.regulariser * np.eye(phi.shape[1]))
-        return full_rows(turn, phi[chances > 0.0])
+        return plain_contribution(turn, phi[chances > 0.0])
 
-    def score_range(self, learner: Usca, rows: RowMap) -> float:
-        variances = ((learner.pairs @ rows.turn) ** 2).sum(axis=1)
+    def score_range(self, learner: Usca, contribution: ClippedContribution) -> float:
+        variances = ((learner.pairs @ contribution.projection) ** 2).sum(axis=1)
         return 4.0 * BOUND * float(variances.max())
 
     def repeats(self, phi: FloatArray, people: int) -> int:

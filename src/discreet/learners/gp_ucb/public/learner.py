@@ -22,7 +22,6 @@ With f = constant + sum of one function a group, the best point is found group b
 | grid     | (N_g, d_g) | public points of group g, in the units of the domain       | x_g    |
 | psi      | (N_g, m_g) | features minus their mean over the grid                    | psi_g  |
 | measured | (p, r)     | directions that a release measures                         | Q      |
-| offers   | (N_g,)     | probabilities of the points of group g, adding up to 1     |        |
 | places   | (n, G)     | places of chosen points in the grids of the G groups       |        |
 
 Notes
@@ -38,7 +37,8 @@ measured different directions would drown single looks. Each person is in one re
 composition).
 
 *Directions* s(x) may be any public function of x; water-filling over the eigenvectors of the
-posterior covariance under the offers spends nothing on directions that are known or would drown.
+posterior covariance under the probabilities spends nothing on directions that are known or would
+drown.
 
 *Additive kernels* keep one length scale and sums of all epochs (`GeometricEpochs`): their people
 are shared and every epoch measures the same directions.
@@ -252,17 +252,23 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
             rng = np.random.default_rng([header["public_seed"], header["version"]])
             rule = RULES[self.calibration.decision(True)]
             spread = self.calibration.confidence_multiplier
-            offers = [rule(each, spread, rng) for each in self._groups(evidence, believed, ahead)]
+            probabilities = [
+                rule(each, spread, rng) for each in self._groups(evidence, believed, ahead)
+            ]
         else:
-            offers = [np.full(len(group.grid), 1.0 / len(group.grid)) for group in grid.groups]
+            probabilities = [
+                np.full(len(group.grid), 1.0 / len(group.grid)) for group in grid.groups
+            ]
         average = believed.average
         return PublicPolicy(
             **self._policy_fields(grid.to_features @ average.mean, grid.to_features @ average.root),
             groups=tuple(
                 OfferedGroup(group.columns, _peaked(group, offered, average.mean[place]), offered)
-                for group, offered, place in zip(grid.groups, offers, grid.places, strict=True)
+                for group, offered, place in zip(
+                    grid.groups, probabilities, grid.places, strict=True
+                )
             ),
-            measured=self._measured(offers, believed, ahead),
+            measured=self._measured(probabilities, believed, ahead),
         )
 
     def _groups(
@@ -292,19 +298,22 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
             )
 
     def _measured(
-        self, offers: Sequence[FloatArray], believed: ScaledPosterior, ahead: RemainingHorizon
+        self,
+        probabilities: Sequence[FloatArray],
+        believed: ScaledPosterior,
+        ahead: RemainingHorizon,
     ) -> FloatArray:
         """(p, r) the directions of the next release; none where it has no noise."""
         if not self.budget.is_central:
             return np.zeros((self.grid.size, 0))
         if not ahead.separate:
-            return steady_directions(self.grid, offers)
+            return steady_directions(self.grid, probabilities)
         weights = rougher(believed.weights, believed.seen)
         roots = [
             np.sqrt(weight) * wide.root for weight, wide in zip(weights, believed.wide, strict=True)
         ]
         wide = sum(root @ root.T for root in roots)
-        moments = self.grid.moments(offers)
+        moments = self.grid.moments(probabilities)
         return informative_directions(moments, np.asarray(wide), ahead.people, ahead.noise)
 
     def _value_posterior(self, contexts: Any) -> ValuePosterior:
@@ -389,11 +398,12 @@ def informative_directions(
 ) -> FloatArray:
     """(p, r) the directions Q whose release is most informative: s(x) = Q' psi(x), normalised.
 
-    With E psi psi' = M under the offers and a posterior covariance C = K K', the eigenvectors of
-    K'M K are functions g_i that vary independently by b_i under the offers. n people whose share
-    a_i of the norm goes to g_i give log(1 + a_i b_i n^2 / s_u^2) about them, which is largest where
-    a_i = max(level - s_u^2 / (n^2 b_i), 0), adding up to 1 (water-filling: Cover and Thomas 2006,
-    section 9.4). So little is spent on directions that would drown in noise or are known.
+    With E psi psi' = M under the probabilities and a posterior covariance C = K K', the
+    eigenvectors of K'M K are functions g_i that vary independently by b_i under the probabilities.
+    n people whose share a_i of the norm goes to g_i give log(1 + a_i b_i n^2 / s_u^2) about them,
+    which is largest where a_i = max(level - s_u^2 / (n^2 b_i), 0), adding up to 1 (water-filling:
+    Cover and Thomas 2006, section 9.4). So little is spent on directions that would drown in noise
+    or are known.
 
     Args:
         moments: (p, p) M.
@@ -416,17 +426,17 @@ def informative_directions(
     return np.asarray(factor @ vectors[:, :asked] * np.sqrt(shares / values[:asked]))
 
 
-def steady_directions(grid: DomainGrid, offers: Sequence[FloatArray]) -> FloatArray:
+def steady_directions(grid: DomainGrid, probabilities: Sequence[FloatArray]) -> FloatArray:
     """(p, p) directions of releases that add up: s = (1, a_1, .., a_d) / norm.
 
-    a_g are the features of group g, centred over the offers, with the covariance S_g that they have
-    there multiplied by S_g^(-1/4) (half of the whitening that would favour rough axes), and scaled
-    to mean square 1. A symmetric power keeps the meaning of coordinates from policy to policy, so
-    sums build up.
+    a_g are the features of group g, centred over the probabilities, with the covariance S_g that
+    they have there multiplied by S_g^(-1/4) (half of the whitening that would favour rough axes),
+    and scaled to mean square 1. A symmetric power keeps the meaning of coordinates from policy to
+    policy, so sums build up.
     """
     asked = np.zeros((grid.size, grid.size))
     asked[0, 0] = 1.0
-    for group, shares, place in zip(grid.groups, offers, grid.places, strict=True):
+    for group, shares, place in zip(grid.groups, probabilities, grid.places, strict=True):
         mean = shares @ group.psi
         centred = group.psi - mean
         values, vectors = np.linalg.eigh((centred * shares[:, None]).T @ centred)
@@ -464,12 +474,12 @@ def unit_direction_norm(size: int) -> float:
     return 1.0 + float(np.sqrt(size)) / (2.0 * RESOLUTION)
 
 
-def _peaked(group: GridGroup, offers: FloatArray, coefficients: FloatArray) -> FloatArray:
+def _peaked(group: GridGroup, probabilities: FloatArray, coefficients: FloatArray) -> FloatArray:
     """(N_g, d_g) the grid, its most frequent points moved to the posterior's best in their cell."""
     if not group.reach.any() or not coefficients.any():
         return group.grid
     grid = group.grid.copy()
-    frequent = np.argsort(-offers, kind="stable")[:_PEAKS]
+    frequent = np.argsort(-probabilities, kind="stable")[:_PEAKS]
     grid[frequent] = group.summits(frequent, coefficients)
     return grid
 

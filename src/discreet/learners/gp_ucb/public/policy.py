@@ -31,7 +31,7 @@ from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
 
 @dataclass(frozen=True, eq=False)
 class OfferedGroup(Serializable):
-    """How often each point of one coordinate group is given (see the module's table).
+    """The points of one coordinate group and their probabilities.
 
     Attributes:
         columns: the columns of the domain that it sets.
@@ -39,23 +39,23 @@ class OfferedGroup(Serializable):
 
     columns: tuple[Annotated[int, Range(0)], ...]
     grid: Annotated[FloatArray, Shape("N", "d")]
-    offers: Annotated[FloatArray, Shape("N"), Range(0.0)]
+    probabilities: Annotated[FloatArray, Shape("N"), Range(0.0)]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        total = float(self.offers.sum())
+        total = float(self.probabilities.sum())
         if self.grid.shape[1] != len(self.columns) or abs(total - 1.0) > 1e-9:
             raise InvalidInput(
                 f"a group of {len(self.columns)} columns had a grid of shape {self.grid.shape} and "
-                f"offers that add up to {total}; each point needs one probability, and they must "
-                "add up to 1."
+                f"probabilities that add up to {total}; each point needs one, and they must add "
+                "up to 1."
             )
 
     @cached_property
     def steps(self) -> FloatArray:
-        """(N_g,) sums of offers; no number in [0, 1) may end up behind the last point offered."""
-        steps = np.cumsum(self.offers)
-        steps[np.flatnonzero(self.offers)[-1] :] = 1.0
+        """(N_g,) cumulative probabilities, 1 from the last point with positive probability on."""
+        steps = np.cumsum(self.probabilities)
+        steps[np.flatnonzero(self.probabilities)[-1] :] = 1.0
         return steps
 
 
@@ -101,7 +101,7 @@ class PublicPolicy(GPPolicy):
     def sent(self) -> tuple[tuple[tuple[int, ...], FloatArray, FloatArray], ...]:
         """Where people are sent: for each group, which are drawn independently of each other, its
         columns, points (N_g, d_g) in the units of the domain, and their probabilities (N_g,)."""
-        return tuple((group.columns, group.grid, group.offers) for group in self.groups)
+        return tuple((group.columns, group.grid, group.probabilities) for group in self.groups)
 
     def places(self, tickets: TicketArray) -> IntArray:
         """(n, G) which point of each group the tickets draw."""
@@ -119,7 +119,7 @@ class PublicPolicy(GPPolicy):
         odds = np.ones(len(tickets))
         for g, group in enumerate(self.groups):
             points[:, list(group.columns)] = group.grid[places[:, g]]
-            odds *= group.offers[places[:, g]]
+            odds *= group.probabilities[places[:, g]]
         single = isinstance(self.offered, PublicSet)
         return places[:, 0] if single else np.full(len(tickets), -1), points, odds
 

@@ -1,27 +1,28 @@
-"""What one person adds to an epoch's statistic, a row in the unit ball, and what sums tell.
+"""What one person contributes to an epoch's statistic, and what released sums say of theta.
 
-A person at w = (c, x) with centred reward y, |y| <= B, adds
+A person at w = (c, x) with centred reward y, |y| <= B, contributes the row
 
     row(w, y) = a(w) R_w clip(y - h(w), -c(w), c(w)) / D,     a(w) = min(1, D / (c(w) ||R_w||)),
 
-where R_w = turn' phi(w), h = clip(mean'phi(w), -B, B) is what is believed already (a control
-variate), c(w) = min(B + |h|, reward noise + 1.5 sd(w)) how far a reward may lie from it, and
-sd(w) = ||root'phi(w)||. All of these are public before the epoch begins.
+where R_w = projection' phi(w), h = clip(mean'phi(w), -B, B) is the posterior mean (a control
+variate), c(w) = min(B + |h|, reward noise + sd(w) / 2) the bound at which residuals are clipped,
+and sd(w) = ||root'phi(w)||. All of these are public before the epoch begins.
 
-**Sensitivity.** ||row|| <= 1 for every w of any domain and every y, because whatever is longer is
-shortened; so replacing one person moves the sum by at most 2. `in_unit_ball` makes that true of
-the numbers that were computed, whatever a policy says, and rows are rounded to multiples of 2^-30,
+**Sensitivity.** ||row|| <= 1 for every w of any domain and every y, because longer rows are
+shortened; so replacing one person moves the sum by at most 2. `in_unit_ball` makes that true of the
+numbers that were computed, whatever a policy claims, and rows are rounded to multiples of 2^-30,
 which adds sqrt(d) 2^-30 to the distance: sums are whole numbers, so they add exactly. Sums of more
-than 2^23 people may not fit into a float when noise is added; `row_sensitivity` pays for that.
+than 2^23 people may not fit into a float when noise is added; `contribution_sensitivity` covers
+that.
 
 Because the actions of an epoch follow a public law rho(w) = kappa(c) pi(x | c), its statistic has a
 known mean up to f: with F = sum rho a g R phi', k = sum rho a g h R, Q = sum rho a^2 q R R',
 
     E[D sum_t row_t] + n k = n F theta,   Cov <= n Q,
 
-where g and q are the gain and the mean square of the cut: if f(w) - h is N(0, sd^2) and the reward
-noise uniform, with Z their sum, E[clip(Z) | f] is on average linear in f - h with the slope
-g = P(|Z| <= c) (Bussgang 1952), and q = E[clip(Z)^2]. Cutting at half a deviation costs little of
+where g and q are the gain and the mean square of the clipping: if f(w) - h is N(0, sd^2) and the
+reward noise uniform, with Z their sum, E[clip(Z) | f] is on average linear in f - h with the slope
+g = P(|Z| <= c) (Bussgang 1952), and q = E[clip(Z)^2]. Clipping at half a deviation costs little of
 the slope, and the noise of privacy is in proportion to c.
 
 **Posterior.** Every released sum measures a few linear functions of theta with known noise, so
@@ -30,28 +31,27 @@ the slope, and the noise of privacy is in proportion to c.
 
 C the covariance of a sum and of its noise, g the sum with n k added, P_l = root_l root_l' the prior
 of one length scale (`LengthScales`). For each length scale the level maximises the evidence over a
-grid around the declared bound of |f|, with a log-normal prior, so that nobody has to know how much
-f varies; the posteriors of length scales are averaged by their evidence. All of it is
-post-processing.
+grid around the declared bound of |f|, with a log-normal prior, so the variance of f need not be
+known; the posteriors of length scales are averaged by their evidence.
 
-**Which rows.** R whitens the features in the coordinates of a belief, up to a threshold under
-which directions are left out: that maximises log det of the information at a given mean square of
-rows (water-filling). The threshold is the one that leaves the least variance where it counts. That
-belief is the posterior, unless f seems to be nearly flat: what is believed to vary little is asked
-little about, and a wrong length scale would never show. So part of the norm then asks where f could
-still hide if it varied at a wide level, under each length scale alike: there what releases have
-already told leaves no variance, and what they have not asked all of it.
+**Which projection.** R whitens the features in the coordinates of the posterior, up to a threshold
+under which directions are left out: that maximises log det of the information at a given mean
+square of rows (water-filling). The threshold is the one that leaves the least variance where it
+counts. If f seems to be nearly flat, directions of little variance would get little of the norm,
+and a wrong length scale would never show. So part of the norm then goes to directions in which f
+could still vary at a wide level, under each length scale alike: directions that releases have
+measured have no variance left there, and those that they have not measured all of it.
 
-| array     | shape  | meaning                                                    | symbol |
-|-----------|--------|------------------------------------------------------------|--------|
-| phi       | (n, m) | features                                                   | phi    |
-| turn      | (m, d) | directions that are measured                               | L M    |
-| rows      | (n, d) | what people add                                            |        |
-| mean      | (m,)   | posterior mean of theta                                    | theta  |
-| root      | (m, r) | a square root of the posterior covariance                  | L      |
-| asked     | (m, r) | a square root of the covariance under which rows are chosen |        |
-| precision | (m, m) | what releases say about theta                              | J      |
-| shift     | (m,)   |                                                            | b      |
+| array      | shape  | meaning                                                        | symbol |
+|------------|--------|----------------------------------------------------------------|--------|
+| phi        | (n, m) | features                                                       | phi    |
+| projection | (m, d) | directions that are measured                                   | L M    |
+| rows       | (n, d) | contributions                                                  |        |
+| mean       | (m,)   | posterior mean of theta                                        | theta  |
+| root       | (m, r) | a square root of the posterior covariance                      | L      |
+| asked      | (m, r) | a square root of the covariance under which R is chosen        |        |
+| precision  | (m, m) | the information of releases about theta                        | J      |
+| shift      | (m,)   |                                                                | b      |
 
 Notes
 -----
@@ -80,11 +80,10 @@ from scipy.special import ndtr
 from discreet.codec import Range, Serializable, Shape
 from discreet.gaussian import GaussianNaturalParameters, LevelPosteriors, Posterior, average
 from discreet.kernels.grid import covariance_root
-from discreet.learners.epochs.sums import lengths, portions, second_moment
 from discreet.privacy.calibration import in_unit_ball
-from discreet.validation import FloatArray, IntArray, InvalidInput
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
-# Rewards in [0, 1] are centred at 1/2, which bounds what is left by 1/2.
+# Rewards in [0, 1] are centred at 1/2, so the rest is at most 1/2.
 CENTRE = 0.5
 BOUND = 0.5
 _BITS = 30
@@ -105,8 +104,8 @@ _THRESHOLDS = (0.001, 0.01, 0.03, 0.1, 0.3)
 SCALES = 2.0 ** np.arange(-4.0, 0.51, 0.25)
 # The level at which f varies if it is not flat: the centre of the levels' prior.
 _WIDE = 0.5
-# At most this share of the norm of rows asks where a function that seems flat could still vary; it
-# asks nothing where the level is at least half of the wide one.
+# The largest share of the norm of rows for directions in which a function that seems flat could
+# still vary; 0 where the level is at least half of the wide one.
 _MOST_ASKED = 0.5
 # A length scale that is shorter by a factor of two is thought this many times less likely.
 _RARER = 8.0
@@ -115,10 +114,12 @@ _LEAST_WEIGHT = 1e-3
 # Length scales under which f would exceed its bound by this factor are ruled out.
 _BEYOND, _RULED_OUT = 1.5, 1e6
 _LEAST_VARIANCE = 1e-9
+# Numbers that are computed together: about 64 MB.
+_AT_ONCE = 2**23
 
 
-def row_sensitivity(size: int, people: int = 1) -> float:
-    """How far (l2) a sum of rows of `size` numbers moves when one of its people is replaced."""
+def contribution_sensitivity(size: int, people: int = 1) -> float:
+    """l2 distance that a sum of rows of `size` numbers moves when one person is replaced."""
     # Each number of the sum is at most `people`, and rounded by 2^-53 of it, in both of two sums.
     rounding = people * 2.0**-52 if people > _EXACT_PEOPLE else 0.0
     return 2.0 + math.sqrt(size) * (1.0 / RESOLUTION + rounding)
@@ -128,32 +129,32 @@ Around = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class RowMap(Serializable):
-    """From features and rewards to rows (see the module's table).
+class ClippedContribution(Serializable):
+    """The map from features and rewards to contributions (see the module's table).
 
     Attributes:
-        mean: (m,) what is believed of theta.
-        root: (m, m) a square root of its covariance.
-        turn: (m, d) see the module's table.
-        bound: D.
+        mean: (m,) posterior mean of theta.
+        root: (m, r) a square root of the posterior covariance.
+        projection: (m, d) the directions that are measured.
+        clipping_norm: D, which scales rows into the unit ball.
         reward_noise: bound of |y - f| on the scale of rewards in [0, 1].
     """
 
     mean: Annotated[FloatArray, Shape("m")]
     root: Annotated[FloatArray, Shape("m", "r")]
-    turn: Annotated[FloatArray, Shape("m", "d")]
-    bound: Annotated[float, Range(above=0.0)]
+    projection: Annotated[FloatArray, Shape("m", "d")]
+    clipping_norm: Annotated[float, Range(above=0.0)]
     reward_noise: Annotated[float, Range(above=0.0)]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.size == 0:
-            raise InvalidInput("a row map measured no direction; send it as made.")
+            raise InvalidInput("a contribution had no direction; send it as it was made.")
 
     @property
     def size(self) -> int:
         """d, the numbers in a row."""
-        return int(self.turn.shape[1])
+        return int(self.projection.shape[1])
 
     def around(self, phi: FloatArray) -> Around:
         """h, c and sd at features (n, m): (n,) each."""
@@ -162,12 +163,12 @@ class RowMap(Serializable):
         allowed = np.minimum(BOUND + np.abs(centre), self.reward_noise + _CLIP * spread)
         return centre, allowed, spread
 
-    def rows(self, phi: FloatArray, centred: FloatArray) -> FloatArray:
-        """(n, d) rows of people with features phi and centred rewards (n,)."""
+    def contributions(self, phi: FloatArray, centred: FloatArray) -> FloatArray:
+        """(n, d) contributions of people with features phi and centred rewards (n,)."""
         centre, allowed, _ = self.around(phi)
         left = np.clip(centred - centre, -allowed, allowed)
-        share = self._shortened(phi, allowed) * left / self.bound
-        return in_unit_ball((phi @ self.turn) * share[:, None])
+        share = self._shortened(phi, allowed) * left / self.clipping_norm
+        return in_unit_ball((phi @ self.projection) * share[:, None])
 
     def largest(self, phi: FloatArray) -> FloatArray:
         """(n,) the largest a(w) c(w): D row is at most that times turn' phi, whatever y is."""
@@ -176,8 +177,8 @@ class RowMap(Serializable):
         return largest
 
     def _shortened(self, phi: FloatArray, allowed: FloatArray) -> FloatArray:
-        length = allowed * lengths(phi, self.turn)
-        factor: FloatArray = np.minimum(1.0, self.bound / np.maximum(length, 1e-300))
+        length = allowed * lengths(phi, self.projection)
+        factor: FloatArray = np.minimum(1.0, self.clipping_norm / np.maximum(length, 1e-300))
         return factor
 
     def expected(
@@ -188,16 +189,16 @@ class RowMap(Serializable):
         centre, allowed, spread = self.around(phi) if around is None else around
         factor = self._shortened(phi, allowed)
         gain, square = cut(allowed, spread, self.reward_noise, BOUND + np.abs(centre))
-        slope, offset = np.zeros(self.turn.T.shape), np.zeros(self.size)
+        slope, offset = np.zeros(self.projection.T.shape), np.zeros(self.size)
         squares = np.zeros((self.size, self.size))
         for some in portions(*phi.shape):
-            turned = phi[some] @ self.turn
+            turned = phi[some] @ self.projection
             weighted = turned * (chances * factor)[some, None]
             gained = weighted * gain[some, None]
             slope += gained.T @ phi[some]
             offset += gained.T @ centre[some]
             squares += (weighted * (factor * square)[some, None]).T @ turned
-        return Expected(slope, offset, squares, self.bound)
+        return Expected(slope, offset, squares, self.clipping_norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,19 +288,19 @@ def _thinned(roots: list[FloatArray]) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """The mean and the covariance of what one person adds, times D (see the module).
+    """Mean and covariance of one contribution times D (see the module).
 
     Attributes:
         slope: (d, m) F.
         offset: (d,) k.
         spread: (d, d) Q.
-        bound: D.
+        clipping_norm: D.
     """
 
     slope: FloatArray
     offset: FloatArray
     spread: FloatArray
-    bound: float
+    clipping_norm: float
 
     def information(
         self, total: FloatArray | IntArray, people: int, noise: float
@@ -308,11 +309,11 @@ class Expected:
 
         Args:
             total: (d,) the sum of rows with noise.
-            people: how many people it is of.
+            people: number of people in it.
             noise: variance of the noise on each number of `total`.
         """
         weighing = self._weighing(people, noise)
-        seen = self.bound * total + people * self.offset
+        seen = self.clipping_norm * total + people * self.offset
         return GaussianNaturalParameters(
             people**2 * weighing @ self.slope, people * weighing @ seen
         )
@@ -325,7 +326,7 @@ class Expected:
     def _weighing(self, people: int, noise: float) -> FloatArray:
         """(m, d) F' C^-1."""
         # The second part keeps C invertible where there is neither noise nor doubt.
-        floor = self.bound**2 * (noise + 1e-12 * people)
+        floor = self.clipping_norm**2 * (noise + 1e-12 * people)
         covariance = people * self.spread + floor * np.eye(len(self.spread))
         return np.asarray(np.linalg.solve(covariance, self.slope).T, dtype=np.float64)
 
@@ -368,9 +369,9 @@ def _density(x: FloatArray) -> FloatArray:
     return density
 
 
-def row_candidates(
+def contribution_candidates(
     belief: QueryPosterior, phi: FloatArray, chances: FloatArray, reward_noise: float
-) -> list[tuple[RowMap, Expected]]:
+) -> list[tuple[ClippedContribution, Expected]]:
     """A row map for each threshold, and what one person adds on average by each, where features
     phi (w, m) come with probabilities (w,)."""
     some = chances > 0.0
@@ -378,31 +379,35 @@ def row_candidates(
     values, axes = np.linalg.eigh(second_moment(phi, chances, belief.asked))
     values, axes = values[::-1], axes[:, ::-1]
     # What is believed at each pair is the same whatever is asked.
-    around = RowMap(belief.mean, belief.root, belief.root[:, :1], 1.0, reward_noise).around(phi)
+    around = ClippedContribution(
+        belief.mean, belief.root, belief.root[:, :1], 1.0, reward_noise
+    ).around(phi)
     candidates = []
     for threshold in _THRESHOLDS:
         kept = values > threshold * values[0]
         shares = np.sqrt(values[kept] - threshold * values[0]) / values[kept]
-        turn = np.asarray(belief.asked @ (axes[:, kept] * shares), dtype=np.float64)
-        length = around[1] * lengths(phi, turn)
+        projection = np.asarray(belief.asked @ (axes[:, kept] * shares), dtype=np.float64)
+        length = around[1] * lengths(phi, projection)
         # D, from what is expected of rows: public.
         bound = min(_SHORTENED * math.sqrt(float(chances @ length**2)), float(length.max()))
-        rows = RowMap(belief.mean, belief.root, turn, bound, reward_noise)
-        candidates.append((rows, rows.expected(phi, chances, around)))
+        contribution = ClippedContribution(
+            belief.mean, belief.root, projection, bound, reward_noise
+        )
+        candidates.append((contribution, contribution.expected(phi, chances, around)))
     return candidates
 
 
-def best_rows(
-    candidates: list[tuple[RowMap, Expected]],
+def best_contribution(
+    candidates: list[tuple[ClippedContribution, Expected]],
     belief: QueryPosterior,
     doubt: FloatArray,
     people: int,
     noise: Callable[[int], float],
-) -> tuple[RowMap, float]:
+) -> tuple[ClippedContribution, float]:
     """The row map that leaves the least variance where it counts, and that variance.
 
     Args:
-        candidates: as `row_candidates` made them.
+        candidates: as `contribution_candidates` made them.
         belief: before the epoch.
         doubt: (r, r) V: the variance that is left is trace(V Sigma), in the coordinates in which
             what is asked about is standard normal before the epoch.
@@ -410,20 +415,20 @@ def best_rows(
         noise: from the numbers in a row, the variance of the noise on each number of their sum.
     """
     choices = []
-    for rows, expected in candidates:
-        precision = expected.precision(people, noise(rows.size))
+    for contribution, expected in candidates:
+        precision = expected.precision(people, noise(contribution.size))
         inside = belief.asked.T @ precision @ belief.asked
         left = float(np.trace(np.linalg.solve(np.eye(len(inside)) + inside, doubt)))
-        choices.append((rows, left))
+        choices.append((contribution, left))
     return min(choices, key=itemgetter(1))
 
 
-def full_rows(turn: FloatArray, phi: FloatArray) -> RowMap:
+def plain_contribution(projection: FloatArray, phi: FloatArray) -> ClippedContribution:
     """Rows without control variate whose largest length over features (w, m) is allowed."""
-    features = len(turn)
+    features = len(projection)
     nothing = np.zeros(features), np.zeros((features, 1))
-    longest = BOUND * float(lengths(phi, turn).max())
-    return RowMap(*nothing, turn, longest, BOUND)
+    longest = BOUND * float(lengths(phi, projection).max())
+    return ClippedContribution(*nothing, projection, longest, BOUND)
 
 
 def covariance_axes(phi: FloatArray, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -432,7 +437,76 @@ def covariance_axes(phi: FloatArray, chances: FloatArray) -> tuple[FloatArray, F
     return np.maximum(values, 0.0), axes
 
 
-def whole(rows: FloatArray) -> IntArray:
+def whole(contributions: FloatArray) -> IntArray:
     """Rows as whole multiples of 2^-30."""
-    rounded: IntArray = np.rint(rows * RESOLUTION).astype(np.int64)
+    rounded: IntArray = np.rint(contributions * RESOLUTION).astype(np.int64)
     return rounded
+
+
+# Sums over pairs of a context and an arm, in portions: there may be 100,000 pairs with 600 features
+# each, half a gigabyte, of which no copy is made.
+
+
+def portions(rows: int, columns: int) -> list[slice]:
+    """Rows of `columns` numbers each, in portions that fit into memory."""
+    most = max(1, _AT_ONCE // columns)
+    return [slice(start, start + most) for start in range(0, rows, most)]
+
+
+def offered(phi: FloatArray, active: BoolArray) -> IntArray:
+    """The places of pairs that count: those with active arms, or all where one portion holds all,
+    so that there sums are added in the same order however many arms were given up."""
+    if len(portions(*phi.shape)) == 1:
+        return np.arange(active.size)
+    return np.flatnonzero(active)
+
+
+def lengths(phi: FloatArray, turn: FloatArray) -> FloatArray:
+    """(w,) how long each row of turned is."""
+    squares = [((phi[some] @ turn) ** 2).sum(axis=1) for some in portions(*phi.shape)]
+    long: FloatArray = np.sqrt(np.concatenate(squares))
+    return long
+
+
+def second_moment(
+    phi: FloatArray, weights: FloatArray, turn: FloatArray | None = None
+) -> FloatArray:
+    """(d, d) the weighted sum of turned turned'; of phi phi' without `turn`."""
+    size = phi.shape[1] if turn is None else turn.shape[1]
+    total = np.zeros((size, size))
+    for some in portions(*phi.shape):
+        turned = phi[some] if turn is None else phi[some] @ turn
+        total += (turned * weights[some][:, None]).T @ turned
+    return total
+
+
+def leverages(phi: FloatArray, covariance: FloatArray) -> FloatArray:
+    """(w,) phi' C^-1 phi of each pair, at least 0."""
+    parts = []
+    for some in portions(*phi.shape):
+        solved = np.linalg.solve(covariance, phi[some].T).T
+        parts.append(np.maximum((solved * phi[some]).sum(axis=1), 0.0))
+    return np.concatenate(parts)
+
+
+def offered_doubt(
+    table: FloatArray, weights: FloatArray, probabilities: FloatArray, asked: FloatArray
+) -> FloatArray:
+    """(r, r) how offered arms differ from each other in the directions `asked` (m, r), where
+    contexts with features (N, K, m) have weights (N,) and arms are offered with chances (N, K)."""
+    mean = np.einsum("nk,nkm->nm", probabilities, table)
+    total = np.zeros((asked.shape[1], asked.shape[1]))
+    for some in portions(len(table), table[0].size):
+        away = (table[some] - mean[some, None]).reshape(-1, table.shape[2])
+        total += second_moment(away, (weights[some, None] * probabilities[some]).ravel(), asked)
+    return total
+
+
+def spreads(table: FloatArray, root: FloatArray, best: IntArray) -> FloatArray:
+    """(N, K) the variance of f, of covariance root root', less f at the best arm (N,)."""
+    beside = table[np.arange(len(table)), best][:, None]
+    parts = [
+        (((table[some] - beside[some]) @ root) ** 2).sum(axis=2)
+        for some in portions(len(table), table[0].size)
+    ]
+    return np.concatenate(parts)
