@@ -72,7 +72,7 @@ class Prior(Serializable):
 class ExactPosterior(Serializable):
     """The posterior after n observations.
 
-    On the wire it is prior and data; whoever reads it works the factor out, once, in O(n^3).
+    On the wire it is prior and data; the reader computes the factor, once, in O(n^3).
 
     Attributes:
         prior: the prior.

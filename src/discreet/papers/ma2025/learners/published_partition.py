@@ -183,7 +183,7 @@ class EliminationPolicy(ArmPolicy):
         )
 
     def sums(self, reports: LaplaceReports) -> CellSums:
-        """What reports add; `InvalidInput` if nobody makes them under this.
+        """The sums of reports; `InvalidInput` for reports that this policy cannot make.
 
         Laplace noise exceeds 60 scales with probability e^-60; one such value could undo everything
         that others reported.
@@ -217,8 +217,8 @@ class EliminationLearner(ArmLearner[EliminationPolicy, R, CellSums]):
     """Eliminate and split after every `batch_size` reports; subclasses give the rules.
 
     Args:
-        horizon: the number of people n, which the confidence bounds need. Nobody is refused beyond
-            it, as each pays with their own report alone: n grows with them.
+        horizon: the number of people n, which the confidence bounds need. Later people are not
+            refused, as each pays with their own report alone: n grows with them.
         batch_size: after how many people the rules are checked.
     """
 
@@ -346,8 +346,8 @@ class PublishedPartition(EliminationLearner[LaplaceReports]):
     estimate - 2 r (16); a leaf is split when r < 2 sqrt(d) 2^(-depth/d) for an active arm (17).
 
     From the first source on that is opened, estimates and radii are those of Algorithm 3
-    (`several_sources`). Sources share the target's bins and are heard in the order in which they
-    report; what they said about a leaf is not used once it is split. Algorithm 3 hears all of them
+    (`several_sources`). Sources share the target's bins and are used in the order in which they
+    report; their reports on a leaf are discarded once it is split. Algorithm 3 takes all of them
     before the target's first person; here they may also report while the target runs, since (26)
     and (28) do not ask which came first (the multi-task setting that the paper's section 5
     outlines). n is the largest of the horizon, `source_horizon` and the number of people that any

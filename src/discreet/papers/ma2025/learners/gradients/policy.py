@@ -127,7 +127,7 @@ class GradientMechanism:
         return matrices
 
     def check(self, reports: FloatArray, arms: IntArray, explorers: BoolArray) -> None:
-        """Refuse reports that nobody with these public arms can have made."""
+        """Refuse reports that are impossible with these public arms."""
         people = len(reports)
         if reports.shape != (people, self.arms, self.size) or people == 0:
             raise InvalidInput(
@@ -138,7 +138,7 @@ class GradientMechanism:
         others = explorers[:, None] & (arms[:, None] != np.arange(self.arms))
         if (others & (rows > 0.0)).any():
             raise InvalidInput(
-                "reports had gradients of an arm that the ticket did not give; those who explore "
+                "reports had gradients of an arm that the ticket did not give; people who explore "
                 "report on that arm alone."
             )
         lengths = np.sqrt((rows**2).sum(axis=1))
@@ -187,7 +187,7 @@ class GradientSums(Statistics):
 class GradientPolicy(ArmPolicy):
     """The best arm under the averages; some explore (see the module).
 
-    In a source nobody explores, so every arm is private.
+    People of a source do not explore, so every arm is private.
 
     Attributes:
         model: of an arm.
@@ -227,7 +227,7 @@ class GradientPolicy(ArmPolicy):
     def lots(self, tickets: TicketArray | None, people: int) -> tuple[BoolArray, IntArray]:
         """(n,) whether each of `people` explores, and (n,) the arm that their ticket gives then."""
         if (tickets is not None) != self.chooses:
-            had = "no tickets" if self.chooses else "tickets, which nobody draws there"
+            had = "no tickets" if self.chooses else "tickets, which a source does not draw"
             raise InvalidInput(f"reports had {had}; send them as the policy made them.")
         if tickets is None or self.exploring is None:
             return np.zeros(people, dtype=np.bool_), np.zeros(people, dtype=np.int64)
@@ -274,7 +274,7 @@ class GradientPolicy(ArmPolicy):
         )
 
     def sums(self, reports: GradientReports) -> GradientSums:
-        """What reports add; `InvalidInput` if nobody makes them under this."""
+        """The sums of reports; `InvalidInput` for reports that this policy cannot make."""
         explorers, given = self.lots(reports.tickets, len(reports))
         self.mechanism.check(reports.gradients, given, explorers)
         return GradientSums(gradients=reports.gradients.sum(axis=0), reports=len(reports))
