@@ -449,7 +449,7 @@ def _report(
     """A report under the learner's policy, its own or that of its source; with all `rules` kept."""
     stream = SOURCE if source else TARGET_NAME
     policy: Any = learner.policy(stream)
-    held = learner.streams[stream].guarantee()
+    held = learner.streams[stream].guarantee() if source else learner.guarantee()
     release = policy.release(SecureNoise.name if safe and SECURE else SimulatedNoise.name)
     words = f"{state}, version {policy.version}, {release.mechanism}"
     return LocalReport(

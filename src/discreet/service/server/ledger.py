@@ -36,7 +36,9 @@ def ledger_row(learner: Learner[Any, Any, Any], stream: str, policy: Policy[Any]
         InvalidInput: where people would be promised less than they agreed to; then nothing is
             published.
     """
-    guarantee, budget = learner.streams[stream].guarantee(), learner.streams[stream].budget
+    own = learner.streams[stream]
+    guarantee = learner.guarantee() if stream == TARGET_NAME else own.guarantee()
+    budget = own.budget
     asked, held = millionths(budget.epsilon), millionths(guarantee.epsilon)
     if held > asked or guarantee.delta > budget.delta:
         raise InvalidInput(
