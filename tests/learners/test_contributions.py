@@ -307,7 +307,7 @@ def test_who_came_is_secret_and_is_kept(tmp_path: Path) -> None:
     again.update(reports, names)
     learner.update(reports, names)
     assert again.secret_fields() == learner.secret_fields()
-    assert again._target.visitors.visits["person 0"] == 4
+    assert again._target._visitors.visits["person 0"] == 4
     assert "person 0" not in encode(learner.policy()) + repr(learner._target)
     assert not any("person 0" in repr(release) for release in learner.releases)
 
@@ -545,5 +545,5 @@ def test_people_who_are_served_report_as_often_as_is_covered(budget: Any, report
     assert len(values) == 200
     assert learner.people == reports
     assert learner.guarantee().epsilon <= budget.epsilon
-    visitors = learner._target.visitors.visits
+    visitors = learner._target._visitors.visits
     assert set(visitors.values()) == ({5} if isinstance(budget, Joint) else set())

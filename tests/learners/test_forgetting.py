@@ -111,13 +111,13 @@ def test_sources_fade_with_the_targets_people() -> None:
     contexts, arms = rng.random((300, 1)), rng.integers(0, 2, 300)
     reports = learner.policy("past").report(contexts, arms, 1.0 * arms, noise)
     learner.update(reports)
-    whole = learner.streams["past"].sums
+    whole = learner.streams["past"]._sums
     policy = learner.policy()
     actions, _ = policy.act(contexts, rng)
     learner.update(policy.report(contexts, actions, 1.0 * arms, noise))
-    assert learner.streams["past"].sums is whole  # nothing is forgotten before anybody came
+    assert learner.streams["past"]._sums is whole  # nothing is forgotten before anybody came
     learner.policy()
-    for have, want in zip(arrays(learner.streams["past"].sums), arrays(whole), strict=True):
+    for have, want in zip(arrays(learner.streams["past"]._sums), arrays(whole), strict=True):
         np.testing.assert_allclose(have, 0.5 ** (300 / 400) * want, rtol=1e-12)
     assert learner.streams["past"].people == 300
 

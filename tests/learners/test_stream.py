@@ -24,7 +24,7 @@ def test_what_is_printed_holds_no_sums() -> None:
         domain=unit_cube(1),
         arms=2,
         reward_bounds=RewardBounds(),
-        sums=sums,
+        _sums=sums,
     )
     assert "12345" not in repr(stream)
     assert "12345" not in f"{stream}"

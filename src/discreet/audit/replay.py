@@ -507,9 +507,14 @@ def written_out(transcript: Transcript) -> Iterator[None]:
     transcript.add("what is printed", printed.getvalue() + errors.getvalue())
 
 
+# What the learner shows too (releases, policies), and what enters a file marked as secret.
+_OF_STREAMS = ("drawn", "guarantee", "policies", "releases", "saved")
+
+
 def public_values(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
     """Everything that an object shows under a name without an underscore: attributes, properties,
-    and what methods return that need no argument, and its repr. Names in `but` are left out."""
+    and what methods return that need no argument, and its repr. Names in `but` are left out. Of a
+    learner's streams, which hold sums, what each of them shows."""
     if "repr" not in but:
         yield "repr", without_addresses(repr(thing)).encode()
     for name in dir(thing):
@@ -523,7 +528,12 @@ def public_values(thing: object, but: Sequence[str] = ()) -> Iterator[tuple[str,
                 value = value()
         except Exception as error:
             value = type(error).__name__
-        yield name, fingerprint(value)
+        if name == "streams" and isinstance(value, dict):
+            for stream in value.values():
+                for each, shown in public_values(stream, _OF_STREAMS):
+                    yield f"{each} of stream {stream.name!r}", shown
+        else:
+            yield name, fingerprint(value)
 
 
 def reprs_within(thing: object) -> list[str]:

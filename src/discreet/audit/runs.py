@@ -304,7 +304,7 @@ AnyLearner = Learner[Any, Any, Any]
 Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure"]
 # Public names left out: the audit's own objects, a policy that would be made anew, and what goes
 # into a file that is marked as secret (`open_file`).
-_NOT_PUBLIC = ("noise", "policy", "secret_fields", "streams")
+_NOT_PUBLIC = ("noise", "policy", "secret_fields")
 # Certificates, which a repr has too, take as long as all else: they are looked at once, at the end,
 # and the repr once the person was learnt from.
 _DEAR = ("guarantee", "repr")

@@ -317,7 +317,7 @@ class EstimatorRun(SurfaceRun):
             transcript,
             "learner",
             bandit.learner_,
-            ("noise", "policy", "secret_fields", "streams", "guarantee", "repr"),
+            ("noise", "policy", "secret_fields", "guarantee", "repr"),
         )
 
 

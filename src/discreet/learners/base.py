@@ -354,7 +354,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
             domain=self.domain,
             arms=list(self.arm_names) or self.space,
             reward_bounds=self.reward_bounds,
-            sums=self._empty() if target else self._empty_source(),
+            _sums=self._empty() if target else self._empty_source(),
             drawn=self._central_releases if target and budget.is_central else None,
         )
 
@@ -381,7 +381,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
 
     @property
     def _sums(self) -> S:
-        return self._target.sums
+        return self._target._sums
 
     @property
     def _published_at(self) -> int:
@@ -563,10 +563,10 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                     self._check_sums(part)
                 else:
                     self._check_source_sums(stream, part)
-                sums[name] = stream.sums + part
+                sums[name] = stream._sums + part
                 sums[name].check_finite()
             for name, total in sums.items():
-                self.streams[name].sums = total
+                self.streams[name]._sums = total
 
     def update(self, reports: R | Sequence[R], people: Any = None) -> None:
         """Add any number of reports of any streams, late ones included.
@@ -597,7 +597,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                     for batch, some in zip(batches, beyond, strict=True)
                 ]
             )
-            self._target.visitors.add(who)
+            self._target._visitors.add(who)
 
     # Options and files.
 

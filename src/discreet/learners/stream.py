@@ -40,12 +40,12 @@ class Stream(Generic[P, S]):
         budget: what one person may pay.
         record: what one person's record is.
         domain, arms, reward_bounds: what its people agree to, beside the budget.
-        sums: of all reports so far.
+        _sums: of all reports so far; secret under central privacy.
         drawn: the records of what the learner drew; None where each policy says what its reports
             cost.
         policies: all that were published, in order.
         published_at: how many people had reported when the last policy was published.
-        visitors: who came how often, where people trust the learner and it was told; secret.
+        _visitors: who came how often, where people trust the learner and it was told; secret.
     """
 
     name: str
@@ -55,14 +55,14 @@ class Stream(Generic[P, S]):
     domain: Box
     arms: ActionSpace | Arms
     reward_bounds: RewardBounds
-    sums: S = field(repr=False)
+    _sums: S = field(repr=False)
     drawn: Callable[[], list[Release]] | None = field(default=None, repr=False)
     policies: list[P] = field(default_factory=list)
     published_at: int = 0
-    visitors: ContributionLedger = field(default_factory=ContributionLedger, repr=False)
+    _visitors: ContributionLedger = field(default_factory=ContributionLedger, repr=False)
 
     def __post_init__(self) -> None:
-        self.sums = self.marked(self.sums)
+        self._sums = self.marked(self._sums)
 
     def terms(self) -> Terms:
         """What its people agree to."""
@@ -79,7 +79,7 @@ class Stream(Generic[P, S]):
     @property
     def people(self) -> int:
         """How many reports there were, one for each visit."""
-        return self.sums.reports
+        return self._sums.reports
 
     @property
     def epsilon(self) -> float | None:
@@ -106,7 +106,7 @@ class Stream(Generic[P, S]):
         _LOG.info("published %s %d of %s, after %d reports", *what, self.people)
         if not (self.budget.is_local and _LOG.isEnabledFor(logging.DEBUG)):
             return
-        for release in filter(None, map(policy.release, self.sums.noise)):
+        for release in filter(None, map(policy.release, self._sums.noise)):
             _LOG.debug(
                 "reports under %s %d of %s: %s, scale %g, noise %s",
                 *(*what, release.mechanism, release.scale, release.noise),
@@ -115,7 +115,7 @@ class Stream(Generic[P, S]):
     def fade(self, share: float) -> None:
         """People so far count `share` of what they did (forgetting.py)."""
         if share < 1.0:
-            self.sums = self.sums.faded(share)
+            self._sums = self._sums.faded(share)
 
     def published(self, version: int) -> P:
         """The policy of that version; `InvalidInput` if there was none."""
@@ -163,10 +163,10 @@ class Stream(Generic[P, S]):
 
     def check_unnamed(self, what: str) -> None:
         """Refuse reports without the ids of who made them where visits are counted by these."""
-        if self.budget.is_central and (self.budget.visits > 1 or self.visitors.came):
+        if self.budget.is_central and (self.budget.visits > 1 or self._visitors.came):
             raise InvalidInput(
                 f"{what} came without people; under {self.budget!r} visits are counted"
-                f"{' since the first report' if self.visitors.came else ''}: pass "
+                f"{' since the first report' if self._visitors.came else ''}: pass "
                 "update(reports, people) with an id for each report."
             )
 
@@ -185,7 +185,7 @@ class Stream(Generic[P, S]):
                 f"people was given, but under {self.budget!r} a learner must not be told who "
                 "reports; leave people out."
             )
-        if self.visitors.came != self.people:
+        if self._visitors.came != self.people:
             raise InvalidInput(
                 f"people was given, but nobody said whose the {self.people} reports so far were; "
                 "say so from the first report on, or never."
@@ -197,14 +197,14 @@ class Stream(Generic[P, S]):
             )
         came = [read_ids(ids, size) for ids, size in zip(people, sizes, strict=True)]
         ids = [person for batch in came for person in batch]
-        beyond = self.visitors.beyond(ids, self.budget.visits)
+        beyond = self._visitors.beyond(ids, self.budget.visits)
         return ids, np.split(beyond, np.cumsum(sizes)[:-1])
 
     def releases(self) -> list[Release]:
         """The record of every release so far, under every noise source seen."""
         if self.drawn is not None:
             return self.drawn()
-        names = self.sums.noise or ("no report yet",)
+        names = self._sums.noise or ("no report yet",)
         releases = [policy.release(name) for policy in self.policies for name in names]
         return [release for release in releases if release is not None]
 
@@ -227,12 +227,12 @@ class Stream(Generic[P, S]):
 
     def saved(self) -> dict[str, Any]:
         """Policies, sums and visits as JSON values."""
-        named = {"visitors": self.visitors.to_fields()} if self.visitors.came else {}
+        named = {"visitors": self._visitors.to_fields()} if self._visitors.came else {}
         return {
             **named,
             **({} if self.name == TARGET_NAME else {"epsilon": self.budget.epsilon}),
             "policies": [to_json(policy) for policy in self.policies],
-            "sums": to_json(self.sums),
+            "sums": to_json(self._sums),
             "published_at": self.published_at,
         }
 
@@ -246,22 +246,22 @@ class Stream(Generic[P, S]):
         policies: tuple[Any, ...] = from_json(saved["policies"], tuple[Policy, ...], "policies")  # type: ignore[type-arg]
         for last in policies[-1:]:
             self._check_place(last, len(policies) - 1)
-        sums = from_json(saved["sums"], type(self.sums), "sums")
+        sums = from_json(saved["sums"], type(self._sums), "sums")
         if sums.reports and not policies:
             raise InvalidInput(
                 f"{self.title} had {sums.reports} reports and no policy; load a file as save() "
                 "wrote it."
             )
         # A server that is restored from a backup has a new identity, and the same sums.
-        self.sums = self.marked(sums)
+        self._sums = self.marked(sums)
         self.policies = list(policies)
         self.published_at = whole_number(saved["published_at"], "published_at")
-        self.visitors = ContributionLedger.from_fields(saved.get("visitors", []))
-        counts = self.visitors.came or (self.budget.is_central and self.budget.visits > 1)
-        if counts and self.visitors.came != sums.reports:
+        self._visitors = ContributionLedger.from_fields(saved.get("visitors", []))
+        counts = self._visitors.came or (self.budget.is_central and self.budget.visits > 1)
+        if counts and self._visitors.came != sums.reports:
             raise InvalidInput(
                 f"{self.title} had {sums.reports} reports, of which it is known who made "
-                f"{self.visitors.came}; load a file as save() wrote it."
+                f"{self._visitors.came}; load a file as save() wrote it."
             )
 
     def register_policy(self, policy: P) -> None:

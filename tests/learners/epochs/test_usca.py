@@ -69,7 +69,7 @@ def worst_ratio(made: Usca, contexts: np.ndarray = GRID) -> float:
             counts = np.zeros(len(rows), dtype=int)
             counts[others] += made.horizon - 1
             counts[one] += 1
-            made._target.sums = sums_of(rows, counts)  # type: ignore[assignment]
+            made._target._sums = sums_of(rows, counts)  # type: ignore[assignment]
             logs.append(np.log(made.secret_probabilities(contexts)))
         worst = max(worst, float((np.max(logs, axis=0) - np.min(logs, axis=0)).max()))
     return worst
@@ -125,7 +125,7 @@ class TestPrivacy:
         made = usca(horizon=10)
         rows = made.policy().contributions_of(*every_record(made.arms, (0.0, 1.0)))
         few = made.ranges(GRID)
-        made._target.sums = sums_of(rows, [2**24] * len(rows))  # type: ignore[assignment]
+        made._target._sums = sums_of(rows, [2**24] * len(rows))  # type: ignore[assignment]
         assert np.all(made.ranges(GRID) > few * (1.0 + 1e-9))
 
     def test_the_range_by_brute_force(self) -> None:

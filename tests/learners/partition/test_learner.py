@@ -173,9 +173,9 @@ def test_reports_for_bins_that_were_split_still_count() -> None:
     before, _ = learner.beliefs()
     spread = learner.beliefs()[1].variance.sum()
     place = bisect_right(learner._decided.started, 0)
-    asked = learner._target.sums.trees[place].offered[first.tree.leaves].sum()
+    asked = learner._target._sums.trees[place].offered[first.tree.leaves].sum()
     learner.update(first.report(people.contexts, actions, rewards, SimulatedNoise(1)))
-    more = learner._target.sums.trees[place].offered[first.tree.leaves].sum() - asked
+    more = learner._target._sums.trees[place].offered[first.tree.leaves].sum() - asked
     assert more == 2000 * first.tree.leaf_count  # everybody reports on every bin
     assert learner.beliefs()[0] is before
     assert learner.beliefs()[1].variance.sum() < spread
@@ -313,7 +313,7 @@ def test_bins_are_made_anew_once_length_scales_are_known(tmp_path: Path) -> None
     bins = Bins(tree, np.ones((4, ARMS), dtype=np.bool_))
     now = replace(learner._decided.now, bins=bins, mass=np.full(4, 0.25))
     learner._decide(now=now)
-    learner._target.sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
+    learner._target._sums += PartitionStatistics((NodeSums.zeros(len(tree), ARMS),), reports=0)
     lost = regret(learner, 6000, 6)
     assert learner._decided.left_behind[0] is tree
     assert learner.people == 6000

@@ -128,7 +128,7 @@ class TestLearner:
         made.open_source("near", 1e4)
         data = draw_auxiliary(PROBLEM, 100, rng(3))
         feed_source(made, "near", data, SimulatedNoise(1))
-        sums = made.streams["near"].sums
+        sums = made.streams["near"]._sums
         counts = np.bincount(data.arms, minlength=3)
         rewards = np.bincount(data.arms, data.rewards, minlength=3)
         np.testing.assert_allclose(sums.chosen[0], counts, atol=0.05)

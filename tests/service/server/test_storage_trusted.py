@@ -342,10 +342,10 @@ def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) 
     aggregator = Aggregator(store)
     assert aggregator.step() == 1
     _, served = aggregator._learner("s")
-    assert sorted(served._target.visitors.visits.values()) == [batch // 2, batch - batch // 2]
+    assert sorted(served._target._visitors.visits.values()) == [batch // 2, batch - batch // 2]
     # Put together again from the database, it knows them still.
     _, again = Aggregator(store)._learner("s")
-    assert again._target.visitors.visits == served._target.visitors.visits
+    assert again._target._visitors.visits == served._target._visitors.visits
 
 
 @pytest.mark.parametrize("blank", [" ", "\u2003", "\n\t"])
@@ -410,8 +410,10 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
         [decode(kept[each]["report"], Reports) for each in ids[1:]],
         [[kept[each]["person"]] for each in ids[1:]],
     )
-    assert np.array_equal(served._target.sums.epochs[0].total, others._target.sums.epochs[0].total)
-    assert served._target.visitors.came == len(ids)
+    assert np.array_equal(
+        served._target._sums.epochs[0].total, others._target._sums.epochs[0].total
+    )
+    assert served._target._visitors.came == len(ids)
     assert "set aside 1 stored rows of s" in caplog.text
     # The same reward is acknowledged as before, whatever became of it.
     assert not DecisionStore(store).reward("s", ids[0], 0.25)
@@ -647,8 +649,8 @@ def test_snapshot_sizes_do_not_depend_on_who_visited() -> None:
                 pseudonym(cipher, "s", "é" * (1 + visit % people % 100) + str(visit % people))
                 for visit in range(visits)
             ]
-            learner._target.visitors = ContributionLedger()
-            learner._target.visitors.add(came)
+            learner._target._visitors = ContributionLedger()
+            learner._target._visitors.add(came)
             content = without_policies(learner)
             longest = longest_kept(content)
             assert len(content) < longest
@@ -664,7 +666,7 @@ def test_a_snapshot_counts_visits_by_pseudonym(
     store.register(deployment(), learner)
     rewarded(store, learner, learner.batch_size, 1, persons=2)
     assert Aggregator(store).step() == 1
-    visits = Aggregator(store)._learner("s")[1]._target.visitors.visits
+    visits = Aggregator(store)._learner("s")[1]._target._visitors.visits
     assert set(visits) == {pseudonym(database.cipher, "s", f"person {n}") for n in (0, 1)}
 
 

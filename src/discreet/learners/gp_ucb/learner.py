@@ -364,7 +364,7 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
             sums, design = self._sums, self._sums.design
             stream.release(self._row(sums.row), new)
             # Released rows leave the sums: nothing can release them again.
-            self._target.sums = replace(sums, row=0 * sums.row, design=0.0 * design)
+            self._target._sums = replace(sums, row=0 * sums.row, design=0.0 * design)
             self._counts = (*self._counts, new)
             # The design is public: the same weights, without noise.
             self._design.release(design, new)

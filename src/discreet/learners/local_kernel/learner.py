@@ -278,7 +278,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
     @property
     def _joint(self) -> GaussianNaturalParameters:
         """What the reports of the target and of all sources that are used say together."""
-        sources = [source.sums.information for source in self._used_sources.values()]
+        sources = [source._sums.information for source in self._used_sources.values()]
         return reduce(add, sources, self._own)
 
     def _posterior(
@@ -354,7 +354,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         self, stream: Stream[Any, KernelStatistics], stretch: float | None = None
     ) -> FloatArray:
         """The density after a step towards the reports since the last policy (features.py)."""
-        sums = stream.sums
+        sums = stream._sums
         if isinstance(stream.budget, NonPrivate):
             return counted(sums.located)
         density = self._densities.get(stream.name) or Density.uniform(len(sums.located))
@@ -370,8 +370,8 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
             ranks = ranks.settled()  # their reports measure the same functions
         before, self._ranks = self._ranks, ranks
         if ranks.stage > before.stage:
-            sums = self._target.sums
-            self._target.sums = replace(self._empty(), **sums.tally(self._empty()))
+            sums = self._target._sums
+            self._target._sums = replace(self._empty(), **sums.tally(self._empty()))
             self._hyperparameters = HyperparameterPosterior(
                 Hyperparameters.first(self.domain.dimension)
             )
@@ -469,7 +469,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
 
     def _estimated_source_weights(self) -> SourceWeights:
         """Source weights under the likeliest hyperparameters."""
-        sources = {name: source.sums.information for name, source in self._used_sources.items()}
+        sources = {name: source._sums.information for name, source in self._used_sources.items()}
         prior = self._hyperparameters.best.prior(self.features)
 
         def log_evidence(known: GaussianNaturalParameters) -> float:

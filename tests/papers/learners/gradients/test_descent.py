@@ -220,7 +220,7 @@ class TestRefusals:
         most = max(learner._mechanism.lengths)
         far = np.zeros((3, 2))
         far[0, 0] = 10.0 * most
-        sums = replace(learner._target.sums, reports=10, noise=(SimulatedNoise.name,))
+        sums = replace(learner._target._sums, reports=10, noise=(SimulatedNoise.name,))
         learner.merge(replace(sums, gradients=0.999 * far))
         for gradients in (1.01 * far, far * np.nan, np.zeros((3, 4)), np.zeros((2, 2))):
             with pytest.raises(InvalidInput, match=r"statistics had|finite|shape"):

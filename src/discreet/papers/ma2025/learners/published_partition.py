@@ -405,7 +405,7 @@ class PublishedPartition(EliminationLearner[LaplaceReports]):
         constant = self.confidence_constant * self.log_people
         if self._sources:  # (26), (28)
             sources, nodes = self._sources.values(), len(self._bins.tree)
-            everyone = [sums, *(source.sums.grown(nodes) for source in sources)]
+            everyone = [sums, *(source._sums.grown(nodes) for source in sources)]
             estimate, radius = several_sources(
                 np.array(
                     [self.budget.visit_epsilon, *(source.budget.epsilon for source in sources)]

@@ -224,9 +224,9 @@ class GradientLearner(ArmLearner[GradientPolicy, GradientReports, GradientSums])
         weight = float(self._sums.reports - self._used.reports)
         for name, source in self._sources.items():
             used, worth = self._used_of_sources.get(name, self._empty()), self._worth(source)
-            gradient = gradient + worth * (source.sums.gradients - used.gradients)
+            gradient = gradient + worth * (source._sums.gradients - used.gradients)
             weight += worth * (source.people - used.reports)
-            self._used_of_sources[name] = source.sums
+            self._used_of_sources[name] = source._sums
         self._iterate = self._iterate.stepped(self.calibration, gradient, weight, self._delay)
         self._used = self._sums
 
