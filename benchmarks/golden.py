@@ -94,7 +94,7 @@ STUDIES = {
     "discounted": (
         "name = 'exponential'",
         3000,
-        [(name, "local", (2.0,), {"drift": 1000}) for name in ("local_kernel", "partition")],
+        [(name, "local", (2.0,), {"half_life": 1000}) for name in ("local_kernel", "partition")],
     ),
     "discounted points": (
         "name = 'camelback'",
@@ -104,7 +104,7 @@ STUDIES = {
                 "gp_ucb",
                 "joint",
                 (8.0,),
-                {"kernel": "'RBF(length_scale=[1.4, 0.7])'", "drift": 500},
+                {"kernel": "'RBF(length_scale=[1.4, 0.7])'", "half_life": 500},
             )
         ],
     ),

@@ -276,7 +276,7 @@ _SMOOTH = {"kernel": "RBF(length_scale=0.3)", "reward_noise": 0.25}
 _ROUGH = {"kernel": "Matern(length_scale=0.3, nu=2.5)", "reward_noise": 0.25}
 _GRID = Cell("kernel_grid", "released_thompson", 100_000, "joint", 1.0, 1e-5)
 _TWENTY = {"arms": 20}
-_HALF_LIFE = {"drift": 2_500.0}
+_HALF_LIFE = {"half_life": 2_500.0}
 _HALF_OF_UNIFORM = 4139.0  # of the second half of 40,000 people
 
 
@@ -303,7 +303,7 @@ def _rows() -> Iterator[Target]:
     for learner in ("local_kernel", "partition"):
         for options in ({}, _HALF_LIFE):
             cell = replace(_local("rotation", learner, 40_000, 1.0), options=options)
-            name = "rotation, drift" if options else "rotation"
+            name = "rotation, half-life" if options else "rotation"
             asked = _HALF_OF_UNIFORM if options else None
             yield Target(name, cell, asked, measure="second half")
     for epsilon, asked in ((4.0, 3500.0), (1.0, 6500.0)):

@@ -97,13 +97,15 @@ ROWS = {
     "local_kernel, non-private": Row(
         partial(make, "local_kernel", budget=NonPrivate()), any_sums=True
     ),
-    "local_kernel, drift": Row(
-        partial(make, "local_kernel", budget=Local(1.0), options={"drift": 300}), any_sums=True
+    "local_kernel, half_life": Row(
+        partial(make, "local_kernel", budget=Local(1.0), options={"half_life": 300}), any_sums=True
     ),
     "partition": Row(partial(make, "partition", budget=Local(1.0))),
     "partition, epsilon 6": Row(partial(make, "partition", budget=Local(6.0))),
     "partition, non-private": Row(partial(make, "partition", budget=NonPrivate())),
-    "partition, drift": Row(partial(make, "partition", budget=Local(1.0), options={"drift": 300})),
+    "partition, half_life": Row(
+        partial(make, "partition", budget=Local(1.0), options={"half_life": 300})
+    ),
     "published_partition": Row(
         partial(make, "published_partition", budget=Local(4.0), options={"batch_size": 50})
     ),
@@ -121,9 +123,9 @@ ROWS = {
     "gp_ucb, joint box": gp_ucb(BOX, PRIVATE),
     "gp_ucb, joint set": gp_ucb(SET, PRIVATE),
     "gp_ucb, local box": gp_ucb(BOX, Local(2.0)),
-    "gp_ucb, drift": gp_ucb(SETS, PRIVATE, exact=True, drift=300),
-    "gp_ucb, drift without noise": gp_ucb(BOX, NonPrivate(), drift=300),
-    "gp_ucb, drift and local": gp_ucb(SETS, Local(2.0, 1e-5), drift=300),
+    "gp_ucb, half_life": gp_ucb(SETS, PRIVATE, exact=True, half_life=300),
+    "gp_ucb, half_life without noise": gp_ucb(BOX, NonPrivate(), half_life=300),
+    "gp_ucb, half_life and local": gp_ucb(SETS, Local(2.0, 1e-5), half_life=300),
     "gp_ucb, local set, epsilon 4": gp_ucb(SET, Local(4.0)),
     "private_glm": Row(maker("private_glm", SETS, Local(2.0)), any_sums=True, scene=SETS),
     "private_glm, logistic": Row(
@@ -139,7 +141,7 @@ ROWS = {
             ("joint arms", ARM, PRIVATE, {}),
             ("local arms", ARM, Local(2.0), {}),
             ("non-private arms", ARM, NonPrivate(), {}),
-            ("drift", ARM, PRIVATE, {"drift": 300}),
+            ("half_life", ARM, PRIVATE, {"half_life": 300}),
             ("joint doses", ArmScene(DOSES), PRIVATE, {}),
             ("thompson doses and levels", DOSED, PRIVATE, {"sampling": "thompson"}),
             ("local doses and levels", DOSED, Local(2.0), {}),
@@ -183,16 +185,16 @@ def test_every_registered_learner_has_a_row() -> None:
 # Each takes seconds, and has the code of quicker rows beside it.
 _SLOW = (
     "gp_ucb, buffered_toeplitz",
-    "gp_ucb, drift and local",
-    "gp_ucb, drift without noise",
+    "gp_ucb, half_life and local",
+    "gp_ucb, half_life without noise",
     "gp_ucb, joint box",
     "gp_ucb, local box",
     "gp_ucb, local set, epsilon 4",
-    "local_kernel, drift",
+    "local_kernel, half_life",
     "local_kernel, epsilon 6",
     "local_kernel, levels",
     "partition, epsilon 6",
-    "released_thompson, drift",
+    "released_thompson, half_life",
     "released_thompson, joint doses",
     "released_thompson, non-private arms",
 )

@@ -296,7 +296,7 @@ def test_sources_are_not_counted() -> None:
 
 
 def test_a_learner_that_forgets_says_so() -> None:
-    learner = served("partition", Local(4.0), 600, drift=300)
+    learner = served("partition", Local(4.0), 600, half_life=300)
     assert learner.value().about.endswith("with rewards as they were of late")
 
 

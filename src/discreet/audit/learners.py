@@ -7,11 +7,11 @@ Exact replay shows a wrong sensitivity, a second draw or a leak beside the noise
 Whole runs are tried besides (trials.py), at a larger epsilon than mechanisms: what a few hundred
 runs can tell apart grows with it.
 
-Learners are attacked new, taught, saved and loaded, past version 40, with drift, and under secure
-noise. Under local privacy a learner is taught by people whose best arm is plain, so that within a
-few thousand reports bins are cut and resolved, arms are given up and kernels have several cells;
-and beside two sources, of which one is given up, each with an epsilon of its own. Reports are
-replayed under every ticket of several dozen by which another mechanism is used than before.
+Learners are attacked new, taught, saved and loaded, past version 40, with a half-life, and under
+secure noise. Under local privacy a learner is taught by people whose best arm is plain, so that
+within a few thousand reports bins are cut and resolved, arms are given up and kernels have several
+cells; and beside two sources, of which one is given up, each with an epsilon of its own. Reports
+are replayed under every ticket of several dozen by which another mechanism is used than before.
 
 **A dishonest server.** A policy reaches a device as JSON, and may be forged (forgeries.py). A
 server may also send the honest policy to act with and a forged one, of the same identity and
@@ -116,7 +116,7 @@ _OUTCOMES = 16
 # Sources with an epsilon of their own, as shares of the target's; the second contradicts it.
 _SHARES = {SOURCE: 0.4, "contrary": 1.5}
 # People after whom a report counts half, under joint and under local privacy.
-_DRIFT = {"joint": 16.0, "local": 1500.0}
+_HALF_LIFE = {"joint": 16.0, "local": 1500.0}
 # How often people come who come more than once.
 _VISITS = 3
 _MANY_VISITS = 60
@@ -319,8 +319,8 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
         yield other(f"person {place + 1} is alone", variant="alone", place=place)
     for place in (quarter, 2 * maker.people // 3):
         yield other(f"saved and loaded, person {place + 1}", variant="saved", place=place)
-    for drifting in _drifting(maker):
-        yield other("with drift", maker=drifting)
+    for discounted in _discounting(maker):
+        yield other("with a half-life", maker=discounted)
     yield other("under SecureNoise", variant="secure")
     for epsilon in _EPSILONS:
         budget = maker.budget.at(epsilon)
@@ -381,9 +381,9 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
         words = f"{_VISITS} visits, delta {often.budget.delta:g}"
         learner = _taught(often, source, _BRIEFLY, _FEW)
         yield replace(_report(learner, often, source, words), bases=1)
-    for drifting in _drifting(maker):
-        learner = _taught(drifting, source, _BRIEFLY, _FEW)
-        yield replace(_report(learner, drifting, source, "with drift"), bases=1)
+    for discounted in _discounting(maker):
+        learner = _taught(discounted, source, _BRIEFLY, _FEW)
+        yield replace(_report(learner, discounted, source, "with a half-life"), bases=1)
 
 
 def _often(maker: Maker) -> tuple[Maker, ...]:
@@ -400,12 +400,12 @@ def _often(maker: Maker) -> tuple[Maker, ...]:
     return tuple(replace(maker, budget=each) for each in budgets)
 
 
-def _drifting(maker: Maker) -> tuple[Maker, ...]:
+def _discounting(maker: Maker) -> tuple[Maker, ...]:
     """The same with reports that count less and less; none for learners without that option."""
-    if "drift" not in inspect.signature(learner_class(maker.learner)).parameters:
+    if "half_life" not in inspect.signature(learner_class(maker.learner)).parameters:
         return ()
-    drift = _DRIFT["joint" if maker.budget.is_central else "local"]
-    return (replace(maker, options={**maker.options, "drift": drift}),)
+    half_life = _HALF_LIFE["joint" if maker.budget.is_central else "local"]
+    return (replace(maker, options={**maker.options, "half_life": half_life}),)
 
 
 def _branches(report: LocalReport) -> Iterator[LocalReport]:

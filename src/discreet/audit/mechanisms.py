@@ -76,8 +76,8 @@ from discreet.privacy.noise import Shape
 from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
+    DiscountedEpochs,
     Doubling,
-    FadingEpochs,
     GeometricEpochs,
     Independent,
     PrefixMechanism,
@@ -486,7 +486,7 @@ def stream_designs() -> Iterator[Design]:
         BufferedToeplitz,
         lambda rows: Doubling(first_rows=4),
         lambda rows: GeometricEpochs(1.5, horizon=rows),
-        lambda rows: FadingEpochs(float(rows)),
+        lambda rows: DiscountedEpochs(float(rows)),
         lambda rows: SeparateEpochs(1.5, horizon=rows),
     ):
         yield stream_design(make(_ROWS), make(_LONG))

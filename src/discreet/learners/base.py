@@ -17,8 +17,7 @@ What every learner owes (tests/learners/contract.py checks all of it):
 * `update` only adds. What is published changes in `policy()` alone, and only after `batch_size`
   new reports; calling it again without new reports returns the same object. So no noise is ever
   drawn twice for one statistic.
-* Learners with the option `drift` believe what was reported less and less (forgetting.py); this
-  too happens in `policy()` alone.
+* With `half_life`, old reports are discounted, only in `policy()` (discounting.py).
 * Reports made under an older policy are added; none is lost silently. (Learners that start a bin
   afresh when it is split, as published, keep those for bins that were split but do not use them.)
 * Where a person may come more than once, visits beyond those that the budget covers are not learnt
@@ -60,7 +59,7 @@ from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack, cas
 import numpy as np
 
 from discreet.codec import Serializable, check_fields, described, from_json, to_json
-from discreet.learners.forgetting import kept
+from discreet.learners.discounting import discount_factor
 from discreet.learners.messages import TICKETS, Reports, Statistics
 from discreet.learners.policy import (
     TARGET_NAME,
@@ -151,8 +150,8 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     # Whether acting shows nothing of a person: only then can a device act for real people, and
     # go on acting beyond the visits that its budget covers.
     acts_silently: ClassVar[bool] = True
-    # After how many people a report counts half; an option of those that forget.
-    drift: float | None = None
+    # In people; an option of learners that discount old reports.
+    half_life: float | None = None
 
     def __init__(
         self,
@@ -444,9 +443,9 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                 else:
                     policy, before = self._publish(), self._published_at
                     opened.publish(policy)
-                    share = kept(self.drift, self._published_at - before)
+                    share = discount_factor(self.half_life, self._published_at - before)
                     for each in self.streams.values():
-                        each.fade(share)
+                        each.discount(share)
             return opened.policies[-1]
 
     def published(self, version: int) -> P:

@@ -275,10 +275,10 @@ class Statistics(Message):
             f"statistics whose {name} differs cannot be added; they come from different learners."
         )
 
-    def faded(self, share: float) -> Self:
-        """The same after people count `share` of what they did (forgetting.py).
+    def discounted(self, share: float) -> Self:
+        """The same after people count `share` of what they did (discounting.py).
 
-        Sums that are yet to be released stay as they are: what fades is what was released of them.
+        Sums that are yet to be released stay as they are: discounting applies to what was released.
         """
         return self
 

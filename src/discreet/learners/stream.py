@@ -112,10 +112,10 @@ class Stream(Generic[P, S]):
                 *(*what, release.mechanism, release.scale, release.noise),
             )
 
-    def fade(self, share: float) -> None:
-        """People so far count `share` of what they did (forgetting.py)."""
+    def discount(self, share: float) -> None:
+        """People so far count `share` of what they did (discounting.py)."""
         if share < 1.0:
-            self._sums = self._sums.faded(share)
+            self._sums = self._sums.discounted(share)
 
     def published(self, version: int) -> P:
         """The policy of that version; `InvalidInput` if there was none."""

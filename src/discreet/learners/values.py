@@ -283,7 +283,7 @@ class Valued(ABC):
     """The part of a learner that says what policies are worth."""
 
     name: ClassVar[str]
-    drift: float | None
+    half_life: float | None
     domain: Box
     reward_bounds: RewardBounds
     lock: AbstractContextManager[Any]
@@ -382,7 +382,7 @@ class Valued(ABC):
 
     @property
     def _lately(self) -> str:
-        return "" if self.drift is None else ", with rewards as they were of late"
+        return "" if self.half_life is None else ", with rewards as they were of late"
 
     @property
     def _latest_policy(self) -> Any:

@@ -240,7 +240,7 @@ def test_epsilons_share_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
     met: list[tuple[str, int]] = []
     alike = [Setting("partition", f"epsilon {e:g}", Local(e)) for e in (1.0, 2.0, 4.0)]
     free = Setting("partition", "free")
-    other = Setting("partition", "fewer", Local(1.0), {"drift": 50.0})
+    other = Setting("partition", "fewer", Local(1.0), {"half_life": 50.0})
     monkeypatch.setattr(discreet.lab.experiments.simulation, "simulate", timed)
     expected = expected_seconds(exponential(), [*alike, free, other], 5000, 1)
     assert set(expected) == {each.label for each in (*alike, free, other)}

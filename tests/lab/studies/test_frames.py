@@ -269,7 +269,7 @@ def test_a_mapping_is_the_study_of_its_file(tmp_path: Path) -> None:
 
 
 def test_python_s_own_values_are_read(tmp_path: Path) -> None:
-    options = {"kernel": RBF(length_scale=0.3), "error": np.float64(0.03), "drift": None}
+    options = {"kernel": RBF(length_scale=0.3), "error": np.float64(0.03), "half_life": None}
     mapping = SMALL | {
         "seed": np.int64(3),
         "replicates": None,

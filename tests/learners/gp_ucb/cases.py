@@ -47,7 +47,7 @@ def learner(
     horizon: int | None = None,
     kernel: str = KERNEL,
     identity: str | None = "gp",
-    drift: float | None = None,
+    half_life: float | None = None,
     **options: Any,
 ) -> Any:
     """A learner with few features."""
@@ -64,7 +64,7 @@ def learner(
         public_seed=3,
         identity=identity,
         noise=noise,
-        drift=drift,
+        half_life=half_life,
         calibration=KernelCalibration.taken_from(options),
     )
 

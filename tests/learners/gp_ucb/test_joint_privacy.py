@@ -30,7 +30,7 @@ PEOPLE = 120
 STREAMS = {
     "epochs": {"growth": 1.3},
     "epochs, no horizon": {"growth": 1.3, "horizon": None},
-    "fading epochs": {"drift": 40.0},
+    "discounted epochs": {"half_life": 40.0},
     "toeplitz": {"mechanism_name": "buffered_toeplitz", "every": 10},
     "tree": {"mechanism_name": "binary_tree", "every": 10},
     "tree, no horizon": {"mechanism_name": "binary_tree", "every": 7, "horizon": None},
@@ -494,18 +494,20 @@ class TestFailures:
         with pytest.raises(InvalidInput, match="40 reported"):
             joint(space, SimulatedNoise(0)).restore_fields(fields)
 
-    @pytest.mark.parametrize("drift", [None, 40.0])
-    def test_damaged_saves_on_public_points_are_refused(self, drift: float | None) -> None:
+    @pytest.mark.parametrize("half_life", [None, 40.0])
+    def test_damaged_saves_on_public_points_are_refused(self, half_life: float | None) -> None:
         """Fault once found: these were read, and reports or policies failed later."""
-        made = joint(SPACES["set"], SimulatedNoise(0), drift=drift)
+        made = joint(SPACES["set"], SimulatedNoise(0), half_life=half_life)
         serve(made, People(60, 5))
-        nothing = joint(SPACES["set"], SimulatedNoise(0), drift=drift).secret_fields()["own"]
+        nothing = joint(SPACES["set"], SimulatedNoise(0), half_life=half_life).secret_fields()[
+            "own"
+        ]
 
         def refuses(change: Any) -> None:
             fields = json.loads(json.dumps(made.secret_fields()))
             change(fields)
             with pytest.raises(InvalidInput):
-                joint(SPACES["set"], SimulatedNoise(0), drift=drift).restore_fields(fields)
+                joint(SPACES["set"], SimulatedNoise(0), half_life=half_life).restore_fields(fields)
 
         def less_evidence(fields: dict[str, Any]) -> None:
             known, few = fields["own"]["evidence"], [[0.0]]

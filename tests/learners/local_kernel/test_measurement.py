@@ -137,8 +137,8 @@ def test_reports_measure_theta_without_bias(count: int, epsilon: float, law: str
     # The learner integrates over fewer points, which move with the version of the policy.
     theta = true_theta(policy)
     versions = np.array([predicted(replace(policy, version=v), theta) for v in range(VERSIONS)])
-    drift = (versions.mean(axis=0) - exact) / (versions.std(axis=0) / math.sqrt(VERSIONS))
-    assert np.abs(drift).max() < 4.5
+    half_life = (versions.mean(axis=0) - exact) / (versions.std(axis=0) / math.sqrt(VERSIONS))
+    assert np.abs(half_life).max() < 4.5
     # One version alone is off by this much, beside a range of (p - b) / G either way.
     assert (versions - exact).std() < 0.006
 

@@ -7,8 +7,8 @@ import numpy as np
 from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
+    DiscountedEpochs,
     Doubling,
-    FadingEpochs,
     GeometricEpochs,
     Independent,
     PrefixMechanism,
@@ -34,8 +34,8 @@ EPOCHS: list[PrefixMechanism] = [
     GeometricEpochs(2.0, horizon=3),
 ]
 FADING: list[PrefixMechanism] = [
-    FadingEpochs(20.0),
-    FadingEpochs(300.0, first=4, horizon=1000),
+    DiscountedEpochs(20.0),
+    DiscountedEpochs(300.0, first=4, horizon=1000),
 ]
 EVERY = PREFIX_SUMS + EPOCHS + FADING
 

@@ -14,8 +14,8 @@ from discreet.privacy.accounting import GaussianEvent, composed_epsilon, gaussia
 from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
+    DiscountedEpochs,
     Doubling,
-    FadingEpochs,
     GeometricEpochs,
     Independent,
     LinearStream,
@@ -219,7 +219,7 @@ def test_fit_finds_nothing_better_than_the_table(rows: int, buffers: int) -> Non
 
 @pytest.mark.parametrize("mechanism", FADING, ids=str)
 def test_weights_halve_with_the_half_life(mechanism: PrefixMechanism) -> None:
-    assert isinstance(mechanism, FadingEpochs)
+    assert isinstance(mechanism, DiscountedEpochs)
     counts = planned(mechanism)
     c, parts = encoder_matrix(mechanism, counts)
     np.testing.assert_array_equal(c, np.eye(len(counts)))
@@ -234,11 +234,11 @@ def test_weights_halve_with_the_half_life(mechanism: PrefixMechanism) -> None:
         assert variances[last] == pytest.approx(own @ own, rel=1e-12)
 
 
-def test_fading_epochs_double_until_a_quarter_of_a_half_life() -> None:
-    ends = np.cumsum(planned(FadingEpochs(400.0, first=10), 8)).tolist()
+def test_discounted_epochs_double_until_a_quarter_of_a_half_life() -> None:
+    ends = np.cumsum(planned(DiscountedEpochs(400.0, first=10), 8)).tolist()
     assert ends == [10, 20, 40, 80, 160, 260, 360, 460]
-    assert FadingEpochs(4.0, first=10).due(50) == 60
-    assert FadingEpochs(400.0, first=10, horizon=300).due(260) == 300
+    assert DiscountedEpochs(4.0, first=10).due(50) == 60
+    assert DiscountedEpochs(400.0, first=10, horizon=300).due(260) == 300
 
 
 @settings(max_examples=40, deadline=None)
@@ -324,7 +324,7 @@ def test_bad_settings_are_refused(make: object) -> None:
         make()
 
 
-@pytest.mark.parametrize("mechanism", [FadingEpochs(20.0), GeometricEpochs(2.0)])
+@pytest.mark.parametrize("mechanism", [DiscountedEpochs(20.0), GeometricEpochs(2.0)])
 def test_saved_epochs_that_do_not_add_up_are_refused(mechanism: PrefixMechanism) -> None:
     stream = LinearStream(mechanism)
     for _ in range(3):

@@ -61,6 +61,7 @@ from discreet.codec import Range, Serializable, Shape, to_json
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.base import ArmLearner, Calibration, Common, read_options
+from discreet.learners.discounting import discount_factor, effective_sample_factor
 from discreet.learners.epochs.contribution import (
     BOUND,
     CENTRE,
@@ -87,7 +88,6 @@ from discreet.learners.epochs.features import (
     usual_kernel,
 )
 from discreet.learners.epochs.policy import DATA, Decision, EpochPolicy, PrivateRows
-from discreet.learners.forgetting import kept, sharpness
 from discreet.learners.messages import Observations, Reports, Statistics
 from discreet.learners.values import MODEL_ERROR_FINE, ValuePosterior, linear_values
 from discreet.people.domain import ArmPoints, Arms, Box
@@ -580,9 +580,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
                 self._informed[place] = known.version, known.people, added
             came += known.people
             # Earlier sums are discounted; people of one sum count as equally old.
-            information = information.scaled(kept(self.drift, known.people))
+            information = information.scaled(discount_factor(self.half_life, known.people))
             information = information + self._informed[place][2]
-        return information.scaled(sharpness(self.drift, came))
+        return information.scaled(effective_sample_factor(self.half_life, came))
 
     def last_estimate(self) -> tuple[EpochPolicy, int, FloatArray, FloatArray] | None:
         """Policy, people, (N K,) estimates of f - 1/2 and chances of the last epoch alone."""

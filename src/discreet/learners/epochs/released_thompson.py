@@ -33,6 +33,7 @@ from typing import Annotated, ClassVar, Unpack
 import numpy as np
 
 from discreet.codec import Range
+from discreet.learners.discounting import check_half_life, longest
 from discreet.learners.epochs.capri import within
 from discreet.learners.epochs.contribution import ClippedContribution, QueryPosterior
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
@@ -43,7 +44,6 @@ from discreet.learners.epochs.policy import (
     design_probabilities,
     usual_draws,
 )
-from discreet.learners.forgetting import half_life, longest
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget
 from discreet.validation import FloatArray, InvalidInput, positive_number
@@ -79,7 +79,7 @@ class ReleasedThompson(EpochLearner):
             and privacy is not local.
         deviations: how far plausible arms may be behind the best, or draws are spread, in
             posterior deviations; by default 0.8 and 0.7.
-        drift: half-life of reports in people; None where rewards do not change.
+        half_life: half-life of reports in people; None where rewards do not change.
 
     See `EpochLearner` for the others.
     """
@@ -98,11 +98,11 @@ class ReleasedThompson(EpochLearner):
         *,
         sampling: str | None = None,
         deviations: float | None = None,
-        drift: float | None = None,
+        half_life: float | None = None,
         **common: Unpack[EpochCommon],
     ) -> None:
         super().__init__(domain, arms, budget, **common)
-        self.drift = half_life(drift)
+        self.half_life = check_half_life(half_life)
         self._check_gaussian()
         if self.horizon is not None and self.horizon <= _FEWEST:
             raise InvalidInput(
@@ -147,9 +147,9 @@ class ReleasedThompson(EpochLearner):
     ) -> tuple[Decision, FloatArray]:
         """The law of arms, and (N, K) probabilities of arms that may be the best."""
         deviations = self.deviations
-        # Exploration under `drift` pays as long as it is remembered, late or not.
+        # Exploration under `half_life` pays as long as it is remembered, late or not.
         late = self.horizon is not None and self.people > _LATE * self.horizon
-        if late and self.drift is None:
+        if late and self.half_life is None:
             deviations *= _LATE_DEVIATIONS
         if self.sampling == SAMPLINGS[0]:
             weights, table = self.features.contexts.weights, self.features.table
@@ -168,9 +168,9 @@ class ReleasedThompson(EpochLearner):
     def _planned_length(self) -> int:
         if self.budget.is_local:
             batch = max(100, (self.horizon or 0) // 1000, self.people // 15)
-            return longest(self.drift, batch, _SHARE)
+            return longest(self.half_life, batch, _SHARE)
         if not self._policies:
             return _FEWEST
         growth = _GROWTH if self.budget.is_central else _FREE_GROWTH
-        length = longest(self.drift, math.ceil(self._length * growth), _SHARE)
+        length = longest(self.half_life, math.ceil(self._length * growth), _SHARE)
         return max(self._first, length)

@@ -27,8 +27,8 @@ from discreet.learners.gp_ucb.posterior import (
 from discreet.privacy import Budget
 from discreet.privacy.prefix_sums import (
     MECHANISMS,
+    DiscountedEpochs,
     Doubling,
-    FadingEpochs,
     GeometricEpochs,
     PrefixMechanism,
     SeparateEpochs,
@@ -43,8 +43,8 @@ _FIRST_DEVIATION = 0.12
 
 
 def _prefix_sum(name: str) -> str:
-    """The name of a prefix sum for a horizon: not doubling, fading or read once only."""
-    others = Doubling.name, FadingEpochs.name, "independent"
+    """The name of a prefix sum for a horizon: not doubling, discounted or read once only."""
+    others = Doubling.name, DiscountedEpochs.name, "independent"
     known = [known for known in MECHANISMS if known not in others]
     if name not in known:
         raise InvalidInput(f"mechanism_name was {name!r}; it must be one of {known}.")

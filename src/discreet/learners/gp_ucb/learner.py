@@ -44,7 +44,7 @@ from discreet.kernels import (
     read_kernel,
 )
 from discreet.learners.base import Common, Learner, read_options
-from discreet.learners.forgetting import half_life, longest
+from discreet.learners.discounting import check_half_life, longest
 from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.policy import (
     MOST_PEOPLE,
@@ -63,7 +63,7 @@ from discreet.people.domain import ActionSpace, Box, DecisionSets, PublicBox, Pu
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.calibration import AdditiveNoise
 from discreet.privacy.prefix_sums import (
-    FadingEpochs,
+    DiscountedEpochs,
     LinearStream,
     PrivateStream,
     SeparateEpochs,
@@ -89,7 +89,7 @@ class KernelOptions(Common, total=False):
     error: float
     public_points: ArrayLike | None
     calibration: KernelCalibration | None
-    drift: float | None
+    half_life: float | None
 
 
 def GPUCB(  # noqa: N802, a name of the field
@@ -115,7 +115,7 @@ def GPUCB(  # noqa: N802, a name of the field
             than the whole box. It decides which features are kept; a wrong one costs reward, never
             privacy.
         calibration: noise, releases and posterior; `PosteriorBonus()` by default.
-        drift: half-life of reports in people; None where rewards do not change.
+        half_life: half-life of reports in people; None where rewards do not change.
 
     Returns:
         `SetsGPUCB` for decision sets, `PublicGPUCB` for public points.
@@ -193,12 +193,12 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
         error: float = _ERROR,
         public_points: ArrayLike | None = None,
         calibration: KernelCalibration | None = None,
-        drift: float | None = None,
+        half_life: float | None = None,
         **common: Unpack[Common],
     ) -> None:
         super().__init__(domain, space, budget, **common)
         self.calibration: KernelCalibration = KernelCalibration.checked(calibration)
-        self.drift = half_life(drift)
+        self.half_life = check_half_life(half_life)
         self._points = None
         if public_points is not None:
             self._points = PublicSet.of(domain.from_unit(domain.to_unit(public_points)))
@@ -241,16 +241,16 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
         # Without a stream policies follow from the sums of everybody.
         self._stream: LinearStream | None = None
         self._design: LinearStream | None = None
-        if self.drift is not None:
-            self._stream = LinearStream(FadingEpochs(self.drift))
-            self._design = LinearStream(FadingEpochs(self.drift))
+        if self.half_life is not None:
+            self._stream = LinearStream(DiscountedEpochs(self.half_life))
+            self._design = LinearStream(DiscountedEpochs(self.half_life))
         if self.budget.is_central:
             assert self.noise is not None
             multiplier = self.calibration.noise_multiplier(self.budget, self.features.features)
             reward_noise = multiplier * self.sensitivity / self.reward_weight
             mechanism = self.calibration.mechanism(reward_noise, self.horizon, self.places)
-            if self.drift is not None:
-                mechanism = FadingEpochs(self.drift, mechanism.due(0), self.horizon)
+            if self.half_life is not None:
+                mechanism = DiscountedEpochs(self.half_life, mechanism.due(0), self.horizon)
             moved = self.sensitivity
             self._stream = PrivateStream(mechanism, row, moved, multiplier, self.noise)
             self._design = LinearStream(mechanism)
@@ -317,7 +317,7 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
     def batch_size(self) -> int:
         if not isinstance(self._stream, PrivateStream):
             end = self.calibration.next_update(self._published_at, self.places is not None)
-            return longest(self.drift, end - self._published_at)
+            return longest(self.half_life, end - self._published_at)
         if self.horizon is not None and self._published_at >= self.horizon:
             return 2**53
         return self._stream.due - self._published_at
@@ -410,9 +410,9 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
             end, noise = stream.mechanism.due(came), stream.scale**2
         else:
             next_update = self.calibration.next_update(came, self.places is not None)
-            end, noise = came + longest(self.drift, next_update - came), 0.0
+            end, noise = came + longest(self.half_life, next_update - came), 0.0
         remaining = max(came, 1) if self.horizon is None else max(self.horizon - came, 0)
-        remaining = longest(self.drift, min(remaining, MOST_COUNTED), 1.0 / math.log(2.0))
+        remaining = longest(self.half_life, min(remaining, MOST_COUNTED), 1.0 / math.log(2.0))
         if self.horizon is not None:
             end = min(end, self.horizon)
         return RemainingHorizon(max(end - came, 1), remaining, noise, self._separate)
@@ -462,7 +462,7 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
             "features": to_json(self.features, FeatureMap),
             **({} if kernel is None or not self.learns_length_scales else {"kernel": kernel}),
             **({} if points is None else {"public_points": points.array.tolist()}),
-            **({} if self.drift is None else {"drift": self.drift}),
+            **({} if self.half_life is None else {"half_life": self.half_life}),
             **self.calibration.to_options(),
         }
 

@@ -149,10 +149,10 @@ class KernelStatistics(Statistics):
         """J and b."""
         return GaussianNaturalParameters(self.precision, self.weighted)
 
-    def faded(self, share: float) -> Self:
-        """J and b fade; densities follow the latest reports by themselves (features.py)."""
-        faded = self.information.scaled(share)
-        return replace(self, precision=faded.precision, weighted=faded.weighted)
+    def discounted(self, share: float) -> Self:
+        """J and b discounted; densities follow the latest reports themselves (features.py)."""
+        discounted = self.information.scaled(share)
+        return replace(self, precision=discounted.precision, weighted=discounted.weighted)
 
     def check(self, coefficients: int, bins: int, dimension: int, stage: int) -> None:
         """Refuse sums that no reports to a learner of d columns add up to, at this stage.

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from discreet.codec import Range
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.base import ArmLearner, Common
-from discreet.learners.forgetting import half_life, longest, sharpness
+from discreet.learners.discounting import check_half_life, effective_sample_factor, longest
 from discreet.learners.local_kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
 from discreet.learners.local_kernel.design import (
     CELL_COUNTS,
@@ -105,7 +105,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         density: "learned" from the reports, or "uniform" if contexts are known to be uniform.
         batch: least number of reports between two policies.
         growth: later, that number is this share of all reports so far.
-        drift: after how many people a report counts half; None where rewards do not change.
+        half_life: of a report's weight, in people; None where rewards do not change.
     """
 
     name: ClassVar[str] = "local_kernel"
@@ -143,7 +143,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         density: str = "learned",
         batch: int = 10,
         growth: float = 0.02,
-        drift: float | None = None,
+        half_life: float | None = None,
         **common: Unpack[Common],
     ) -> None:
         if isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
@@ -158,7 +158,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         self.density = density
         self.batch = whole_number(batch, "batch", minimum=1)
         self.growth = positive_number(growth, "growth")
-        self.drift = half_life(drift)
+        self.half_life = check_half_life(half_life)
         self.features = CosineFeatures.of(domain.levels, self.arms)
         self._hyperparameters = HyperparameterPosterior(Hyperparameters.first(domain.dimension))
         self._noise = 1.0
@@ -169,7 +169,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
     @property
     def batch_size(self) -> int:
         least = max(self.batch, _LEAST_OF_ARM * self.arms)
-        return longest(self.drift, max(least, int(self._published_at * self.growth)))
+        return longest(self.half_life, max(least, int(self._published_at * self.growth)))
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -272,7 +272,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
     @property
     def _own(self) -> GaussianNaturalParameters:
         """What the target's reports say."""
-        weight = sharpness(self.drift, self.people) / self._noise
+        weight = effective_sample_factor(self.half_life, self.people) / self._noise
         return self._sums.information.scaled(weight)
 
     @property
@@ -346,7 +346,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         Without a horizon as many are expected as have reported, and a thousand.
         """
         expected = 1000 + self.people if self.horizon is None else self.horizon - self.people
-        return longest(self.drift, max(expected, 1), share=1.0 / math.log(2.0))
+        return longest(self.half_life, max(expected, 1), share=1.0 / math.log(2.0))
 
     # Where people are.
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.base import ArmLearner, Common
-from discreet.learners.forgetting import half_life, longest, sharpness
+from discreet.learners.discounting import check_half_life, effective_sample_factor, longest
 from discreet.learners.partition.policy import (
     NodeSums,
     PartitionPolicy,
@@ -103,7 +103,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
     Args:
         budget: `Local(epsilon)`, or `NonPrivate()` for the same learner without noise.
         rules: when it acts.
-        drift: after how many people a report counts half; None where rewards do not change.
+        half_life: of a report's weight, in people; None where rewards do not change.
     """
 
     name: ClassVar[str] = "partition"
@@ -120,14 +120,14 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         budget: Local | NonPrivate,
         *,
         rules: Rules | None = None,
-        drift: float | None = None,
+        half_life: float | None = None,
         **common: Unpack[Common],
     ) -> None:
         super().__init__(domain, arms, budget, **common)
         if rules is not None and not isinstance(rules, Rules):
             raise InvalidInput(f"rules was {rules!r}; pass Rules(...).")
         self.rules = rules or Rules()
-        self.drift = half_life(drift)
+        self.half_life = check_half_life(half_life)
         whole = ScaledBins.whole(domain.dimension, self.arms)
         first = self._before_learning
         self._decided = Decisions(whole, (), (), first, first)
@@ -140,7 +140,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         people, least = self._published_at, self.rules.batch
         if free_bins(self.budget.visit_epsilon) > _TOLD:
             least = min(least, max(int(_FIRST_BATCH * self._variance), int(_EARLY_GROWTH * people)))
-        return longest(self.drift, max(least, int(people * self.rules.growth)))
+        return longest(self.half_life, max(least, int(people * self.rules.growth)))
 
     @property
     def _variance(self) -> float:
@@ -220,7 +220,9 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
                 parts.append(
                     NodeInformation.elsewhere(*seen, ranked, now.ranked, within_cell_variance)
                 )
-        return View(masses, reduce(add, parts).scaled(sharpness(self.drift, self.people)))
+        return View(
+            masses, reduce(add, parts).scaled(effective_sample_factor(self.half_life, self.people))
+        )
 
     # What is published.
 
@@ -313,7 +315,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         mass = view.mass[tree.leaves]
         gaps = rivals(state, active)
         behind = far_behind(gaps, rules)
-        if not self.budget.private or self.drift is not None:
+        if not self.budget.private or self.half_life is not None:
             # Where bins cost no noise elimination gains nothing; where rewards change, a bad
             # arm may become the best.
             behind[:] = False
@@ -349,9 +351,9 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         rules = [field.name for field in fields(Rules)]
-        check_options(cls.name, options, [*rules, "drift"])
-        given = {name: value for name, value in options.items() if name != "drift"}
-        return {"rules": Rules(**given), "drift": options.get("drift")}
+        check_options(cls.name, options, [*rules, "half_life"])
+        given = {name: value for name, value in options.items() if name != "half_life"}
+        return {"rules": Rules(**given), "half_life": options.get("half_life")}
 
     def _options(self) -> dict[str, Any]:
-        return {**asdict(self.rules), "drift": self.drift}
+        return {**asdict(self.rules), "half_life": self.half_life}

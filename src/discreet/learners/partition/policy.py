@@ -112,8 +112,8 @@ class NodeSums:
             return self
         return NodeSums(*(np.pad(array, [(0, more), (0, 0)]) for array in vars(self).values()))
 
-    def faded(self, share: float) -> NodeSums:
-        """After people count `share` of what they did (learners/forgetting.py): an average S / T
+    def discounted(self, share: float) -> NodeSums:
+        """After people count `share` of what they did (learners/discounting.py): an average S / T
         stays what it was, and its variance R / T^2 grows by 1 / share."""
         return NodeSums(*(share * array for array in vars(self).values()))
 
@@ -154,8 +154,8 @@ class PartitionStatistics(Statistics):
         trees = (b if a is None else a if b is None else a + b for a, b in pairs)
         return PartitionStatistics(tuple(trees), **self.tally(other))
 
-    def faded(self, share: float) -> PartitionStatistics:
-        return replace(self, trees=tuple(sums.faded(share) for sums in self.trees))
+    def discounted(self, share: float) -> PartitionStatistics:
+        return replace(self, trees=tuple(sums.discounted(share) for sums in self.trees))
 
     def on(self, place: int, nodes: int) -> NodeSums:
         """The sums on one of the trees, with `nodes` nodes."""

@@ -4,14 +4,14 @@
     Doubling()                 prefix sums over an unknown horizon
     GeometricEpochs(growth)    a weighted sum of which only the latest value matters: less noise
     SeparateEpochs(growth)     each epoch's sum alone: nothing of two epochs is mixed
-    FadingEpochs(half_life)    the same, of which the estimate counts old ones less and less
+    DiscountedEpochs(half_life)    the same, of which the estimate counts old ones less and less
     BinaryTree(rows)           the published mechanism
     Independent()              fresh noise on every row: the local model's error
 
 `PrivateStream` draws the noise; system.py says what is promised and why.
 """
 
-from discreet.privacy.prefix_sums.epochs import FadingEpochs, GeometricEpochs, SeparateEpochs
+from discreet.privacy.prefix_sums.epochs import DiscountedEpochs, GeometricEpochs, SeparateEpochs
 from discreet.privacy.prefix_sums.strategies import (
     MECHANISMS,
     BinaryTree,
@@ -30,9 +30,9 @@ __all__ = [
     "MECHANISMS",
     "BinaryTree",
     "BufferedToeplitz",
+    "DiscountedEpochs",
     "Doubling",
     "Estimate",
-    "FadingEpochs",
     "GeometricEpochs",
     "Independent",
     "LinearStream",

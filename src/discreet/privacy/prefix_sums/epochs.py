@@ -1,4 +1,4 @@
-"""Epochs: statistics of which only the latest weighted value matters, and those that fade.
+"""Epochs: statistics of which only the latest weighted value matters, and discounted ones.
 
 **Geometric epochs.** After epoch e, t_e people have come. With X_e the row and n_e the people of
 epoch e,
@@ -237,7 +237,7 @@ _SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class FadingEpochs(PrefixMechanism):
+class DiscountedEpochs(PrefixMechanism):
     """See the module.
 
     Attributes:
@@ -250,7 +250,7 @@ class FadingEpochs(PrefixMechanism):
     first: Annotated[int, Range(1, MOST_PEOPLE)] = 1
     horizon: Annotated[int, Range(1, MOST_PEOPLE)] | None = None
     rows: int | None = field(default=None, init=False, compare=False)
-    name: ClassVar[str] = "fading_epochs"
+    name: ClassVar[str] = "discounted_epochs"
     column_norm: ClassVar[float] = 1.0
     entries: ClassVar[int] = 1
 

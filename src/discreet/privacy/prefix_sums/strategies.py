@@ -72,7 +72,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from discreet.codec import CheckedBy, Range
-from discreet.privacy.prefix_sums.epochs import FadingEpochs, GeometricEpochs
+from discreet.privacy.prefix_sums.epochs import DiscountedEpochs, GeometricEpochs
 from discreet.privacy.prefix_sums.system import (
     MOST_PEOPLE,
     Estimate,
@@ -381,7 +381,7 @@ MECHANISMS: dict[str, type[Any]] = {
     for mechanism in (
         BufferedToeplitz,
         GeometricEpochs,
-        FadingEpochs,
+        DiscountedEpochs,
         BinaryTree,
         Independent,
         Doubling,

@@ -11,7 +11,12 @@ from discreet.codec import encode
 from discreet.lab.environments.base import People
 from discreet.lab.experiments.serving import run_learner
 from discreet.learners.base import Learner
-from discreet.learners.forgetting import half_life, kept, longest, sharpness
+from discreet.learners.discounting import (
+    check_half_life,
+    discount_factor,
+    effective_sample_factor,
+    longest,
+)
 from discreet.learners.registry import LEARNERS, learner_class, make_learner
 from discreet.learners.saving import load, save
 from discreet.people.domain import PublicBox, unit_cube
@@ -22,13 +27,13 @@ FORGETFUL = ("local_kernel", "partition", "released_thompson")
 CHANGE = 1500
 
 
-def make(name: str, budget: Budget, drift: float | None) -> Learner[Any, Any, Any]:
+def make(name: str, budget: Budget, half_life: float | None) -> Learner[Any, Any, Any]:
     return make_learner(
         name,
         unit_cube(1),
         2,
         budget,
-        options={} if drift is None else {"drift": drift},
+        options={} if half_life is None else {"half_life": half_life},
         horizon=2 * CHANGE,
         noise=SimulatedNoise(3) if isinstance(budget, Joint) else None,
         identity="forgetful",
@@ -43,17 +48,19 @@ def crowd(seed: int) -> People:
     return People.bernoulli(rng.random((2 * CHANGE, 1)), means, rng)
 
 
-def later(name: str, budget: Budget, drift: float | None) -> float:
+def later(name: str, budget: Budget, half_life: float | None) -> float:
     """The regret of the second half; that of choosing at random is 450."""
-    learner = make(name, budget, drift)
+    learner = make(name, budget, half_life)
     values = run_learner(learner, crowd(0), np.random.default_rng(3), SimulatedNoise(4))
     return float(values[CHANGE:].sum())
 
 
 def test_weights_halve_and_multiply() -> None:
-    assert kept(None, 1e9) == 1.0
-    assert kept(200.0, 200) == 0.5
-    assert kept(200.0, 30) * kept(200.0, 70) == pytest.approx(kept(200.0, 100), rel=1e-15)
+    assert discount_factor(None, 1e9) == 1.0
+    assert discount_factor(200.0, 200) == 0.5
+    assert discount_factor(200.0, 30) * discount_factor(200.0, 70) == pytest.approx(
+        discount_factor(200.0, 100), rel=1e-15
+    )
     assert longest(None, 700) == 700
     assert longest(2000.0, 700) == 100
     assert longest(2000.0, 70) == 70
@@ -62,22 +69,24 @@ def test_weights_halve_and_multiply() -> None:
 @pytest.mark.parametrize("people", [1, 300, 5000])
 def test_what_a_weighted_mean_says(people: int) -> None:
     """(sum w)^2 / sum w^2 reports, by brute force."""
-    weights = np.array([kept(1000.0, age) for age in range(people)])
+    weights = np.array([discount_factor(1000.0, age) for age in range(people)])
     reports = weights.sum() ** 2 / (weights**2).sum()
-    assert weights.sum() * sharpness(1000.0, people) == pytest.approx(reports, rel=2e-3)
-    assert sharpness(None, people) == 1.0
+    assert weights.sum() * effective_sample_factor(1000.0, people) == pytest.approx(
+        reports, rel=2e-3
+    )
+    assert effective_sample_factor(None, people) == 1.0
 
 
-@pytest.mark.parametrize("drift", [0.0, -5.0, 9.0, 1e17, np.nan, "long"])
-def test_a_half_life_is_a_number_of_people(drift: object) -> None:
-    with pytest.raises(InvalidInput, match="drift was"):
-        half_life(drift)
+@pytest.mark.parametrize("half_life", [0.0, -5.0, 9.0, 1e17, np.nan, "long"])
+def test_a_half_life_is_a_number_of_people(half_life: object) -> None:
+    with pytest.raises(InvalidInput, match="half_life was"):
+        check_half_life(half_life)
 
 
 def test_learners_that_forget_nothing_say_so() -> None:
     for name in set(LEARNERS) - {*FORGETFUL, "gp_ucb"}:
-        with pytest.raises(InvalidInput, match="got the option 'drift'; its options are"):
-            learner_class(name).read_options({"drift": 100.0})
+        with pytest.raises(InvalidInput, match="got the option 'half_life'; its options are"):
+            learner_class(name).read_options({"half_life": 100.0})
 
 
 def arrays(sums: Any) -> list[np.ndarray]:
@@ -98,7 +107,9 @@ def test_sums_fade_by_the_people_who_came(name: str) -> None:
         reports = policy.report(contexts, actions, rng.integers(0, 2, people), noise)
         added.append(learner.statistics(reports))
         learner.update(reports)
-    expected = added[0].faded(0.5 ** (800 / 400)) + added[1].faded(0.5 ** (500 / 400)) + added[2]
+    expected = (
+        added[0].discounted(0.5 ** (800 / 400)) + added[1].discounted(0.5 ** (500 / 400)) + added[2]
+    )
     assert learner.people == 1050
     for have, want in zip(arrays(learner._sums), arrays(expected), strict=True):
         np.testing.assert_allclose(have, want, rtol=1e-12, atol=1e-12)
@@ -132,7 +143,7 @@ def test_a_learner_that_forgets_is_saved_and_goes_on(name: str, tmp_path: Any) -
     run_learner(learner, half, np.random.default_rng(5), SimulatedNoise(6))
     save(learner, tmp_path / "learner.json")
     again = load(tmp_path / "learner.json")
-    assert again.drift == 300.0
+    assert again.half_life == 300.0
     for each in (learner, again):
         policy = each.policy()
         rng = np.random.default_rng(7)
@@ -155,7 +166,7 @@ def test_a_learner_that_forgets_is_saved_and_goes_on(name: str, tmp_path: Any) -
     ],
 )
 def test_what_changes_is_learnt_again(name: str, budget: Budget) -> None:
-    never, forgetting = (later(name, budget, drift) for drift in (None, 250.0))
+    never, forgetting = (later(name, budget, half_life) for half_life in (None, 250.0))
     assert forgetting < 225.0
     assert forgetting < 0.6 * never
 
@@ -183,7 +194,7 @@ def test_a_peak_that_moves_is_found_again(budget: Budget) -> None:
         unit_cube(1),
         PublicBox(),
         budget,
-        options={"kernel": "RBF([0.15])", "drift": 250.0},
+        options={"kernel": "RBF([0.15])", "half_life": 250.0},
         horizon=people,
         noise=SimulatedNoise(1) if isinstance(budget, Joint) else None,
         identity="forgetful",
