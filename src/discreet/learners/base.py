@@ -127,7 +127,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
 
     Attributes:
         name: the registered name, as in study files and records.
-        arm_names: of the arms; () where nobody named them.
+        arm_names: of the arms; () without names.
         lock: held by whatever reads or changes what the learner knows.
         trust_models: which budgets it takes, the usual one first.
         spaces: which action spaces it takes.
@@ -519,8 +519,8 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         self, stream: Stream[P, S], policy: P, reports: R, beyond: BoolArray | None = None
     ) -> S:
         """The sums of one batch, in which visits that are `beyond` those covered add nothing."""
-        heard = reports if beyond is None else reports.silencing(beyond)
-        return stream.marked(self._statistics(policy, heard), noise=(reports.noise,))
+        counted = reports if beyond is None else reports.silencing(beyond)
+        return stream.marked(self._statistics(policy, counted), noise=(reports.noise,))
 
     def merge(self, statistics: S) -> None:
         """Add statistics that `statistics` of this learner, or a copy of it, made elsewhere.
@@ -570,7 +570,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     def update(self, reports: R | Sequence[R], people: Any = None) -> None:
         """Add any number of reports of any streams, late ones included.
 
-        A report that comes twice counts twice. Whoever carries reports must drop repeats: under
+        A report that is added twice counts twice. The transport must deduplicate reports: under
         joint privacy a person who is counted twice pays as if they had taken part twice.
 
         Args:

@@ -150,7 +150,7 @@ def _id(given: Any, place: int) -> str:
 class ContributionCounter:
     """The reports of one person on their own device, under local privacy.
 
-    It counts a report before it is drawn, so that nobody who is interrupted reports twice; keep
+    It counts a report before it is drawn, so that an interruption never causes a second one; keep
     `made` with the person before a report is sent. There is one for each agreement: it counts
     reports to whatever learner, for one that calls itself another has no second budget.
 

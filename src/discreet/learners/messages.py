@@ -349,7 +349,7 @@ _LEAVES = ({int}, {float}, {bool})
 
 @dataclass(frozen=True)
 class ReadReports:
-    """What several messages said.
+    """The content of several messages.
 
     Attributes:
         reports: of all of them, one after another.

@@ -69,8 +69,8 @@ from discreet.validation import (
     whole_vector,
 )
 
-# By which reports find their learner, and releases their people. No identity is longer, so that
-# nobody can fill a server's memory with one.
+# By which reports find their learner, and releases their people. Their length is bounded, so
+# that none can fill a server's memory.
 Identity = Annotated[str, Range(1, 100)]
 # The stream whose actions the learner chooses; all others are auxiliary sources.
 TARGET_NAME = "target"
@@ -148,7 +148,7 @@ class Actions(Message):
 
     @property
     def names(self) -> NDArray[np.str_]:
-        """(n,) the arms by name; by number, as texts, where nobody named them.
+        """(n,) the arms by name; without names by number, as texts.
 
         Raises:
             InvalidInput: where actions are points, or were read from a message, which holds no
@@ -198,7 +198,7 @@ class Policy(Message, Generic[H]):
         stream: whose people report under it, `target` or the name of a source.
         for_sources: whether sources can have policies of this class.
         decision_fields: the fields that only choosing needs; None in the policy of a source.
-        accepts_logged_actions: whether reports say the same whoever chose the action.
+        accepts_logged_actions: whether reports may be about logged actions.
         reports_are_private: whether reports are private when they leave a person (see `report`).
     """
 
@@ -398,9 +398,8 @@ class Policy(Message, Generic[H]):
         if not self.accepts_logged_actions:
             raise InvalidInput(
                 f"actions was {type(arms).__name__}; pass the Actions that act() returned, because "
-                "they carry the tickets, by which reports are read. From actions that somebody "
-                "else chose local_kernel learns through open_source(); policies of sources take "
-                "names and numbers of arms."
+                "they carry the tickets by which reports are read. For logged actions use the "
+                "policy of a source (local_kernel: open_source()), which takes names or numbers."
             )
         if self.reports_are_private:
             numbers = arm_numbers(arms, self.arm_names)
@@ -476,7 +475,7 @@ class ArmPolicy(Policy[FloatArray]):
         return self._probabilities(self.domain.to_unit(contexts))
 
     def chances(self, unit: FloatArray) -> FloatArray:
-        """(n, K) as `probabilities`, at points of [0, 1]^d, even where nobody comes from."""
+        """(n, K) as `probabilities`, at any points of [0, 1]^d."""
         return self.probabilities(self.domain.from_unit(unit))
 
     def _read(self, contexts: Any) -> FloatArray:
@@ -586,7 +585,7 @@ class PointPolicy(Policy[CandidatesOrCount]):
         return points
 
     # A policy defines one of the two, or both if it takes decision sets and public points; what it
-    # does not take is refused whoever comes.
+    # does not take is refused for any context.
 
     def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
         """(n,) places in the decision sets and their propensities."""
@@ -618,7 +617,7 @@ class Terms:
         most_epsilon: the largest epsilon of all reports of a person together.
         reward_bounds: the bounds of rewards.
         delta: the delta at which epsilon is read; 0 for pure reports.
-        visits: how many reports that is about; whoever keeps a `ContributionCounter` makes no more.
+        visits: the number of reports covered; a `ContributionCounter` enforces it.
     """
 
     domain: Box

@@ -163,7 +163,7 @@ def _imported(home: str) -> type[Learner[Any, Any, Any]]:
             f"the learner {home!r:.80} cannot be imported ({error}); start discreet in the folder "
             "of its module, or install its package."
         ) from error
-    except Exception as error:  # whatever a module of somebody's own may raise
+    except Exception as error:  # a user's module may raise anything
         raise InvalidInput(
             f"the learner {home!r:.80} cannot be imported ({type(error).__name__}: "
             f"{error!s:.200}); its module fails when it is imported: mend it."
@@ -284,6 +284,6 @@ def usual_learner(declared: Declared) -> Choice:
 
 
 def usual_trust_model(space: ActionSpace) -> str:
-    """Whom people trust where a study does not say: nobody, or for points a learner that may see
-    their reports, because noise on every report leaves little to learn from there."""
+    """The trust model of a study that names none: local, and joint where actions are points,
+    because local noise leaves little to learn from there."""
     return "joint" if arm_count(space) is None else "local"

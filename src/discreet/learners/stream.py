@@ -45,7 +45,7 @@ class Stream(Generic[P, S]):
             cost.
         policies: all that were published, in order.
         published_at: how many people had reported when the last policy was published.
-        _visitors: who came how often, where people trust the learner and it was told; secret.
+        _visitors: contributions by person, under central privacy with ids; secret.
     """
 
     name: str
@@ -178,17 +178,17 @@ class Stream(Generic[P, S]):
             sizes: of the batches.
 
         Raises:
-            InvalidInput: where nobody need say who came, ids of some reports only, or wrong ones.
+            InvalidInput: for ids under local privacy, of some reports only, or malformed ones.
         """
         if not self.budget.is_central or self.budget.protects == "visit":
             raise InvalidInput(
-                f"people was given, but under {self.budget!r} a learner must not be told who "
-                "reports; leave people out."
+                f"people was given, but under {self.budget!r} a learner takes no ids of people; "
+                "leave people out."
             )
         if self._visitors.came != self.people:
             raise InvalidInput(
-                f"people was given, but nobody said whose the {self.people} reports so far were; "
-                "say so from the first report on, or never."
+                f"people was given, but the {self.people} earlier reports were added without ids; "
+                "pass people with every update or with none."
             )
         if not isinstance(people, Sequence) or len(people) != len(sizes):
             raise InvalidInput(

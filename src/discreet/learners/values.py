@@ -15,7 +15,7 @@ too. All of it is post-processing of releases and of private reports.
 
 *Selection.* The same reports choose a policy and evaluate it, and an average of rewards would then
 promise too much. A posterior mean does not: the prior shrinks it by the expected effect of
-selection, whoever chose the policy and why.
+selection, for any choice of the policy.
 
 *Bias.* That holds on average over functions drawn from the prior. For one fixed function the
 prior's shrinkage may have the same direction everywhere and not average out over people: f may be
