@@ -238,7 +238,7 @@ POINTS: tuple[Block, ...] = (
             Column("right on X", show="true_positive_rate"),
             Column("wrong on X'", show="false_positive_rate"),
         ),
-        note="Epsilon; proved with 95% confidence. Right and wrong: how often the attack said X.",
+        note="Epsilon; proved with 95% confidence. Right and wrong: how often the attack chose X.",
     ),
     Printed(
         name="outsourced-speed",

@@ -97,7 +97,9 @@ def test_policies_of_another_stream_are_refused(
 ) -> None:
     state = fields["state"]
     edit(state["target"] if stream == "target" else state["sources"][stream])
-    refused(fields, tmp_path / "learner.json", "stood as policy|no policy|lacks|must be|noise")
+    refused(
+        fields, tmp_path / "learner.json", "stood as policy|no policy|lacks|must be|must have|noise"
+    )
 
 
 def test_people_who_would_be_released_again(tmp_path: Path) -> None:

@@ -507,7 +507,7 @@ def test_whoever_shows_something_by_acting_does_not_come_again(
     rng = np.random.default_rng(0)
     contexts, rewards, ids = rng.random((3, 2)), rng.random((3, 3)), np.array([0, 1, 0])
     crowd = People(contexts, rewards, ids=ids)
-    with pytest.raises(InvalidInput, match="partition shows"):
+    with pytest.raises(InvalidInput, match="partition reveals"):
         run_learner(learner, crowd, rng, SimulatedNoise(1))
     assert learner.people == 0
     table = TableProblem(contexts, rewards, SQUARE, ("a", "b", "c"), RewardBounds(), "", ids=ids)

@@ -288,7 +288,7 @@ def test_abse_finds_the_best_arm() -> None:
     rng = np.random.default_rng(0)
     regret = run_learner(learner, problem.sample(40_000, rng), rng, SimulatedNoise(0))
     assert regret[-5000:].mean() < 0.1 < regret[:2000].mean()
-    assert not learner.policy().active.all()
+    assert not learner.policy().bins.active.all()
 
 
 def test_bins_cut_along_an_idle_axis_are_badly_cut() -> None:

@@ -248,8 +248,15 @@ class TestRefusals:
         saved = learner.secret_fields()
         assert again.secret_fields() == saved
         saved["own"]["iterate"][name] = value
+        another = PrivateLinear(
+            learner.domain,
+            3,
+            learner.budget,
+            identity=learner.identity,
+            calibration=learner.calibration,
+        )
         with pytest.raises(InvalidInput, match=name):
-            again.restore_fields(saved)
+            another.restore_fields(saved)
 
     def test_without_privacy_one_arm_at_most_and_length_one(self) -> None:
         learner = PrivateLinear(unit_cube(1), 2, NonPrivate())
