@@ -179,5 +179,5 @@ class TestActionsOfOthers:
 
     def test_others_say_why_not(self) -> None:
         policy = Partition(DOMAIN, NAMES, Local(1.0)).policy()
-        with pytest.raises(InvalidInput, match=r"learns through open_source\(\)"):
+        with pytest.raises(InvalidInput, match=r"policy of a source"):
             policy.report(PEOPLE, ["visit", "none", "call"], [1, 0, 1], NOISE)
