@@ -171,7 +171,9 @@ def simulate_study(
                 bar.update(task, advance=work[label], description=text)
                 if counts[label] == study.replicates:
                     complete += 1
-                    left = bar.tasks[0].time_remaining
+                    # The first, cheap lines say little about the speed of the others.
+                    soon = bar.tasks[0].percentage >= 10.0
+                    left = bar.tasks[0].time_remaining if soon else None
                     end = f", {about_time(left)} left" if left else ""
                     line = _line(study, label, outcomes)
                     screen.say(f"{line}  line {complete} of {len(study.settings)}{end}")
