@@ -356,3 +356,11 @@ class TestRefused:
             with pytest.raises(InvalidInput, match=message):
                 before.partial_fit(**given)
             assert before.learner_.streams["log"].people == 50
+
+
+def test_the_usual_learner_of_many_columns_takes_logs() -> None:
+    rng = np.random.default_rng(3)
+    bounds = {f"x{column}": (0, 1) for column in range(7)}
+    usual = PrivateBandit(["a", "b"], 1.0, bounds=bounds, noise="simulated", random_state=1)
+    usual.fit(rng.choice(["a", "b"], 40), rng.integers(2, size=40), rng.random((40, 7)))
+    assert usual.learner_.name == "local_kernel"

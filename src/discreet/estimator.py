@@ -46,6 +46,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.learners.base import Learner
 from discreet.learners.epochs.policy import EpochPolicy
+from discreet.learners.local_kernel.features import MOST_COLUMNS
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Actions, ArmPolicy, Terms
@@ -306,7 +307,10 @@ class _Fitted:
         budget = _budget_of(bandit.trust_model, bandit.epsilon, bandit.delta)
         people = _USUAL_PEOPLE if horizon is None else whole_number(horizon, "horizon", minimum=1)
         facts = Facts(budget.trust_model, len(self.arms), self.domain.dimension, people)
-        name = bandit.learner or usual_learner(facts).learner
+        usual = usual_learner(facts).learner
+        if usual == "partition" and self.domain.dimension <= MOST_COLUMNS:
+            usual = "local_kernel"  # which takes a log as a source
+        name = bandit.learner or usual
         if int not in learner_class(name).spaces:
             raise InvalidInput(
                 f"learner was {name!r:.80}, which does not choose among arms; leave it out for the "
