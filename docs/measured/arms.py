@@ -47,7 +47,7 @@ ARMS: tuple[Block, ...] = (
     Printed(
         name="earnings",
         page="README.md",
-        seconds=760,
+        seconds=400,
         command=EARNINGS,
         picture=of_report("earnings.html", "earnings.svg"),
     ),

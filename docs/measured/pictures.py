@@ -12,7 +12,7 @@ from measured.markers import ROOT
 
 IMAGES = ROOT / "docs" / "images"
 # The first picture of a report of `discreet run`: as people are served.
-_PROGRESS = re.compile(r'<img src="data:image/svg\+xml;base64,(?P<svg>[^"]+)" alt="Line chart')
+_PROGRESS = re.compile(r'<img [^>]*src="data:image/svg\+xml;base64,(?P<svg>[^"]+)" alt="Line chart')
 
 
 def of_report(report: str, name: str) -> Callable[[Measured], None]:
