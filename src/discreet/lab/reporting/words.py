@@ -234,7 +234,7 @@ def result_table(summary: Summary) -> Table:
     rows, heads = table_rows(summary), columns(summary)
     longest = min(max(len(row.label) for row in rows), _NAME)
     starred = any("*" in row.over for row in rows)
-    if longest > _BESIDE_SECONDS:
+    if longest > _BESIDE_SECONDS or (starred and longest > _BESIDE_SECONDS - 4):
         del heads["seconds"]
     table = terminal_table(
         [head.replace(" ", "\n") if head != "± " else head for head in heads],
