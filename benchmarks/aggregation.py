@@ -3,9 +3,9 @@
     python benchmarks/aggregation.py [--reports 10_000_000] [--learners local_kernel partition]
                                      [--engines processes dask ray spark] [--workers 1 2]
 
-Reports are those of 100,000 simulated people, given again and again under tickets of their own, in
-files of a million. Each line is a run in a process of its own, engine and workers started before
-the clock; the last line of a learner has fewer reports, as many as it says, by processes.
+Reports are those of 100,000 simulated people, given again and again under public coins of their
+own, in files of a million. Each line is a run in a process of its own, engine and workers started
+before the clock; the last line of a learner has fewer reports, as many as it says, by processes.
 
 | column    | meaning                                                                     |
 |-----------|-----------------------------------------------------------------------------|
@@ -72,11 +72,11 @@ def write(folder: Path, name: str, count: int) -> None:
 
 
 def batches(reports: Reports, count: int, rng: np.random.Generator) -> Iterator[Reports]:
-    """As many reports as asked for, each with a ticket of its own."""
+    """As many reports as asked for, each with a public coin of its own."""
     for start in range(0, count, PEOPLE):
         some = reports.of(np.arange(min(PEOPLE, count - start)))
-        tickets = rng.integers(0, 2**53, len(some), dtype=np.uint64)
-        yield replace(some, tickets=tickets)  # type: ignore[call-arg]
+        public_coins = rng.integers(0, 2**53, len(some), dtype=np.uint64)
+        yield replace(some, public_coins=public_coins)  # type: ignore[call-arg]
 
 
 def processor_seconds() -> float:

@@ -204,13 +204,13 @@ def _rare_line(policy: str, estimator: str, value: LogValue, truth: float) -> di
 
 def run_trial(seed: Any, rows: int) -> list[dict[str, Any]]:
     """What a learner's run earns, beside the value of the policies that served it."""
-    crowd, tickets, noise = seed.streams(3)
+    crowd, public_coins, noise = seed.streams(3)
     rng = np.random.default_rng(crowd)
     problem = LogProblem(rare_log(rows, rng), estimator="dr")
     fresh = rng.random((500, 2))
     rates, lines = clicks(fresh), []
     for epsilon in (0.25, 4.0):
-        half = problem.sample(rows // 2, np.random.default_rng(tickets))
+        half = problem.sample(rows // 2, np.random.default_rng(public_coins))
         source = SimulatedNoise(noise)
         serves = Partition(DOMAIN, ITEMS, Local(epsilon), horizon=len(half), noise=source)
         worth: list[tuple[int, float]] = []
@@ -219,7 +219,7 @@ def run_trial(seed: Any, rows: int) -> list[dict[str, Any]]:
             shares = policy.probabilities(fresh)
             worth.append((served, float((shares * rates).sum(axis=1).mean())))
 
-        values = run_learner(serves, half, np.random.default_rng(tickets), source, [after])
+        values = run_learner(serves, half, np.random.default_rng(public_coins), source, [after])
         ends = np.array([served for served, _ in worth])
         truth = float(np.diff(ends, prepend=0) @ [each for _, each in worth]) / len(half)
         name = f"partition, epsilon {epsilon:g}"
@@ -304,7 +304,7 @@ def learner_trial(
     seed: Any, world: str, logging: str, rows: int, learners: list[str]
 ) -> list[dict[str, Any]]:
     """What learners earn per person: in the world, and by either replay of one log."""
-    crowd, tickets, noise = seed.streams(3)
+    crowd, public_coins, noise = seed.streams(3)
     rng = np.random.default_rng(crowd)
     log = drawn(rows, world, logging, rng, 1)
     assert log.propensities is not None
@@ -325,7 +325,7 @@ def learner_trial(
         for way, people in ways.items():
             source = SimulatedNoise(noise)
             serves = Partition(DOMAIN, 3, budget, horizon=served, noise=source)
-            acting = np.random.default_rng(tickets)
+            acting = np.random.default_rng(public_coins)
             values = run_learner(serves, people(), acting, source)
             if way == "world":  # where values are regrets
                 values = mean.max(axis=1) - values

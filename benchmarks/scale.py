@@ -97,7 +97,7 @@ class Day:
     """One day of people, of which the learner hears what the world lets through.
 
     Args:
-        seed: of the trial; people and tickets are the same in every world.
+        seed: of the trial; people and public coins are the same in every world.
         learner: its name.
         world: see `World`.
     """
@@ -234,9 +234,9 @@ def measured(name: str) -> Sizes:
     seconds = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(3):
-            tickets = rng.integers(0, 2**53, MEASURED, dtype=np.uint64)
+            public_coins = rng.integers(0, 2**53, MEASURED, dtype=np.uint64)
             path = Path(folder) / f"{number}.parquet"
-            write_reports(path, [replace(some, tickets=tickets)])  # type: ignore[call-arg]
+            write_reports(path, [replace(some, public_coins=public_coins)])  # type: ignore[call-arg]
         parquet = path.stat().st_size / MEASURED
         for files in (["0.parquet"], ["1.parquet", "2.parquet"]):
             began = time.process_time()
@@ -257,8 +257,8 @@ def paper(given: argparse.Namespace, sizes: Sizes) -> list[tuple[str, str, str, 
     shards = math.ceil(peak / given.ingest)
     kept = people * sizes.parquet / 1e9
     hours = people / 1e6 * sizes.seconds / 3600
-    tickets = people * 16 / 1e9
-    stored = (kept * given.days + tickets * given.days) * given.storage / 30
+    public_coins = people * 16 / 1e9
+    stored = (kept * given.days + public_coins * given.days) * given.storage / 30
     return [
         (
             "policies fetched (CDN)",
@@ -274,9 +274,9 @@ def paper(given: argparse.Namespace, sizes: Sizes) -> list[tuple[str, str, str, 
             people / 1e6 * given.requests,
         ),
         (
-            "reports and tickets kept",
-            f"{kept + tickets:,.0f} GB",
-            f"{(kept + tickets) * given.days:,.0f} GB",
+            "reports and public coins kept",
+            f"{kept + public_coins:,.0f} GB",
+            f"{(kept + public_coins) * given.days:,.0f} GB",
             stored,
         ),
         (
@@ -302,7 +302,7 @@ def main() -> None:
     add("--fetches", type=float, default=1.0, help="policies that a person fetches a day")
     add("--overhead", type=float, default=600.0, help="bytes of a request beside its report")
     add("--ingest", type=float, default=2000.0, help="reports a second of a shard of one core")
-    add("--days", type=float, default=30.0, help="that reports and tickets are kept")
+    add("--days", type=float, default=30.0, help="that reports and public coins are kept")
     add("--cdn", type=float, default=0.02, help="dollars for a GB from a CDN")
     add("--requests", type=float, default=0.2, help="dollars for a million requests")
     add("--core", type=float, default=0.04, help="dollars for an hour of a core")

@@ -7,7 +7,7 @@
 The server has the first core and the load the second; PostgreSQL has both. Requests hold 100
 reports each, made before the clock starts: as 100 messages of one person (what a relay gathers from
 devices), or as one message with 100 rows (what one party reports for many). `bare` takes the same
-bodies, parses them, and inserts a row for each report (study, version, ticket, text) in one
+bodies, parses them, and inserts a row for each report (study, version, public coin, text) in one
 transaction with SQLAlchemy, into a database of its own that is set up as the service sets up its
 own. Turns of the two alternate, and the medians are shown.
 
@@ -88,7 +88,7 @@ bare_reports = Table(
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("study", String(100)),
     Column("version", Integer),
-    Column("ticket", BigInteger),
+    Column("public_coin", BigInteger),
     Column("body", Text),
 )
 _CONTEXT = multiprocessing.get_context("spawn")
@@ -123,10 +123,10 @@ def serve_bare(url: str, port: int) -> None:
         rows = []
         for message in json.loads(await request.body())["reports"]:
             made = json.loads(message)
-            one = len(made["tickets"]) == 1
-            for row, ticket in enumerate(made["tickets"]):
+            one = len(made["public_coins"]) == 1
+            for row, public_coin in enumerate(made["public_coins"]):
                 kept = message if one else json.dumps(made["signs"][row])
-                rows.append({"study": "s", "version": 0, "ticket": ticket, "body": kept})
+                rows.append({"study": "s", "version": 0, "public_coin": public_coin, "body": kept})
         await run_in_threadpool(keep, rows)
         return {"stored": len(rows)}
 

@@ -59,7 +59,7 @@ from discreet.service.server.deployment import Deployment, unpacked
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.keys import Keys
 from discreet.service.server.middleware import Limits, Rate
-from discreet.service.server.schema import batches, decisions, ledger, policies, tickets
+from discreet.service.server.schema import batches, decisions, ledger, policies, public_coins
 from discreet.service.server.server import server_of
 from discreet.service.server.service import Service
 from discreet.service.server.store import Store
@@ -145,7 +145,7 @@ class Load:
     Attributes:
         base: the address.
         keys: a token for each role.
-        accepted: (version, ticket) of every report for which there was a 202.
+        accepted: (version, public coin) of every report for which there was a 202.
         rewarded: the ids of decisions whose reward was accepted.
         seen: (study, version) -> digests that anybody was shown.
         wrong: what should never have been answered.
@@ -224,7 +224,7 @@ class Load:
                 actions, _ = offer.act(people, rng)
                 made = offer.report(people, actions, rng.integers(0, 2, 10) * 1.0, noise, terms)
                 body = {"reports": [encode(made.of(np.arange(k, k + 5))) for k in (0, 5)]}
-                sent.append((body, {(offer.version, int(each)) for each in made.tickets}))
+                sent.append((body, {(offer.version, int(each)) for each in made.public_coins}))
                 again = sent[int(rng.integers(len(sent)))]
                 both = [sent[-1]] if rng.random() < 0.7 else [sent[-1], again]
                 for given, numbers in both:
@@ -316,7 +316,12 @@ def check(database: Database, load: Load) -> list[str]:
     """What is wrong; nobody sends meanwhile, but aggregators go on."""
     wrong = list(load.wrong)
     with database.reading() as connection:
-        kept = set(map(tuple, connection.execute(select(tickets.c.version, tickets.c.ticket))))
+        kept = set(
+            map(
+                tuple,
+                connection.execute(select(public_coins.c.version, public_coins.c.public_coin)),
+            )
+        )
         held = connection.execute(
             select(batches.c.stored, batches.c.released, batches.c.body)
         ).all()
@@ -332,7 +337,7 @@ def check(database: Database, load: Load) -> list[str]:
         wrong.append(f"{len(lost)} accepted reports lost")
     stored = sum(row.stored for row in held)
     if stored != len(kept):
-        wrong.append(f"{stored} reports stored under {len(kept)} tickets")
+        wrong.append(f"{stored} reports stored under {len(kept)} public coins")
     waiting = [row for row in held if row.released is None]
     inside: list[int] = []
     for row in waiting:

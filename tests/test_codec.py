@@ -16,11 +16,11 @@ from discreet.codec import Range, Serializable, Shape, decode, encode, from_json
 from discreet.people.domain import Box, RewardBounds
 from discreet.validation import (
     BoolArray,
+    CoinArray,
     FloatArray,
     IntArray,
     InvalidInput,
     SignArray,
-    TicketArray,
 )
 
 
@@ -94,7 +94,7 @@ class Everything(Serializable):
     contexts: Annotated[FloatArray, Shape("n", "domain.dimension")]
     active: Annotated[BoolArray, Shape("n", "arms")]
     signs: Annotated[SignArray, Shape("n", 1), Range(-1, 1)]
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, 2**53 - 1)]
+    public_coins: Annotated[CoinArray, Shape("n"), Range(0, 2**53 - 1)]
     either: Annotated[IntArray | FloatArray, Shape("e")]
     maybe: Annotated[FloatArray, Shape("m")] | None
     scales: tuple[Annotated[float, Range(above=0.0)], ...]
@@ -105,7 +105,7 @@ class Everything(Serializable):
 
 @dataclass(frozen=True, eq=False)
 class Wide(Serializable):
-    words: Annotated[TicketArray, Shape("n")]
+    words: Annotated[CoinArray, Shape("n")]
 
 
 def everything(**change: Any) -> Everything:
@@ -125,7 +125,7 @@ def everything(**change: Any) -> Everything:
         "contexts": np.zeros((2, 2)),
         "active": np.ones((2, 3), dtype=np.bool_),
         "signs": np.array([[1], [-1]]),
-        "tickets": np.array([2**53 - 1, 0], dtype=np.uint64),
+        "public_coins": np.array([2**53 - 1, 0], dtype=np.uint64),
         "either": np.array([2**60]),
         "maybe": None,
         "scales": [0.5, 2],
@@ -149,7 +149,12 @@ def test_what_is_written_is_read_to_the_bit() -> None:
     assert again.rule.act() == 2
     assert again.colour.name == "red"
     assert again.epochs[3].tolist() == [0.5]
-    assert [again.counts.dtype, again.signs.dtype, again.tickets.dtype, again.either.dtype] == [
+    assert [
+        again.counts.dtype,
+        again.signs.dtype,
+        again.public_coins.dtype,
+        again.either.dtype,
+    ] == [
         np.int64,
         np.int8,
         np.uint64,
@@ -201,7 +206,7 @@ BAD = {
     "contexts": [[[0.0]] * 2, {"shape": [2, 2], "float64": "!"}, {"shape": [2, 2]}],
     "active": [[[1, 1, 1]] * 2, [[True] * 2] * 2],
     "signs": [[[2], [1]], [[300], [1]], [[1]], [1, -1]],
-    "tickets": [[2**53, 0], [-1, 0], [0.5, 1.0], [2**70, 0]],
+    "public_coins": [[2**53, 0], [-1, 0], [0.5, 1.0], [2**70, 0]],
     "either": [[True], ["a"], [[1]], None],
     "maybe": [[["a"]], 3, {"shape": [10**12], "float64": ""}, {"shape": [-1], "float64": ""}],
     "scales": [[0.0], 3, ["a"], {"a": 1}],

@@ -3,7 +3,7 @@
 *Claim.* A person has one of V = 2 J K values (cell, arm, sign), the sign by randomised rounding of
 the reward. Of it the device sends V bits by unary encoding (privacy/frequency.py), so any two
 people, whatever their contexts, arms and rewards, make any report within a factor e^epsilon. No
-ticket is sent: with it the arm, and so something about the cell, would be public.
+public coin is sent: with it the arm, and so something about the cell, would be public.
 
 Bits are added up, n reports in all; with the bits (+ and -) of a cell and an arm,
 

@@ -330,7 +330,7 @@ class _Fitted:
         self._copy: Any = None  # of the learner, with the policy that it would publish now
         self._acted = False
         # Of the people served who were learnt from: who comes twice pays twice.
-        self._tickets: set[int] = set()
+        self._public_coins: set[int] = set()
 
     def learn(self, decisions: Any, rewards: Any, contexts: Any, propensities: Any) -> None:
         """Learn from people (see `PrivateBandit.partial_fit`)."""
@@ -369,8 +369,8 @@ class _Fitted:
                 f"decisions had {len(actions)} actions for {len(rows)} people; pass what act() "
                 "returned for them."
             )
-        tickets = set(np.ravel(actions.tickets).tolist())
-        twice = len(rows) - len(tickets - self._tickets)
+        public_coins = set(np.ravel(actions.public_coins).tolist())
+        twice = len(rows) - len(public_coins - self._public_coins)
         if twice:
             raise InvalidInput(
                 f"decisions held {twice} of {len(rows)} actions a second time; who is learnt from "
@@ -378,7 +378,7 @@ class _Fitted:
             )
         # After that check: noise is drawn once for each person.
         self.learner.update(policy.report(rows, actions, rewards, *self._reporting()))
-        self._tickets |= tickets
+        self._public_coins |= public_coins
         self.learner.policy()
 
     def _learn_log(

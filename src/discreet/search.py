@@ -58,7 +58,7 @@ from discreet.codec import SCHEMA
 from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.learners.gp_ucb.public.learner import PublicGPUCB
 from discreet.learners.gp_ucb.public.policy import PublicPolicy
-from discreet.learners.messages import TICKETS, decode, encode
+from discreet.learners.messages import PUBLIC_COINS, decode, encode
 from discreet.learners.policy import Actions, Terms
 from discreet.learners.saving import learner_content, learner_of, read_sealed, sealed
 from discreet.people.columns import (
@@ -179,7 +179,7 @@ class Search:
         self._noise = _source(budget, noise)
         if trials is not None:
             whole_number(trials, "trials", minimum=1)
-        whole_number(seed, "seed", maximum=TICKETS - 1)
+        whole_number(seed, "seed", maximum=PUBLIC_COINS - 1)
         if budget.is_central and budget.visits > 1:
             raise InvalidInput(
                 f"visits was {budget.visits}; a search does not know whose a value is, so it "

@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 SignArray = NDArray[np.int8]
-TicketArray = NDArray[np.uint64]
+CoinArray = NDArray[np.uint64]
 
 _LEAST_ABOVE_0 = math.nextafter(0.0, 1.0)
 

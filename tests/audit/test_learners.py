@@ -98,10 +98,10 @@ def test_reports_with_noise_that_anybody_can_draw_again_are_broken(
 ) -> None:
     report = PartitionPolicy._report
 
-    def by_ticket(self, unit, actions, rewards, noise):  # type: ignore[no-untyped-def]
-        return report(self, unit, actions, rewards, SimulatedNoise(int(actions.tickets[0])))
+    def by_public_coin(self, unit, actions, rewards, noise):  # type: ignore[no-untyped-def]
+        return report(self, unit, actions, rewards, SimulatedNoise(int(actions.public_coins[0])))
 
-    monkeypatch.setattr(PartitionPolicy, "_report", by_ticket)
+    monkeypatch.setattr(PartitionPolicy, "_report", by_public_coin)
     found = finding(learner_check("partition", _maker("partition", "local", 3)))
     assert found.verdict == "BROKEN"
     assert "a source that the code made itself" in found.fault

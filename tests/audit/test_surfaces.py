@@ -150,13 +150,13 @@ def test_a_counter_that_skips_bad_rewards_is_found(monkeypatch: pytest.MonkeyPat
     assert "whether there is a report" in finding(CHECKS["visit counter"]).fault
 
 
-@pytest.mark.parametrize("rare", ["late", "ticket"])
+@pytest.mark.parametrize("rare", ["late", "public_coin"])
 def test_what_happens_rarely_is_replayed(rare: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report that fails for large rewards, under late policies or one ticket in 16."""
+    """A report that fails for large rewards, under late policies or one public coin in 16."""
     report = PartitionPolicy._report
 
     def failing(policy: Any, people: Any, actions: Any, rewards: Any, noise: Any) -> Any:
-        there = policy.version >= 40 if rare == "late" else (actions.tickets % 16 == 3).any()
+        there = policy.version >= 40 if rare == "late" else (actions.public_coins % 16 == 3).any()
         if there and len(rewards) < 9 and rewards.max() > 0.9:
             raise ZeroDivisionError
         return report(policy, people, actions, rewards, noise)

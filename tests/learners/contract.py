@@ -19,7 +19,7 @@ import pytest
 
 from discreet.codec.schemas import Schemas
 from discreet.learners.base import Learner
-from discreet.learners.messages import TICKETS, Message, Reports, Statistics, decode, encode
+from discreet.learners.messages import PUBLIC_COINS, Message, Reports, Statistics, decode, encode
 from discreet.learners.policy import Actions, ArmPolicy, Policy, Terms
 from discreet.learners.references.uniform import Uniform
 from discreet.learners.saving import load, save
@@ -354,12 +354,12 @@ class LearnerContract:
         # Rare actions are Poisson, with a heavier tail: three more of them are allowed.
         assert (np.abs(count / len(chosen) - expected) <= 4.5 * error + 3.0 / len(chosen)).all()
 
-    def test_tickets_do_not_depend_on_the_context(self, row: Row) -> None:
+    def test_public_coins_do_not_depend_on_the_context(self, row: Row) -> None:
         policy = taught(row).policy()
         one, two = (row.scene.contexts(50, seed) for seed in (1, 2))
-        tickets = [policy.act(x, np.random.default_rng(4))[0].tickets for x in (one, two)]
-        assert np.array_equal(*tickets)
-        assert (tickets[0] < TICKETS).all()
+        public_coins = [policy.act(x, np.random.default_rng(4))[0].public_coins for x in (one, two)]
+        assert np.array_equal(*public_coins)
+        assert (public_coins[0] < PUBLIC_COINS).all()
 
     def test_reports_round_trip(self, row: Row) -> None:
         learner = taught(row)
@@ -681,7 +681,7 @@ class LearnerContract:
             assert together == pytest.approx(sum(alone))
 
     def test_points_are_never_taken_from_the_actions(self, row: Row) -> None:
-        """A person's side works them out again, from the decision set or from the ticket."""
+        """A person's side works them out again, from the decision set or from the public_coin."""
         policy = taught(row).policy()
         contexts = row.scene.contexts(4, 0)
         actions, _ = policy.act(contexts, np.random.default_rng(0))
@@ -707,7 +707,7 @@ class LearnerContract:
             assert not policy.reports_are_private
             assert len(policy.report(contexts, np.array([0]), [0.0], SimulatedNoise(0))) == 1
             return
-        with pytest.raises(InvalidInput, match="tickets"):
+        with pytest.raises(InvalidInput, match="public_coins"):
             policy.report(contexts, np.array([0]), [0.0], SimulatedNoise(0))
 
     def test_bad_reports_change_nothing(self, row: Row) -> None:

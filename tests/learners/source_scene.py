@@ -49,8 +49,8 @@ def people_of(count: int, seed: int, arm: int | None = None) -> tuple[np.ndarray
     contexts = SCENE.contexts(count, seed)
     arms = np.random.default_rng([seed, 2]).integers(ARMS, size=count)
     arms = arms if arm is None else np.full(count, arm)
-    tickets = np.zeros(count, dtype=np.uint64)
-    return contexts, arms, SCENE.rewards(contexts, Actions(arms, tickets, "none"), seed)
+    public_coins = np.zeros(count, dtype=np.uint64)
+    return contexts, arms, SCENE.rewards(contexts, Actions(arms, public_coins, "none"), seed)
 
 
 def told(policy: Policy, count: int, seed: int, arm: int | None = None) -> Reports:

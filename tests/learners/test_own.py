@@ -86,7 +86,7 @@ def test_its_promise_is_replayed_in_the_audit_of_a_study() -> None:
         # The group goes along in the clear.
         (
             "        return self.reporter.hidden(",
-            "        tickets = tickets - tickets % np.uint64(8) + places.astype(np.uint64)\n@",
+            "        public_coins += places.astype(np.uint64) - public_coins % np.uint64(8)\n@",
         ),
     ],
 )

@@ -23,17 +23,19 @@ GOOD = {
     "kind": "signed-reports",
     "schema": 1,
     **ORIGIN,
-    "tickets": [1],
+    "public_coins": [1],
     "places": [[3]],
     "signs": [[1]],
 }
 
 
 def signed(rng: np.random.Generator, people: int, **other: Any) -> SignedReports:
-    tickets = rng.integers(2**53, size=people, dtype=np.uint64)
+    public_coins = rng.integers(2**53, size=people, dtype=np.uint64)
     places = np.sort(rng.integers(9, size=(people, 2)), axis=1)
     signs = rng.choice([-1, 1], size=(people, 2)).astype(np.int8)
-    return SignedReports(**{**ORIGIN, **other}, tickets=tickets, places=places, signs=signs)
+    return SignedReports(
+        **{**ORIGIN, **other}, public_coins=public_coins, places=places, signs=signs
+    )
 
 
 def check_same(texts: Sequence[str]) -> int:
@@ -63,17 +65,19 @@ def test_together_is_each() -> None:
     assert check_same(texts) == 4
     vectors = [
         ScoreReports(
-            **ORIGIN, tickets=np.array([7], dtype=np.uint64), vectors=rng.normal(size=(1, 3))
+            **ORIGIN, public_coins=np.array([7], dtype=np.uint64), vectors=rng.normal(size=(1, 3))
         )
         for _ in range(5)
     ]
-    rows = [NoisyRows(**ORIGIN, rows=rng.normal(size=(2, 3)), tickets=np.zeros(0)) for _ in "ab"]
+    rows = [
+        NoisyRows(**ORIGIN, rows=rng.normal(size=(2, 3)), public_coins=np.zeros(0)) for _ in "ab"
+    ]
     assert check_same([encode(each) for each in (*vectors, *rows, *vectors)]) == 2
 
 
 def test_what_cannot_be_together() -> None:
     rng = np.random.default_rng(1)
-    long = NoisyRows(**ORIGIN, rows=rng.normal(size=(2, 3000)), tickets=np.zeros(0))
+    long = NoisyRows(**ORIGIN, rows=rng.normal(size=(2, 3000)), public_coins=np.zeros(0))
     wide = {**GOOD, "places": [[3, 4]], "signs": [[1, 1]]}
     for texts, parts in (
         ([encode(long), encode(long)], 2),
@@ -100,9 +104,9 @@ def test_what_cannot_be_together() -> None:
         {"places": []},
         {"places": {}},
         {"signs": [[2]]},
-        {"tickets": [2**53]},
-        {"tickets": [-1]},
-        {"tickets": [1, 2], "places": [[3]]},
+        {"public_coins": [2**53]},
+        {"public_coins": [-1]},
+        {"public_coins": [1, 2], "places": [[3]]},
         {"policy_version": True},
         {"policy_version": 0.0},
         {"policy_version": [0]},
@@ -144,9 +148,12 @@ def test_text_that_is_none(text: str) -> None:
 
 
 def test_two_that_are_wrong_only_apart() -> None:
-    """One with a ticket too many and one with a ticket too few are as long together as two good
-    ones."""
-    more, less = {**GOOD, "tickets": [1, 2]}, {**GOOD, "places": [[3], [4]], "signs": [[1], [1]]}
+    """One with a public coin too many and one with a public coin too few are as long together as
+    two good ones."""
+    more, less = (
+        {**GOOD, "public_coins": [1, 2]},
+        {**GOOD, "places": [[3], [4]], "signs": [[1], [1]]},
+    )
     with pytest.raises(InvalidInput, match="shape"):
         read_reports([json.dumps(more), json.dumps(less)])
     with pytest.raises(InvalidInput, match="bool"):

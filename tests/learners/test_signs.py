@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.messages import TICKETS, Reports, decode, encode
+from discreet.learners.messages import PUBLIC_COINS, Reports, decode, encode
 from discreet.learners.signs import SignedReports
 from discreet.privacy import SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection
@@ -86,7 +86,7 @@ def reports_of(policy: Any, contexts: FloatArray, reward: float, seed: int) -> l
 def test_no_report_is_more_than_e_epsilon_times_as_likely(
     row: tuple[Callable[[float], Any], FloatArray], epsilon: float, hidden: Hidden
 ) -> None:
-    """Over all people with one ticket or question; the bound is reached, so nothing is wasted."""
+    """Over all people with one public coin or question; the bound is reached."""
     make, contexts = row
     policy = make(epsilon)
     mechanism = policy.mechanism
@@ -94,7 +94,7 @@ def test_no_report_is_more_than_e_epsilon_times_as_likely(
     for seed in range(4):
         hidden.given = []
         reports = [r for y in (0.0, 1.0) for r in reports_of(policy, contexts, y, seed)]
-        assert len({int(r.tickets[0]) for r in reports}) == 1
+        assert len({int(r.public_coins[0]) for r in reports}) == 1
         people = set(hidden.given)
         assert len(people) > 1
         for places in combinations(range(mechanism.bins), mechanism.size):
@@ -119,7 +119,7 @@ def test_nothing_leaves_but_what_the_mechanism_answered(
         assert np.array_equal(report.signs, signs)
         assert set(json.loads(encode(report))) == {
             *("kind", "schema", "policy_version", "source", "noise"),
-            *("tickets", "places", "signs"),
+            *("public_coins", "places", "signs"),
         }
 
 
@@ -144,9 +144,12 @@ def report(row: tuple[Callable[[float], Any], FloatArray]) -> tuple[Any, SignedR
         ({"signs": [[2]]}, "signs had 2"),
         ({"signs": [[-128]]}, "signs had -128"),
         ({"signs": [[1], [1]]}, "signs had shape"),
-        ({"tickets": [], "places": np.zeros((0, 1)), "signs": np.zeros((0, 1))}, "at least one"),
-        ({"tickets": [-1]}, "tickets had -1"),
-        ({"tickets": [TICKETS]}, "tickets had"),
+        (
+            {"public_coins": [], "places": np.zeros((0, 1)), "signs": np.zeros((0, 1))},
+            "at least one",
+        ),
+        ({"public_coins": [-1]}, "public coins had -1"),
+        ({"public_coins": [PUBLIC_COINS]}, "public coins had"),
     ],
 )
 def test_reports_that_nobody_makes_are_refused(
@@ -164,15 +167,15 @@ def test_questions_beyond_those_of_the_policy_are_refused() -> None:
     good = reports_of(policy, all_contexts(FOUR)[:1], 1.0, 0)[0]
     beyond = np.array([policy.questions], dtype=np.uint64)
     with pytest.raises(InvalidInput, match="questions outside 0"):
-        policy.reporter.check(policy, replace(good, tickets=beyond))
+        policy.reporter.check(policy, replace(good, public_coins=beyond))
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("tickets", [0.5]),
-        ("tickets", "many"),
-        ("tickets", None),
+        ("public_coins", [0.5]),
+        ("public_coins", "many"),
+        ("public_coins", None),
         ("places", [[0.5]]),
         ("places", [["a"]]),
         ("signs", [[0.5]]),

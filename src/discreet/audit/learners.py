@@ -11,7 +11,8 @@ Learners are attacked new, taught, saved and loaded, past version 40, with a hal
 secure noise. Under local privacy a learner is taught by people whose best arm is plain, so that
 within a few thousand reports bins are cut and resolved, arms are given up and kernels have several
 cells; and beside two sources, of which one is given up, each with an epsilon of its own. Reports
-are replayed under every ticket of several dozen by which another mechanism is used than before.
+are replayed under every public coin of several dozen by which another mechanism is used than
+before.
 
 **A dishonest server.** A policy reaches a device as JSON, and may be forged (forgeries.py). A
 server may also send the honest policy to act with and a forged one, of the same identity and
@@ -109,8 +110,8 @@ _BRIEFLY, _FEW = 1600, 4
 _LATE, _LATE_BATCH = 45, 500
 # The taught policy is replayed under these versions too: code may depend on the number alone.
 _VERSIONS = (_LATE, 60, 1000)
-# Tickets that are tried, and the most of these that are replayed for using other mechanisms.
-_TICKETS, _BRANCHES = 48, 6
+# Public coins that are tried, and the most of these that are replayed for using other mechanisms.
+_PUBLIC_COINS, _BRANCHES = 48, 6
 # Recorded runs where a few outcomes of many tell.
 _OUTCOMES = 16
 # Sources with an epsilon of their own, as shares of the target's; the second contradicts it.
@@ -409,19 +410,21 @@ def _discounting(maker: Maker) -> tuple[Maker, ...]:
 
 
 def _branches(report: LocalReport) -> Iterator[LocalReport]:
-    """The report under the first ticket, and under tickets that behave differently.
+    """The report under the first public coin, and under public coins that behave differently.
 
-    A ticket behaves differently if another mechanism is used, or if the loss or the transcript of
-    two people differs in a new way.
+    A public coin behaves differently if another mechanism is used, or if the loss or the transcript
+    of two people differs in a new way.
     """
     crowd = next(iter(report.groups()))
     seen: set[tuple[object, ...]] = set()
-    for ticket in range(_TICKETS):
-        there = replace(report, state=f"{report.state}, ticket {ticket}", ticket=ticket)
+    for public_coin in range(_PUBLIC_COINS):
+        there = replace(
+            report, state=f"{report.state}, public coin {public_coin}", public_coin=public_coin
+        )
         tape, transcript, played, others = (
-            NoiseTape(ticket),
+            NoiseTape(public_coin),
             Transcript(),
-            NoiseTape(ticket),
+            NoiseTape(public_coin),
             Transcript(),
         )
         with written_out(transcript), tape.recording():

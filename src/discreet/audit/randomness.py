@@ -6,7 +6,7 @@ operating system's randomness, of what makes noise sources, and of public coins,
 which it stands. Whatever is not listed in `ALLOWED` breaks the promise.
 
 Two kinds of uses are listed: public randomness from public seeds (feature maps, points to integrate
-over, the coins of tickets), and sources made where the caller hands in none. A run may draw from
+over, the public coins), and sources made where the caller hands in none. A run may draw from
 the former alone, and the tape checks that it does so in the same way for every person.
 """
 

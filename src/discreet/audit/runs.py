@@ -15,12 +15,12 @@ data. What may differ is that person's context, reward and action.
 |         | wait for the second and the fourth, and between predictions                  |
 | secure  | noise comes from SecureNoise                                                 |
 
-**Local privacy** (`LocalReport`): the adversary knows all that came before, and the ticket. A
+**Local privacy** (`LocalReport`): the adversary knows all that came before, and the public coin. A
 report is made by the person alone, as a device does, or by a batch of three people, of whom the
-first, the middle or the last one is attacked. Public are the report with its length, the tickets,
-and whether reporting failed; private are the person's context, action and reward, valid or not. The
-policy is one that a learner published in some state, or that a server forged; everybody gets the
-same.
+first, the middle or the last one is attacked. Public are the report with its length, the public
+coins, and whether reporting failed; private are the person's context, action and reward, valid or
+not. The policy is one that a learner published in some state, or that a server forged; everybody
+gets the same.
 
 **Visits.** Where the budget covers several visits of a person, the person attacked comes as often,
 all visits with the same data, which is the worst: under joint privacy in neighbouring places, and
@@ -403,7 +403,7 @@ class JointRun(Subject):
                 actions, _ = policy.act(batch, rng)
                 others = actions[~np.isin(np.arange(start, end), places)]
                 transcript.add(
-                    "other people's actions", [others.arms, others.points, actions.tickets]
+                    "other people's actions", [others.arms, others.points, actions.public_coins]
                 )
                 for at in places:
                     if start <= at < end:
@@ -521,7 +521,7 @@ class LocalReport(Subject):
             the policy, so that only the terms count.
         terms: what the person's side agreed to; None for none.
         secure: whether noise comes from SecureNoise.
-        ticket: the seed of the tickets.
+        public_coin: the seed of the public coins.
         visits: how many reports the person makes.
         place: how many report together, and which of them is attacked.
         broken: a rule that the learner or the policy breaks; empty if none.
@@ -535,7 +535,7 @@ class LocalReport(Subject):
     certified: Claim | None
     terms: Terms | None = None
     secure: bool = False
-    ticket: int = 0
+    public_coin: int = 0
     visits: int = 1
     place: tuple[int, int] = _PLACES[0]
     broken: str = ""
@@ -576,7 +576,7 @@ class LocalReport(Subject):
         self, person: Person, noise: NoiseSource, transcript: Transcript, visit: int
     ) -> Any:
         people, policy = self.people, self.policy
-        rng = np.random.default_rng([_LOCAL_SEED, self.ticket, *[visit] * (visit > 0)])
+        rng = np.random.default_rng([_LOCAL_SEED, self.public_coin, *[visit] * (visit > 0)])
         count, place = self.place
         crowd: list[Any] = people.crowd(count, rng)
         # A device acts on what the policy takes; what it reports on may turn out to be otherwise.
@@ -592,7 +592,7 @@ class LocalReport(Subject):
             arms[place] = person.arm or 0
             return policy.report(contexts, arms, rewards, noise, self.terms)
         actions, _ = (self.acted_under or policy).act(acting, rng)
-        transcript.add("the tickets", actions.tickets)
+        transcript.add("the public coins", actions.public_coins)
         acted = people.acted(actions, person, place)
         transcript.add("the repr of actions", repr(acted))
         return policy.report(contexts, acted, rewards, noise, self.terms)

@@ -295,7 +295,7 @@ class EstimatorRun(SurfaceRun):
         for half in np.split(np.arange(_PEOPLE), 2):
             actions, _ = bandit.act(second[half])
             others_too = actions[half != _PLACE] if self.served and _PLACE in half else actions
-            transcript.add("other people's actions", [others_too.arms, actions.tickets])
+            transcript.add("other people's actions", [others_too.arms, actions.public_coins])
             transcript.add("the repr of actions", repr(actions))
             served.append(
                 partial(bandit.partial_fit, actions, rewards[_PEOPLE:][half], second[half])

@@ -60,7 +60,7 @@ import numpy as np
 
 from discreet.codec import Serializable, check_fields, described, from_json, to_json
 from discreet.learners.discounting import discount_factor
-from discreet.learners.messages import TICKETS, Reports, Statistics
+from discreet.learners.messages import PUBLIC_COINS, Reports, Statistics
 from discreet.learners.policy import (
     TARGET_NAME,
     Identity,
@@ -203,7 +203,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         self.noise = noise
         self.horizon = None if horizon is None else whole_number(horizon, "horizon", minimum=1)
         self.reward_bounds = reward_bounds or RewardBounds()
-        self.public_seed = whole_number(public_seed, "public_seed", maximum=TICKETS - 1)
+        self.public_seed = whole_number(public_seed, "public_seed", maximum=PUBLIC_COINS - 1)
         self._streams: dict[str, Stream[P, S]] = {}
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,9 +5,9 @@ that names none is 1. `_KINDS`, or the metadata of an installed package (registr
 module defines a kind, so that a device that decodes the policy of one learner loads nothing of the
 other learners.
 
-*Public coins.* A ticket is drawn before anyone looks at the person. Whatever it decides (the arm
-offered in each bin) the learner computes again from seed, policy version and ticket, so it need
-not be reported and costs no privacy.
+*Public coins.* A public coin is drawn before anyone looks at the person. Whatever it decides (the
+arm offered in each bin) the learner computes again from seed, policy version and public coin, so it
+need not be reported and costs no privacy.
 
 *Messages read together.* Those that say the same but for the rows of their people are put together
 as lists, and become arrays and are checked once: many messages of one person each cost little more
@@ -45,11 +45,11 @@ from discreet.codec import (
     register_lazy,
 )
 from discreet.privacy.noise import check_noise_name
-from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
 __all__ = [
+    "PUBLIC_COINS",
     "SCHEMA",
-    "TICKETS",
     "Message",
     "NoiseName",
     "Observations",
@@ -62,8 +62,8 @@ __all__ = [
     "short_id",
 ]
 
-# Tickets are below this: JSON readers in browsers hold whole numbers exactly up to here.
-TICKETS = 2**53
+# Public coins are below this: JSON readers in browsers hold whole numbers exactly up to here.
+PUBLIC_COINS = 2**53
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 # Noise sources that exist; a report may not invent one.
 NoiseName = Annotated[str, CheckedBy(check_noise_name)]
@@ -120,25 +120,27 @@ register_lazy(
 )
 
 
-def _mix(words: TicketArray) -> TicketArray:
+def _mix(words: CoinArray) -> CoinArray:
     """The output function of SplitMix64 (Steele, Lea and Flood 2014): a bijection of words."""
     mixed = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: TicketArray = mixed ^ (mixed >> np.uint64(31))
+    result: CoinArray = mixed ^ (mixed >> np.uint64(31))
     return result
 
 
-def public_uniforms(seed: int, version: int, tickets: TicketArray, places: IntArray) -> FloatArray:
-    """Uniform numbers in [0, 1) that depend on seed, policy version, ticket and place.
+def public_uniforms(
+    seed: int, version: int, public_coins: CoinArray, places: IntArray
+) -> FloatArray:
+    """Uniform numbers in [0, 1) that depend on seed, policy version, public coin and place.
 
     Args:
         seed: the learner's public seed.
         version: the policy's version.
-        tickets: any shape that broadcasts with `places`.
+        public_coins: any shape that broadcasts with `places`.
         places: where the number is used, such as the node of a bin.
     """
     key = _mix(np.asarray([seed], dtype=np.uint64) * _STEP + np.uint64(version) + _STEP)
-    word = _mix(_mix(tickets + key) + places.astype(np.uint64) * _STEP)
+    word = _mix(_mix(public_coins + key) + places.astype(np.uint64) * _STEP)
     uniforms: FloatArray = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return uniforms
 
@@ -155,7 +157,7 @@ class Reports(Message):
 
     facts: ClassVar[tuple[str, ...]] = ("policy_version", "source", "noise")
 
-    policy_version: Annotated[int, Range(0, TICKETS - 1)]
+    policy_version: Annotated[int, Range(0, PUBLIC_COINS - 1)]
     source: str
     noise: NoiseName
     # Which visits add rows of 0 (contributions.py); None for none. Of this machine, in no message.
@@ -180,8 +182,8 @@ class Reports(Message):
         parts = [each._rows() for each in batches]
         if any(each.keys() != parts[0].keys() for each in parts):
             raise InvalidInput(
-                "batches had different arrays, such as tickets in some and none in others; join "
-                "what one policy made."
+                "batches had different arrays, such as public coins in some and none in others; "
+                "join what one policy made."
             )
         rows: dict[str, Any] = {
             name: np.concatenate([each[name] for each in parts]) for name in parts[0]

@@ -10,7 +10,7 @@ auxiliary source has no decision: its people's actions were chosen elsewhere.
 | arms         | (n,)   | arms chosen, 0 .. K - 1; or places in decision sets; else -1      |
 | points       | (n, d) | points chosen, where an action is a point of the domain           |
 | propensities | (n,)   | the probability with which that arm was chosen for that context   |
-| tickets      | (n,)   | public numbers below 2^53, drawn without looking at the person    |
+| public coins      | (n,)   | public numbers below 2^53, drawn without looking at the person    |
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from discreet.codec import (
     from_json,
     to_json,
 )
-from discreet.learners.messages import TICKETS, Message, Observations, Reports, public_uniforms
+from discreet.learners.messages import PUBLIC_COINS, Message, Observations, Reports, public_uniforms
 from discreet.people.domain import (
     ActionSpace,
     ArmNames,
@@ -58,10 +58,10 @@ from discreet.privacy import NoiseSource, OnceEach, Release, SecureNoise
 from discreet.privacy.accounting import GaussianEvent, PureEvent, Visits, composed_epsilon
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
+    CoinArray,
     FloatArray,
     IntArray,
     InvalidInput,
-    TicketArray,
     nearest_whole,
     positive_number,
     probability,
@@ -111,7 +111,7 @@ def stream_id(learner_id: str, name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Actions(Message):
-    """What was chosen for n people, with the public tickets under which it was chosen.
+    """What was chosen for n people, with the public coins under which it was chosen.
 
     Arms and points follow from contexts, so actions are as private as these: they are a message so
     that a device can keep a pending one until the reward comes, not for anybody else.
@@ -119,7 +119,7 @@ class Actions(Message):
 
     Attributes:
         arms: (n,) the arms, or the places in each person's decision set; -1 for a point of a box.
-        tickets: (n,) as in the module's table.
+        public_coins: (n,) as in the module's table.
         policy: the policy that chose them, or its digest where they were read from a message.
         points: (n, d) the points chosen, where actions are points.
     """
@@ -127,8 +127,8 @@ class Actions(Message):
     kind: ClassVar[str] = "actions"
     facts: ClassVar[tuple[str, ...]] = ()  # a repr shows none of what was chosen
 
-    arms: Annotated[IntArray, Shape("n"), Range(-1, TICKETS - 1)]
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
+    arms: Annotated[IntArray, Shape("n"), Range(-1, PUBLIC_COINS - 1)]
+    public_coins: Annotated[CoinArray, Shape("n"), Range(0, PUBLIC_COINS - 1)]
     policy: Policy[Any] | str
     points: Annotated[FloatArray, Shape("n", "d")] | None = None
 
@@ -144,7 +144,7 @@ class Actions(Message):
 
     def __getitem__(self, people: slice | IntArray) -> Actions:
         points = None if self.points is None else self.points[people]
-        return Actions(self.arms[people], self.tickets[people], self.policy, points)
+        return Actions(self.arms[people], self.public_coins[people], self.policy, points)
 
     @property
     def names(self) -> NDArray[np.str_]:
@@ -191,7 +191,7 @@ class Policy(Message, Generic[H]):
         learner_id: the identity of the learner that published it.
         domain: the public bounds of contexts, or of points where actions are points.
         reward_bounds: the public bounds of rewards.
-        public_seed: with a ticket it fixes everything that is random but public.
+        public_seed: with a public coin it fixes everything that is random but public.
         visits: how many visits of one person the promise covers.
         arm_names: of the arms, in the order of their numbers; () for arms without names, and where
             actions are points.
@@ -213,11 +213,11 @@ class Policy(Message, Generic[H]):
     for_sources: ClassVar[bool] = False
     decision_fields: ClassVar[tuple[str, ...]] = ()
 
-    version: Annotated[int, Range(0, TICKETS - 1)]
+    version: Annotated[int, Range(0, PUBLIC_COINS - 1)]
     learner_id: Identity
     domain: Box
     reward_bounds: RewardBounds
-    public_seed: Annotated[int, Range(0, TICKETS - 1)]
+    public_seed: Annotated[int, Range(0, PUBLIC_COINS - 1)]
     visits: Visits = field(default=1, kw_only=True)
     arm_names: ArmNames = field(default=(), kw_only=True, metadata=OPTIONAL_FIELD)
     stream: Annotated[str, CheckedBy(check_stream_name)] = field(
@@ -315,7 +315,7 @@ class Policy(Message, Generic[H]):
             contexts: what people bring: contexts (n, d) in the units of `domain`; decision sets
                 (n, candidates, d), or a list of them; or the number of people where what can be
                 chosen is the same for everyone.
-            rng: draws the tickets; it needs no secrecy.
+            rng: draws the public coins; it needs no secrecy.
             terms: what the person's side agreed to; a policy on other terms is refused before
                 `contexts` is looked at.
             nearest: whether a value that the policy does not allow counts as the nearest one that
@@ -338,8 +338,8 @@ class Policy(Message, Generic[H]):
         people = self._nearest(contexts) if nearest else self._read(contexts)
         if not isinstance(rng, np.random.Generator):
             raise InvalidInput(f"rng was {type(rng).__name__}; pass numpy.random.default_rng().")
-        tickets = rng.integers(TICKETS, size=len(people), dtype=np.uint64)
-        return self._act(people, tickets)
+        public_coins = rng.integers(PUBLIC_COINS, size=len(people), dtype=np.uint64)
+        return self._act(people, public_coins)
 
     def report(
         self,
@@ -388,8 +388,12 @@ class Policy(Message, Generic[H]):
             people = self._read(contexts)
             scaled = self.reward_bounds.to_unit(rewards, len(people))
             arms = whole_vector(actions.arms, "actions.arms", least, most, len(people))
-        tickets = whole_vector(actions.tickets, "actions.tickets", 0, TICKETS - 1, len(people))
-        checked = replace(actions, arms=arms, tickets=tickets.astype(np.uint64), policy=self)
+        public_coins = whole_vector(
+            actions.public_coins, "actions.public_coins", 0, PUBLIC_COINS - 1, len(people)
+        )
+        checked = replace(
+            actions, arms=arms, public_coins=public_coins.astype(np.uint64), policy=self
+        )
         return self._report(people, checked, scaled, noise)
 
     def _logged(self, arms: Any) -> Actions:
@@ -398,7 +402,7 @@ class Policy(Message, Generic[H]):
         if not self.accepts_logged_actions:
             raise InvalidInput(
                 f"actions was {type(arms).__name__}; pass the Actions that act() returned, because "
-                "they carry the tickets by which reports are read. For logged actions use the "
+                "they carry the public coins by which reports are read. For logged actions use the "
                 "policy of a source (local_kernel: open_source()), which takes names or numbers."
             )
         if self.reports_are_private:
@@ -421,14 +425,14 @@ class Policy(Message, Generic[H]):
         """Contexts of people, each value moved to the nearest that is allowed."""
 
     @abstractmethod
-    def _act(self, people: H, tickets: TicketArray) -> tuple[Actions, FloatArray]:
+    def _act(self, people: H, public_coins: CoinArray) -> tuple[Actions, FloatArray]:
         """Actions and propensities for checked people."""
 
     @abstractmethod
     def _report(
         self, people: H, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> Reports:
-        """Reports from people, arms and tickets within their bounds, and rewards in [0, 1]."""
+        """Reports from people, arms and public coins within their bounds, and rewards in [0, 1]."""
 
     @abstractmethod
     def release(self, noise: str) -> Release | None:
@@ -484,22 +488,22 @@ class ArmPolicy(Policy[FloatArray]):
     def _nearest(self, contexts: Any) -> FloatArray:
         return self.domain.nearest_unit(contexts)
 
-    def _act(self, people: FloatArray, tickets: TicketArray) -> tuple[Actions, FloatArray]:
-        arms, propensities = self._choose(people, tickets)
-        return Actions(arms, tickets, self), propensities
+    def _act(self, people: FloatArray, public_coins: CoinArray) -> tuple[Actions, FloatArray]:
+        arms, propensities = self._choose(people, public_coins)
+        return Actions(arms, public_coins, self), propensities
 
     @abstractmethod
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         """Probabilities of arms for checked contexts in [0, 1]^d."""
 
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         """Arms and propensities for checked contexts in [0, 1]^d."""
-        return self._drawn(self._probabilities(unit), tickets)
+        return self._drawn(self._probabilities(unit), public_coins)
 
-    def _drawn(self, shares: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _drawn(self, shares: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         """(n,) an arm for each row of shares (n, K), and its share."""
         place = np.zeros(len(shares), dtype=np.int64)
-        uniforms = public_uniforms(self.public_seed, self.version, tickets, place)
+        uniforms = public_uniforms(self.public_seed, self.version, public_coins, place)
         # The last arm with a probability above 0 is reached whatever was lost in rounding.
         beyond = np.cumsum(shares, axis=1) <= uniforms[:, None]
         last = self.arms - 1 - np.argmax(shares[:, ::-1] > 0.0, axis=1)
@@ -550,13 +554,15 @@ class PointPolicy(Policy[CandidatesOrCount]):
             return Candidates.nearest(contexts, self.domain, self.offered.most)
         return range(people_count(contexts))
 
-    def _act(self, people: CandidatesOrCount, tickets: TicketArray) -> tuple[Actions, FloatArray]:
+    def _act(
+        self, people: CandidatesOrCount, public_coins: CoinArray
+    ) -> tuple[Actions, FloatArray]:
         if isinstance(people, Candidates):
-            arms, propensities = self._choose(people, tickets)
+            arms, propensities = self._choose(people, public_coins)
             points = people.points[np.arange(len(people)), arms]
         else:
-            arms, points, propensities = self._draw(tickets)
-        return Actions(arms, tickets, self, points), propensities
+            arms, points, propensities = self._draw(public_coins)
+        return Actions(arms, public_coins, self, points), propensities
 
     def chosen(self, people: CandidatesOrCount, actions: Actions) -> FloatArray:
         """(n, d) the points of actions; `InvalidInput` where they are not to be had.
@@ -575,11 +581,11 @@ class PointPolicy(Policy[CandidatesOrCount]):
                 )
             points: FloatArray = people.points[rows, actions.arms]
             return points
-        arms, points, _ = self._draw(actions.tickets)
+        arms, points, _ = self._draw(actions.public_coins)
         if not np.array_equal(arms, actions.arms):
             first = int(np.argmax(arms != actions.arms))
             raise InvalidInput(
-                f"actions.arms was {actions.arms[first]} at position {first}, but its ticket "
+                f"actions.arms was {actions.arms[first]} at position {first}, but its public coin "
                 f"chooses {arms[first]}; pass the Actions that act() returned."
             )
         return points
@@ -587,11 +593,11 @@ class PointPolicy(Policy[CandidatesOrCount]):
     # A policy defines one of the two, or both if it takes decision sets and public points; what it
     # does not take is refused for any context.
 
-    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, people: Candidates, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         """(n,) places in the decision sets and their propensities."""
         raise InvalidInput("this policy takes no decision sets; give the number of people.")
 
-    def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _draw(self, public_coins: CoinArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Where all can be given the same points: (n,) places, (n, d) points, propensities."""
         raise InvalidInput("this policy takes decision sets; give each person's.")
 

@@ -6,10 +6,11 @@ contexts and arms together) and a sign, that of the reward after randomised roun
 response is the case of one place a report.
 
 *Claim.* For any two people with contexts in the domain, arms and rewards in their bounds, and the
-same ticket, which was drawn without looking at them, no report is more than e^epsilon times as
+same public coin, which was drawn without looking at them, no report is more than e^epsilon times as
 likely from one as from the other: the mechanism sees one of 2G values and reaches e^epsilon.
-What it does not cover: tickets drawn again until arm or question pleases, a second report (it costs
-a second epsilon), actions that others can watch (the ticket tells which places fit an arm), and
+What it does not cover: public coins drawn again until arm or question pleases, a second report (it
+costs a second epsilon), actions that others can watch (the public coin tells which places fit an
+arm), and
 silence: a person who refuses to report because of their data reveals something.
 """
 
@@ -21,12 +22,12 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from discreet.codec import Range, Shape
-from discreet.learners.messages import TICKETS, Reports
+from discreet.learners.messages import PUBLIC_COINS, Reports
 from discreet.learners.policy import Policy
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection
-from discreet.validation import IntArray, InvalidInput, SignArray, TicketArray
+from discreet.validation import CoinArray, IntArray, InvalidInput, SignArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +35,15 @@ class SignedReports(Reports):
     """Reports of n people: m places of the policy that made them, with a sign each.
 
     Attributes:
-        tickets: (n,) public tickets, or numbers of public questions; two people may draw the same
-            one.
+        public_coins: (n,) public coins, or numbers of public questions; two people may draw the
+            same one.
         places: (n, m) reported places, increasing in each row.
         signs: (n, m) their signs, -1 or +1.
     """
 
     kind: ClassVar[str] = "signed-reports"
 
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
+    public_coins: Annotated[CoinArray, Shape("n"), Range(0, PUBLIC_COINS - 1)]
     places: Annotated[IntArray, Shape("n", "m")]
     signs: Annotated[SignArray, Shape("n", "m"), Range(-1, 1)]
 
@@ -59,27 +60,27 @@ class SignedReporter:
         name: of the mechanism, in certificates.
         data: what of a person is hidden among the values.
         place_name: what messages call a place.
-        tickets: how many numbers a report's ticket may have.
+        public_coins: how many numbers a report's public coin may have.
     """
 
     mechanism: SignedSubsetSelection
     name: str
     data: str
     place_name: str
-    tickets: int = TICKETS
+    public_coins: int = PUBLIC_COINS
 
     def hidden(
         self,
         policy: Policy[Any],
         places: IntArray,
         signs: SignArray,
-        tickets: TicketArray,
+        public_coins: CoinArray,
         noise: NoiseSource,
     ) -> SignedReports:
         """Reports of people with these places and signs (n,)."""
         reported, shown = self.mechanism.privatise(places, signs, noise)
         origin = policy.origin(noise.name)
-        return SignedReports(**origin, tickets=tickets, places=reported, signs=shown)
+        return SignedReports(**origin, public_coins=public_coins, places=reported, signs=shown)
 
     def release(self, policy: Policy[Any], noise: str) -> Release:
         """The record of one report."""
@@ -112,8 +113,8 @@ class SignedReporter:
             )
         if not (np.abs(reports.signs) == 1).all():
             raise InvalidInput("reports had signs other than -1 and +1; a sign says up or down.")
-        if not (reports.tickets < self.tickets).all():
+        if not (reports.public_coins < self.public_coins).all():
             raise InvalidInput(
-                f"reports had questions outside 0 .. {self.tickets - 1}, those of {policy.title}; "
-                "send them as the policy made them."
+                f"reports had questions outside 0 .. {self.public_coins - 1}, those of "
+                f"{policy.title}; send them as the policy made them."
             )

@@ -187,7 +187,7 @@ class ValuePosterior:
         elif isinstance(policy, Policy):
             if isinstance(policy, ArmPolicy):
                 chosen = policy.probabilities(self.contexts)
-            else:  # of decision sets it acts by tickets; these are as good as others
+            else:  # of decision sets it acts by public coins; these are as good as others
                 chosen = policy.act(self.contexts, np.random.default_rng(0))[0].arms
             whose = f"policy version {policy.version}"
         elif isinstance(policy, int | np.integer):

@@ -101,8 +101,8 @@ class ExpectedImprovement(Acquisition):
     """log E max(f - best, 0) (Jones, Schonlau and Welch 1998, eq. 15).
 
     The logarithm keeps rows apart whose improvement would underflow. Of a noisy row only what it
-    shares with others counts: with its own luck in, the rule would buy tickets beside the best row
-    instead of looking elsewhere.
+    shares with others counts: with its own luck in, the rule would buy public coins beside the best
+    row instead of looking elsewhere.
     """
 
     name: ClassVar[AcquisitionName] = "expected_improvement"

@@ -119,12 +119,12 @@ class TestPrivacy:
             assert held <= epsilon * (1.0 + 1e-9)
             assert held > 0.9 * epsilon or mechanism is policy.spread_mechanism
 
-    def test_who_reports_what_follows_from_the_ticket(self) -> None:
+    def test_who_reports_what_follows_from_the_public_coin(self) -> None:
         policy = learner().policy()
         people = directions(np.random.default_rng(3), 2_000, 2).reshape(200, 10, 2)
         rng = np.random.default_rng(4)
         actions, odds = policy.act(people, rng)
-        checks = policy.reports_spread(actions.tickets)
+        checks = policy.reports_spread(actions.public_coins)
         assert 5 < checks.sum() < 45
         assert (odds == 1.0).all()
         for rewards in (np.zeros(200), np.ones(200)):
@@ -146,7 +146,7 @@ class TestPrivacy:
         longer = replace(reports, vectors=2.0 * reports.vectors)
         with pytest.raises(InvalidInput, match="position"):
             made.update(longer)
-        spread = policy.reports_spread(reports.tickets)
+        spread = policy.reports_spread(reports.public_coins)
         fuller = np.where(spread[:, None], reports.vectors[:, :1], reports.vectors)
         with pytest.raises(InvalidInput, match="several numbers"):
             made.update(replace(reports, vectors=fuller))

@@ -242,7 +242,7 @@ class TestPublicPoints:
         guarantee = made.guarantee()
         assert guarantee.adjacency.record == "reward"
         assert "any other reward of that person" in guarantee.sentence
-        assert "public tickets" in guarantee.data[0]
+        assert "public coins" in guarantee.data[0]
 
 
 class TestGuarantee:

@@ -157,8 +157,8 @@ class TestReports:
             good = observe(made, People(4, 1), 0, 4)
             for wrong in (
                 replace(good, rows=np.hstack([good.rows, good.rows])),
-                replace(good, rows=good.rows[:0], tickets=good.tickets[:0]),
-                replace(good, tickets=np.arange(3, dtype=np.uint64), rows=good.rows[:, :0]),
+                replace(good, rows=good.rows[:0], public_coins=good.public_coins[:0]),
+                replace(good, public_coins=np.arange(3, dtype=np.uint64), rows=good.rows[:, :0]),
             ):
                 with pytest.raises(InvalidInput, match="reports had"):
                     made.update(wrong)

@@ -254,7 +254,7 @@ def test_deviations_are_those_of_functions_drawn_from_the_kernel(
 
 
 def test_points_are_given_where_the_mean_is_largest_in_their_cells() -> None:
-    """What tickets draw, and what the learner adds up for them, are the same points."""
+    """What public coins draw, and what the learner adds up for them, are the same points."""
     made = learner(SPACES["box"], NonPrivate(), horizon=400)
     policies = serve(made, People(400, 1))
     group = made.grid.groups[0]
@@ -266,7 +266,7 @@ def test_points_are_given_where_the_mean_is_largest_in_their_cells() -> None:
         >= policy.groups[0].probabilities[~moved].max() - 1e-12
     )
     actions, _ = policy.act(50, np.random.default_rng(0))
-    psi = made._regressors(policy, actions.tickets)
+    psi = made._regressors(policy, actions.public_coins)
     wanted = np.hstack([np.ones((50, 1)), group.regressors(actions.points)])
     assert np.allclose(psi, wanted, atol=1e-12)
 

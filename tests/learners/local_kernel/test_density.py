@@ -47,7 +47,7 @@ def crowd(policy: KernelPolicy, people: int, seed: int) -> SignedReports:
 
 def likelihood(policy: KernelPolicy, reports: SignedReports) -> float:
     """The mean log probability of the reported cells under the policy's density."""
-    _, partition = policy.picked(reports.tickets)
+    _, partition = policy.picked(reports.public_coins)
     return float(np.log(Measurements(policy).shown[partition, reports.places[:, 0]]).mean())
 
 
@@ -111,7 +111,7 @@ def test_located_sums_count_people_and_add() -> None:
     together = Measurements(policy).statistics(
         replace(
             reports[0],
-            tickets=np.concatenate([r.tickets for r in reports]),
+            public_coins=np.concatenate([r.public_coins for r in reports]),
             places=np.concatenate([r.places for r in reports]),
             signs=np.concatenate([r.signs for r in reports]),
         )

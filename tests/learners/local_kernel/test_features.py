@@ -281,7 +281,7 @@ def test_reports_use_the_same_arms_and_signs(dimension: int) -> None:
     actions, _ = policy.act(contexts, rng)
     reports = reported(policy, contexts, actions, np.ones(200), SimulatedNoise(0))
     phi = policy.features(contexts, policy.used)
-    function, _ = policy.picked(actions.tickets)
+    function, _ = policy.picked(actions.public_coins)
     rows = np.arange(200)
     chosen = policy.functions.arms_of_all(phi)
     assert np.array_equal(actions.arms, chosen[rows, function])

@@ -380,18 +380,20 @@ class TestSaving:
         assert again.length_scales == learner.length_scales
 
 
-def test_two_people_may_draw_the_same_ticket() -> None:
+def test_two_people_may_draw_the_same_public_coin() -> None:
     """Among ten million people two do so six times in a thousand; nobody's report is lost by it."""
     learner = LocalKernel(unit_cube(2), 2, Local(4.0))
     policy = learner.policy()
     contexts = np.random.default_rng(0).random((20, 2))
     actions, _ = policy.act(contexts, np.random.default_rng(1))
-    same = replace(actions, tickets=np.full(20, actions.tickets[0]))
+    same = replace(actions, public_coins=np.full(20, actions.public_coins[0]))
     reports = policy.report(contexts, same, np.ones(20), SimulatedNoise(2))
     learner.update(reports)
     assert learner.people == 20
     alone = [
-        replace(reports, **{n: getattr(reports, n)[[i]] for n in ("tickets", "places", "signs")})
+        replace(
+            reports, **{n: getattr(reports, n)[[i]] for n in ("public_coins", "places", "signs")}
+        )
         for i in range(20)
     ]
     other = LocalKernel(unit_cube(2), 2, Local(4.0), identity=learner.identity)

@@ -108,7 +108,7 @@ def simulated(
     # A reward between its bounds is rounded to a sign, so means may stand for rewards.
     rewards = means(contexts)[np.arange(people), actions.arms]
     reports = reported(policy, contexts, actions, rewards, SimulatedNoise(1000 + seed))
-    function, partition = policy.picked(actions.tickets)
+    function, partition = policy.picked(actions.public_coins)
     shape = (len(policy.values), len(policy.cells.axis), policy.cells.count)
     place = np.ravel_multi_index((function, partition, reports.places[:, 0]), shape)
     asked = np.bincount(function * shape[1] + partition, minlength=shape[0] * shape[1])
@@ -207,14 +207,14 @@ def people_of(policy: KernelPolicy, people: int, seed: int) -> SignedReports:
 
 
 def part(reports: SignedReports, rows: np.ndarray) -> SignedReports:
-    arrays = {name: getattr(reports, name)[rows] for name in ("tickets", "places", "signs")}
+    arrays = {name: getattr(reports, name)[rows] for name in ("public_coins", "places", "signs")}
     return replace(reports, **arrays)
 
 
 def brute_force(policy: KernelPolicy, reports: SignedReports) -> tuple[FloatArray, FloatArray]:
     """J and b, one report after the other."""
     measured = Measurements(policy)
-    function, partition = policy.picked(reports.tickets)
+    function, partition = policy.picked(reports.public_coins)
     size = policy.arms * len(policy.features)
     precision, weighted = np.zeros((size, size)), np.zeros(size)
     for i in range(len(reports)):
@@ -268,7 +268,7 @@ def test_people_with_the_same_answer_count_as_often_as_they_are() -> None:
     policy = random_policy(SQUARE, 2, 4.0, 3)
     reports = people_of(policy, 1, 8)
     many = part(reports, np.zeros(7, dtype=np.int64))
-    many = replace(many, tickets=many.tickets.copy())
+    many = replace(many, public_coins=many.public_coins.copy())
     one, seven = (Measurements(policy).statistics(r) for r in (reports, many))
     assert np.array_equal(seven.precision, 7.0 * one.precision)
     assert np.array_equal(seven.weighted, 7.0 * one.weighted)
@@ -288,7 +288,7 @@ def test_vectors_of_cells_add_up_to_the_vector_of_the_domain() -> None:
 
 
 def test_late_reports_are_read_with_the_policy_that_made_them() -> None:
-    """A ticket picks other functions, and cells mean something else, under the next policy."""
+    """A public coin picks other functions, and cells mean something else, under the next policy."""
     learner = LocalKernel(SQUARE, 3, Local(4.0), public_seed=3)
     first = learner.policy()
     for seed in range(7):

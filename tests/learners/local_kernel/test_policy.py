@@ -17,7 +17,7 @@ from discreet.learners.local_kernel.design import most_cells
 from discreet.learners.local_kernel.features import LARGEST_COEFFICIENT, CosineFeatures
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.messages import TICKETS, decode, encode
+from discreet.learners.messages import PUBLIC_COINS, decode, encode
 from discreet.learners.policy import Policy
 from discreet.people.domain import unit_cube
 from discreet.privacy import Local, SimulatedNoise
@@ -25,14 +25,16 @@ from discreet.validation import FloatArray, InvalidInput
 
 from .scene import SQUARE, random_policy
 
-TICKETS_TRIED = np.array([1, 5, 977, 2**40, TICKETS - 1], dtype=np.uint64)
+PUBLIC_COINS_TRIED = np.array([1, 5, 977, 2**40, PUBLIC_COINS - 1], dtype=np.uint64)
 REWARDS = (0.0, 0.3, 1.0)
 Law = FloatArray  # (2 G,) the probability of every report (cell, sign)
 
 
-def answers(policy: KernelPolicy, ticket: int, contexts: FloatArray) -> list[tuple[int, int, int]]:
+def answers(
+    policy: KernelPolicy, public_coin: int, contexts: FloatArray
+) -> list[tuple[int, int, int]]:
     """(arm, cell, sign function) of each context, from the policy's own parts."""
-    function, partition = (int(one[0]) for one in policy.picked(np.array([ticket], np.uint64)))
+    function, partition = (int(one[0]) for one in policy.picked(np.array([public_coin], np.uint64)))
     unit = policy.domain.people_to_unit(contexts)
     phi = policy.features(unit, policy.used)
     arms = (phi @ policy.values[function].T.astype(float)).argmax(axis=1)
@@ -45,22 +47,22 @@ def answers(policy: KernelPolicy, ticket: int, contexts: FloatArray) -> list[tup
     ]
 
 
-def test_tickets_pick_functions_and_partitions_evenly_and_independently() -> None:
+def test_public_coins_pick_functions_and_partitions_evenly_and_independently() -> None:
     policy = random_policy(SQUARE, 2, 1.0, 4, functions=4, partitions=3)
-    tickets = np.random.default_rng(0).integers(TICKETS, size=60_000, dtype=np.uint64)
-    function, partition = policy.picked(tickets)
+    public_coins = np.random.default_rng(0).integers(PUBLIC_COINS, size=60_000, dtype=np.uint64)
+    function, partition = policy.picked(public_coins)
     counts = np.bincount(3 * function + partition, minlength=12)
-    assert np.abs(counts / len(tickets) - 1 / 12).max() < 0.006
-    later = replace(policy, version=1).picked(tickets)
+    assert np.abs(counts / len(public_coins) - 1 / 12).max() < 0.006
+    later = replace(policy, version=1).picked(public_coins)
     assert np.mean(later[0] == function) == pytest.approx(0.25, abs=0.01)
 
 
-def test_arms_are_the_best_of_the_function_that_the_ticket_picks() -> None:
+def test_arms_are_the_best_of_the_function_that_the_public_coin_picks() -> None:
     policy = random_policy(SQUARE, 3, 1.0, functions=4)
     contexts = np.random.default_rng(1).random((300, 2))
     actions, odds = policy.act(contexts, np.random.default_rng(2))
     for person in range(0, 300, 7):
-        arm, _, _ = answers(policy, int(actions.tickets[person]), contexts[person][None])[0]
+        arm, _, _ = answers(policy, int(actions.public_coins[person]), contexts[person][None])[0]
         assert actions.arms[person] == arm
     shares = policy.probabilities(contexts)
     assert np.allclose(odds, shares[np.arange(300), actions.arms])
@@ -146,7 +148,7 @@ class TestAgainstALyingLearner:
             ({"arms": 10**9}, "arms = 1000000000"),
             ({"arms": 1}, "arms"),
             ({"version": -1}, "version"),
-            ({"public_seed": TICKETS}, "public_seed"),
+            ({"public_seed": PUBLIC_COINS}, "public_seed"),
             ({"cells": {"count": 3}}, "lacks the field 'axis'"),
             ({"cells": []}, "object of its fields"),
         ],

@@ -66,7 +66,7 @@ def test_measurements_are_unbiased(epsilon: float, count: int) -> None:
         function, partition = divmod(question, partitions)
         vector = measured.vectors(*(np.array([one]) for one in (function, partition, cell)))[0]
         shown = measured.shown[partition, cell]
-        asked = reports.tickets == question
+        asked = reports.public_coins == question
         told_so = np.where(reports.places[:, 0] == cell, reports.signs[:, 0], 0)[asked]
         error = math.sqrt(shown / asked.sum())
         errors.append((told_so.mean() - shown * float(vector @ theta.ravel())) / error)
@@ -84,7 +84,7 @@ def test_sums_are_exact_in_any_order() -> None:
     whole = measured.statistics(reports)
     parts = []
     for some in np.array_split(rng.permutation(90), 4):
-        cut = {name: getattr(reports, name)[some] for name in ("tickets", "places", "signs")}
+        cut = {name: getattr(reports, name)[some] for name in ("public_coins", "places", "signs")}
         parts.append(measured.statistics(replace(reports, **cut)))
     total = parts[3] + parts[1] + parts[0] + parts[2]
     np.testing.assert_array_equal(total.precision, whole.precision)

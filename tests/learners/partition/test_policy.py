@@ -19,12 +19,12 @@ from discreet.validation import InvalidInput
 from .scene import ACTIVE, OFFERS, quarters
 
 
-def test_the_learner_reproduces_the_offer_of_every_ticket() -> None:
+def test_the_learner_reproduces_the_offer_of_every_public_coin() -> None:
     policy = quarters()
-    tickets = np.random.default_rng(0).integers(2**53, size=50_000, dtype=np.uint64)
-    offered = policy.offered(tickets[:, None], np.arange(4)[None, :])
+    public_coins = np.random.default_rng(0).integers(2**53, size=50_000, dtype=np.uint64)
+    offered = policy.offered(public_coins[:, None], np.arange(4)[None, :])
     for leaf in range(4):
-        shares = np.bincount(offered[:, leaf], minlength=3) / len(tickets)
+        shares = np.bincount(offered[:, leaf], minlength=3) / len(public_coins)
         assert np.allclose(shares, OFFERS[leaf], atol=0.01)
     # Bins are independent of one another.
     joint = np.mean((offered[:, 0] == 0) & (offered[:, 2] == 1))
@@ -32,19 +32,19 @@ def test_the_learner_reproduces_the_offer_of_every_ticket() -> None:
 
 
 def test_public_uniforms_are_uniform_and_depend_on_everything() -> None:
-    tickets = np.arange(100_000, dtype=np.uint64)
+    public_coins = np.arange(100_000, dtype=np.uint64)
     place = np.array([0])
-    u = public_uniforms(1, 0, tickets, place)
+    u = public_uniforms(1, 0, public_coins, place)
     assert abs(u.mean() - 0.5) < 0.004
     assert abs(np.histogram(u, 20, (0, 1))[0] - 5000).max() < 350
     assert abs(np.corrcoef(u[:-1], u[1:])[0, 1]) < 0.015
     for other in (
-        public_uniforms(2, 0, tickets, place),
-        public_uniforms(1, 1, tickets, place),
-        public_uniforms(1, 0, tickets, place + 1),
+        public_uniforms(2, 0, public_coins, place),
+        public_uniforms(1, 1, public_coins, place),
+        public_uniforms(1, 0, public_coins, place + 1),
     ):
         assert abs(np.corrcoef(u, other)[0, 1]) < 0.015
-    assert public_uniforms(1, 0, tickets[:1], place)[0] == u[0]
+    assert public_uniforms(1, 0, public_coins[:1], place)[0] == u[0]
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 12.0])

@@ -216,7 +216,7 @@ def test_a_public_report_cannot_smuggle_another_point_in() -> None:
     policy = one.policy()
     other = (policy._place + 1) % len(GRID.points)
     smuggled = Actions(np.array([other]), np.array([5]), policy)
-    with pytest.raises(InvalidInput, match="ticket"):
+    with pytest.raises(InvalidInput, match="public_coin"):
         policy.report(1, smuggled, [0.0], SimulatedNoise(0))
     rows = one.statistics(visit(policy, 4, 0)).rows
     assert (rows[:, :2] == policy.choice).all()
@@ -273,7 +273,7 @@ def test_damaged_messages_are_refused(tmp_path) -> None:
     for change in [
         {"rewards": [0.5, 0.5]},
         {"rewards": [0.5, 0.5, 1.5]},
-        {"tickets": [1]},
+        {"public_coins": [1]},
         {"points": [[30.0, 0.0]] * 3},
     ]:
         with pytest.raises(InvalidInput):

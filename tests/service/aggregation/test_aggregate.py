@@ -259,14 +259,14 @@ def changed(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda table: table.drop_columns(["ticket"]), "it has no column ticket"),
+        (lambda table: table.drop_columns(["public_coin"]), "it has no column public coin"),
         (
             lambda table: table.set_column(0, "policy_version", pa.array(["0"] * 20)),
             "column policy_version was string; it must be int32",
         ),
         (
-            lambda table: table.set_column(1, "ticket", pa.array([None] * 20, pa.int64())),
-            "column ticket has 20 missing values",
+            lambda table: table.set_column(1, "public_coin", pa.array([None] * 20, pa.int64())),
+            "column public coin has 20 missing values",
         ),
         (lambda table: table.rename_columns([*table.column_names[:-1], "x"]), "reports of"),
         (
@@ -296,7 +296,7 @@ def test_a_file_without_rows_adds_nothing(tmp_path: Path) -> None:
     assert aggregate(learner, [path]).sentence == "0 of 0 reports in 1 files were added."
 
 
-def test_of_two_reports_with_one_ticket_the_same_is_kept_everywhere(tmp_path: Path) -> None:
+def test_of_two_reports_with_one_public_coin_the_same_is_kept_everywhere(tmp_path: Path) -> None:
     one, other = begun(Partition), begun(Partition)
     reports = made(one, 200, 1)
     forged = replace(reports, signs=-np.array(reports.signs))  # type: ignore[attr-defined, call-arg]
@@ -306,7 +306,7 @@ def test_of_two_reports_with_one_ticket_the_same_is_kept_everywhere(tmp_path: Pa
     assert sums(one) == sums(other)
 
 
-def test_one_ticket_under_two_noises_is_added_once(tmp_path: Path) -> None:
+def test_one_public_coin_under_two_noises_is_added_once(tmp_path: Path) -> None:
     learner = begun(Partition)
     reports = made(learner, 200, 1)
     other = replace(reports.of(np.arange(50)), noise=SecureNoise.name)
@@ -369,9 +369,9 @@ def test_what_is_refused_before_anything_is_read(tmp_path: Path) -> None:
         aggregate(trusted, paths)
 
 
-def test_buckets_are_even_and_follow_from_the_ticket() -> None:
-    tickets = np.arange(200_000)
-    counts = np.bincount(buckets_of(np.zeros_like(tickets), tickets), minlength=BUCKETS)
+def test_buckets_are_even_and_follow_from_the_public_coin() -> None:
+    public_coins = np.arange(200_000)
+    counts = np.bincount(buckets_of(np.zeros_like(public_coins), public_coins), minlength=BUCKETS)
     assert counts.min() > 600
     assert counts.max() < 1000
     alone = [int(buckets_of(np.array([3]), np.array([each]))[0]) for each in (0, 5, 2**52)]

@@ -86,11 +86,11 @@ def test_a_frame_that_has_no_reports_is_refused(spark: Any, tmp_path: Path) -> N
     example = made(learner, 1, 2)
     with pytest.raises(InvalidInput, match=r"the frame has the columns \['places', 'signs', 'tic"):
         write_frame(frame.drop("policy_version"), str(tmp_path), example)
-    version, ticket = functions.col("policy_version"), functions.col("ticket")
+    version, public_coin = functions.col("policy_version"), functions.col("public_coin")
     for column, value in (
         ("policy_version", version + 2**40),
-        ("ticket", functions.when(ticket % 2 == 0, ticket)),
-        ("places", functions.array_repeat(ticket, 2)),
+        ("public_coin", functions.when(public_coin % 2 == 0, public_coin)),
+        ("places", functions.array_repeat(public_coin, 2)),
         ("signs", functions.lit("+")),
     ):
         with pytest.raises(InvalidInput, match="rows of the frame are no reports of signed-report"):

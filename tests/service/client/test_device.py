@@ -591,7 +591,7 @@ class TestSending:
         assert len(device.ledger()) == 1
         assert len(set(server.posts())) == 1
 
-    def test_reports_without_tickets_have_an_id_that_stays(self, tmp_path: Path) -> None:
+    def test_reports_without_public_coins_have_an_id_that_stays(self, tmp_path: Path) -> None:
         """By which the service knows them again."""
         server = Server()
         server.learner = Partition(DOMAIN, ARMS, budget=Local(1.0), identity="study")  # type: ignore[assignment]
@@ -603,8 +603,8 @@ class TestSending:
         assert len(set(server.posts())) == 1
         body = json.loads(server.posts()[0])
         report = decode(body["reports"][0], Reports)
-        tickets = getattr(report, "tickets", ())
-        assert len(tickets) == 1 or len(body["ids"]) == 1
+        public_coins = getattr(report, "public_coins", ())
+        assert len(public_coins) == 1 or len(body["ids"]) == 1
 
 
 class Killed(BaseException):

@@ -22,7 +22,14 @@ from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.deployment import Deployment, read_policy
 from discreet.service.server.ingest import Ingest, Receipt
 from discreet.service.server.ledger import millionths
-from discreet.service.server.schema import batches, decisions, ledger, policies, snapshots, tickets
+from discreet.service.server.schema import (
+    batches,
+    decisions,
+    ledger,
+    policies,
+    public_coins,
+    snapshots,
+)
 from discreet.service.server.store import Store
 
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
@@ -98,7 +105,7 @@ class Came:
         return Came(self.reports.of(np.array(rows)), [self.numbers[row] for row in rows])
 
     def send(self, ingest: Ingest, name: str = "s", stream: str = "target") -> Receipt:
-        own = getattr(self.reports, "tickets", None) is not None
+        own = getattr(self.reports, "public_coins", None) is not None
         return ingest.add(name, [encode(self.reports)], None if own else self.numbers, stream)
 
 
@@ -110,7 +117,7 @@ def reported(store: Store, learner: Any, people: int, seed: int, name: str = "s"
     actions, _ = policy.act(brought, rng)
     rewards = (rng.random(people) < 0.5).astype(float)
     reports = policy.report(brought, actions, rewards, SecureNoise(), learner.terms())
-    own = getattr(reports, "tickets", None)
+    own = getattr(reports, "public_coins", None)
     numbers = rng.integers(2**63, size=people) if own is None else own
     return Came(reports, [int(each) for each in numbers])
 
@@ -144,7 +151,7 @@ def in_database(database: Database) -> dict[str, Any]:
     with database.reading() as connection:
         return {
             table.name: connection.execute(select(table).order_by(*table.primary_key)).all()
-            for table in (policies, ledger, snapshots, batches, decisions, tickets)
+            for table in (policies, ledger, snapshots, batches, decisions, public_coins)
         }
 
 

@@ -299,7 +299,7 @@ def test_local_what_was_learnt_stays_and_each_report_counts_once(
 
 @pytest.mark.chance(0)
 @on_each
-def test_local_a_report_that_claims_the_new_learner_is_known_by_its_ticket(
+def test_local_a_report_that_claims_the_new_learner_is_known_by_its_public_coin(
     original: Server, carried: Carried
 ) -> None:
     reports = original.reports(3)

@@ -26,8 +26,8 @@ from discreet.service.server.schema import (
     batches,
     decisions,
     policies,
+    public_coins,
     server,
-    tickets,
 )
 from discreet.service.server.service import Service
 from discreet.service.server.store import Store
@@ -109,7 +109,7 @@ def test_old_decisions_are_deleted_in_portions_and_stay_counted(
         DecisionStore(store).reward("s", ids[0], 1.0)
 
 
-def test_a_deleted_batch_is_still_known_by_its_tickets(database: Database) -> None:
+def test_a_deleted_batch_is_still_known_by_its_public_coins(database: Database) -> None:
     store = Store(database)
     learner = local_kernel()
     store.register(deployment(), learner)
@@ -128,8 +128,8 @@ def test_a_deleted_batch_is_still_known_by_its_tickets(database: Database) -> No
 def test_no_report_of_a_closed_version_is_taken_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its ticket is deleted, so nothing else would tell that it had come."""
-    monkeypatch.setattr(module, "_TICKETS", 7)
+    """Its public coin is deleted, so nothing else would tell that it had come."""
+    monkeypatch.setattr(module, "_PUBLIC_COINS", 7)
     store = Store(database)
     learner = local_kernel()
     store.register(deployment(), learner)
@@ -140,10 +140,10 @@ def test_no_report_of_a_closed_version_is_taken_again(
     second.send(Ingest(store))
     before, now = shown(store), time.time()
     everything(Forgetting(store), now + (VERSION_DAYS - 1.0) * _DAY)
-    assert count(database, tickets) == 25
+    assert count(database, public_coins) == 25
     everything(Forgetting(store), now + (VERSION_DAYS + 1.0) * _DAY)
-    assert count(database, tickets, tickets.c.version == 0) == 0
-    assert count(database, tickets) == 5
+    assert count(database, public_coins, public_coins.c.version == 0) == 0
+    assert count(database, public_coins) == 5
     assert shown(store) == before
     for came in (first, offline):
         with pytest.raises(Gone, match=r"version 0 .*more than 90 days ago"):
@@ -156,7 +156,7 @@ def test_no_report_of_a_closed_version_is_taken_again(
         first.of([0]).send(Ingest(store))
 
 
-def test_a_finished_study_needs_no_tickets(database: Database) -> None:
+def test_a_finished_study_needs_no_public_coins(database: Database) -> None:
     store = Store(database)
     learner = local_kernel()
     store.register(deployment(), learner)
@@ -164,7 +164,7 @@ def test_a_finished_study_needs_no_tickets(database: Database) -> None:
     sent.send(Ingest(store))
     store.set_state("s", "finished")
     everything(Forgetting(store), time.time())
-    assert count(database, tickets) == 0
+    assert count(database, public_coins) == 0
     with pytest.raises(Gone):
         sent.of([0, 1]).send(Ingest(store))
 

@@ -21,7 +21,7 @@ from discreet.service.client import Device, Patience, Unreachable
 from discreet.service.server.app import create_app
 from discreet.service.server.database import _NOTICE, Database, Unavailable
 from discreet.service.server.deployment import Deployment
-from discreet.service.server.schema import tickets
+from discreet.service.server.schema import public_coins
 from discreet.service.server.service import Service
 from tests.service.server.conftest import Databases
 from tests.service.server.scene import check_told_the_same, count
@@ -76,11 +76,11 @@ def test_a_full_disk(tmp_path: Path) -> None:
             assert "full" in answers[-1].json()["error"]
             assert "retry-after" in answers[-1].headers
             accepted = sum(answer.status_code == 202 for answer in answers)
-            assert count(web.service.database, tickets) == 100 * accepted
+            assert count(web.service.database, public_coins) == 100 * accepted
             assert web.ask("GET", "/v1/studies/other/policy", "device").status_code == 200
         for each in sent:
             assert web.ask("POST", REPORTS, "device", json={"reports": [each]}).status_code == 202
-        assert count(web.service.database, tickets) == 100 * len(sent)
+        assert count(web.service.database, public_coins) == 100 * len(sent)
         released(web, 1)
     check_told_the_same(web.service.store, "other")
 
@@ -129,7 +129,7 @@ def test_a_database_that_is_gone_for_a_while(postgresql: Any, tmp_path: Path) ->
         finally:
             postgresql.ensure_postgres_running()
         assert web.ask("POST", REPORTS, "device", json={"reports": [during]}).status_code == 202
-        assert count(service.database, tickets) == 55
+        assert count(service.database, public_coins) == 55
         released(web, 1)
         assert web.ask("GET", "/ready").status_code == 200
     check_told_the_same(service.store, "other")
@@ -198,7 +198,7 @@ def test_devices_report_through_a_minute_without_a_database(
         assert [row.state for row in rows] == ["accepted"] * devices
         assert complaints
         assert all("the database cannot be reached" in each for each in complaints)
-        assert count(service.database, tickets) == devices
+        assert count(service.database, public_coins) == devices
         end = time.monotonic() + 60.0
         while (
             service.aggregator.waiting("other") >= service.store.study("other").learner.batch_size

@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 from discreet import Local, LocalKernel
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
-from discreet.service.server.schema import tickets
+from discreet.service.server.schema import public_coins
 from discreet.service.server.service import Service
 from tests.service.server.conftest import Databases, execute
 from tests.service.server.scene import check_told_the_same, count
@@ -138,10 +138,10 @@ def test_a_full_disk_under_postgresql(disk: SmallDisk, full: str, tmp_path: Path
         disk.clear()
         within(60.0, lambda: disk.started() and web.ask("GET", "/ready").status_code == 200)
         accepted = len(sent) - len(refused)
-        assert count(service.database, tickets) == 100 * accepted
+        assert count(service.database, public_coins) == 100 * accepted
         for each in sent:
             assert post(each).status_code == 202
-        assert count(service.database, tickets) == 100 * len(sent)
+        assert count(service.database, public_coins) == 100 * len(sent)
         within(60.0, lambda: service.aggregator.waiting("other") < 500)  # less than one is due
         assert web.ask("GET", "/ready").status_code == 200
     check_told_the_same(service.store, "other")

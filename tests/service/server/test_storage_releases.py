@@ -161,20 +161,20 @@ def test_released_rewards_give_the_librarys_policies(
         check_told_the_same(store, "s")
 
 
-def test_the_order_is_that_of_tickets_in_parts_of_one_size() -> None:
+def test_the_order_is_that_of_public_coins_in_parts_of_one_size() -> None:
     learner = local_kernel()
     policy = learner.policy()
     rng = np.random.default_rng(0)
     brought = np.c_[rng.uniform(18, 90, _PARTS + 10), rng.integers(0, 2, _PARTS + 10)]
     actions, _ = policy.act(brought, rng)
     reports = policy.report(brought, actions, np.ones(len(brought)), SimulatedNoise(1))
-    tickets = reports.tickets.tolist()
+    public_coins = reports.public_coins.tolist()
     halves = [np.arange(0, len(brought), 2), np.arange(1, len(brought), 2)]
-    split = [(reports.of(rows), [tickets[row] for row in rows]) for rows in halves]
-    whole, parts = in_order([(reports, tickets)]), in_order(split[::-1])
+    split = [(reports.of(rows), [public_coins[row] for row in rows]) for rows in halves]
+    whole, parts = in_order([(reports, public_coins)]), in_order(split[::-1])
     assert [len(each) for each, _ in whole] == [_PARTS, 10]
     assert [encode(each) for each, _ in whole] == [encode(each) for each, _ in parts]
-    assert [ticket for _, some in parts for ticket in some] == sorted(tickets)
+    assert [public_coin for _, some in parts for public_coin in some] == sorted(public_coins)
 
 
 # The ledger.

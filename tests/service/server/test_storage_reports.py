@@ -19,7 +19,7 @@ from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
 from discreet.service.server.errors import NotFound
 from discreet.service.server.ingest import MOST_REPORTS, Ingest, Receipt
-from discreet.service.server.schema import batches, ledger, policies, tickets
+from discreet.service.server.schema import batches, ledger, policies, public_coins
 from discreet.service.server.store import Store
 from discreet.validation import InvalidInput
 from tests.service.server.scene import (
@@ -44,7 +44,7 @@ def stored(database: Database) -> int:
     """How many reports wait, by what their batches hold."""
     with database.reading() as connection:
         rows = connection.execute(batches.select()).all()
-    assert sum(row.stored for row in rows) == count(database, tickets)
+    assert sum(row.stored for row in rows) == count(database, public_coins)
     return sum(row.stored for row in rows)
 
 
@@ -113,7 +113,7 @@ def test_a_request_with_a_report_twice(store: Store, database: Database) -> None
     assert ingest.add("s", texts, None) == Receipt(4, 2)
     assert stored(database) == 4
     twice = encode(came.of([0, 0]).reports)
-    with pytest.raises(InvalidInput, match="a ticket twice"):
+    with pytest.raises(InvalidInput, match="a public coin twice"):
         ingest.add("s", [twice], None)
     Aggregator(store).step()
     assert Aggregator(store).waiting("s") == 4
@@ -135,10 +135,10 @@ def test_concurrent_writers_count_reports_once(
 
     at_once([lambda writer=writer: send(writer) for writer in range(6)])
     database = connect()
-    assert stored(database) == count(database, tickets) == 60
+    assert stored(database) == count(database, public_coins) == 60
     assert sum(receipt.stored for receipt in receipts) >= 60
     gathered = Aggregator(Store(database))._gathered("s", "target", learner, 100)
-    numbers = np.concatenate([each.tickets for each in gathered.reports])  # type: ignore[attr-defined]
+    numbers = np.concatenate([each.public_coins for each in gathered.reports])  # type: ignore[attr-defined]
     assert sorted(numbers.tolist()) == sorted(came.numbers)
 
 
@@ -174,19 +174,19 @@ def test_refused_reports_change_nothing(store: Store, database: Database) -> Non
         ingest.add("s", [good], None, "clinic")
 
 
-def test_reports_without_tickets_need_numbers(database: Database) -> None:
+def test_reports_without_public_coins_need_numbers(database: Database) -> None:
     """Those of a learner whose reports have none are known by numbers that come with them."""
-    from discreet.service.server.ingest import _tickets
+    from discreet.service.server.ingest import _public_coins
 
     store = Store(database)
     store.register(deployment(), private_glm())
     reports = reported(store, private_glm(), 3, 1).reports
     bare: Any = [_Bare(reports), _Bare(reports)]
     bare = [ReadReports(bare[0], [0, 2], [2, 1]), ReadReports(bare[1], [1], [3])]
-    assert _tickets(bare, [5, 6, 7, 8, 9, 10], True) == [[5, 6], [7, 8, 9], [10]]
+    assert _public_coins(bare, [5, 6, 7, 8, 9, 10], True) == [[5, 6], [7, 8, 9], [10]]
     for ids in (None, [1, 2, 3], [1, 2, 3, 4, 3, 6], [-1, 0, 1, 2, 3, 4], [2**63, 0, 1, 2, 3, 4]):
         with pytest.raises(InvalidInput):
-            _tickets(bare, ids, True)
+            _public_coins(bare, ids, True)
 
 
 def test_a_study_does_not_finish_while_reports_are_stored(
@@ -223,10 +223,10 @@ def test_sources(database: Database) -> None:
     assert ingest.add("s", [encode(reports)], ids, "clinic") == Receipt(3, 0)
     with pytest.raises(InvalidInput):
         ingest.add("s", [encode(reports)], ids)
-    # Tickets of a source are questions: people who have the same one are people all the same.
+    # Public coins of a source are questions: people who have the same one are people all the same.
     texts = [encode(reports.of(np.array([0])))] * 2
     assert ingest.add("s", texts, [4, 5], "clinic") == Receipt(2, 0)
-    with pytest.raises(InvalidInput, match="no tickets of their own here; send ids"):
+    with pytest.raises(InvalidInput, match="no public coins of their own here; send ids"):
         ingest.add("s", texts, None, "clinic")
     aggregator = Aggregator(store)
     assert aggregator.waiting("s", "clinic") == 5
@@ -257,7 +257,7 @@ def test_an_unreachable_database_is_unavailable() -> None:
 
 
 class _Bare:
-    """Reports without tickets."""
+    """Reports without public_coins."""
 
     kind = "bare"
 

@@ -13,7 +13,7 @@ from sqlalchemy import inspect, select, text
 
 from discreet.service.server import upgrade as upgrading
 from discreet.service.server.database import Database
-from discreet.service.server.schema import keys, metadata, tickets
+from discreet.service.server.schema import keys, metadata, public_coins
 from discreet.service.server.upgrade import newest, upgrade, version_of
 from discreet.validation import InvalidInput
 from tests.service.server.conftest import Databases
@@ -63,12 +63,12 @@ def test_an_older_database_is_migrated_with_its_rows(
     database.close()
 
 
-def test_tickets_of_sqlite_have_no_second_index(tmp_path: Path) -> None:
+def test_public_coins_of_sqlite_have_no_second_index(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'a.db'}")
     upgrade(database)
     with database.reading() as connection:
         made = connection.scalar(
-            text("SELECT sql FROM sqlite_master WHERE name = :name"), {"name": tickets.name}
+            text("SELECT sql FROM sqlite_master WHERE name = :name"), {"name": public_coins.name}
         )
     assert "WITHOUT ROWID" in (made or "")
     database.close()

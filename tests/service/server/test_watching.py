@@ -58,10 +58,10 @@ def busy(web: Web) -> list[str]:
     web.ask("GET", "/v1/studies/local?ssn=078-05-11", "device", headers={"cookie": "078-05-11"})
     web.ask("GET", "/mr-smith-67")
     web.ask("SMITH-67", "/v1/studies", "device")
-    tickets = [str(ticket) for ticket in json.loads(report)["tickets"]]
+    public_coins = [str(public_coin) for public_coin in json.loads(report)["public_coins"]]
     values = ["0.123454321", "7.654321", "smith-67", "078-05-11", "0.314159", "0.271828",
               "0.577215", "141.42135", made[0]]  # fmt: skip
-    return values + tickets + [token.split("_", 2)[2] for token in web.tokens.values()]
+    return values + public_coins + [token.split("_", 2)[2] for token in web.tokens.values()]
 
 
 class TestLogs:

@@ -21,7 +21,7 @@ from discreet.lab.environments.base import Problem
 from discreet.lab.experiments import Setting
 from discreet.lab.studies.settings import ServeTable
 from discreet.learners.base import Learner, check_source_name
-from discreet.learners.messages import TICKETS
+from discreet.learners.messages import PUBLIC_COINS
 from discreet.learners.policy import check_source_epsilon
 from discreet.learners.registry import learner_class, make_learner
 from discreet.privacy import NoiseSource
@@ -62,7 +62,7 @@ def served_learner(
         options=setting.options,
         horizon=table.people or study.rounds,
         reward_bounds=problem.reward_bounds,
-        public_seed=study.seed % TICKETS,
+        public_seed=study.seed % PUBLIC_COINS,
         noise=noise,
         identity=identity,
     )

@@ -45,12 +45,12 @@ from discreet.learners.epochs.contribution import (
     second_moment,
 )
 from discreet.learners.epochs.features import ArmFeatures
-from discreet.learners.messages import TICKETS, Reports, public_uniforms
+from discreet.learners.messages import PUBLIC_COINS, Reports, public_uniforms
 from discreet.learners.policy import ArmPolicy
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.vectors import VectorReport
-from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
 # What of a person's data a report holds.
 DATA = "the context, the action and the reward"
@@ -149,8 +149,8 @@ class Thompson(Decision):
     root: Annotated[FloatArray, Shape("features.features", "r")]
     factor: float
     draws: Annotated[int, Range(1, _DRAWS)]
-    seed: Annotated[int, Range(0, TICKETS - 1)]
-    version: Annotated[int, Range(0, TICKETS - 1)]
+    seed: Annotated[int, Range(0, PUBLIC_COINS - 1)]
+    version: Annotated[int, Range(0, PUBLIC_COINS - 1)]
 
     @classmethod
     def greedy(
@@ -163,8 +163,8 @@ class Thompson(Decision):
     def drawn(self) -> FloatArray:
         """(draws, m) draws of theta."""
         places = np.arange(self.root.shape[1])
-        tickets = np.arange(self.draws, dtype=np.uint64)[:, None]
-        uniforms = public_uniforms(self.seed, self.version, tickets, places)
+        public_coins = np.arange(self.draws, dtype=np.uint64)[:, None]
+        uniforms = public_uniforms(self.seed, self.version, public_coins, places)
         normal = ndtri(np.clip(uniforms, 2.0**-54, 1.0 - 2.0**-53))
         drawn: FloatArray = self.mean + self.factor * normal @ self.root.T
         return drawn
@@ -339,10 +339,10 @@ class EpochPolicy(ArmPolicy):
     def chances(self, unit: FloatArray) -> FloatArray:
         return self.decision.probabilities(unit)
 
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         self._known(unit)
-        places = np.full(len(tickets), _CHOICE)
-        uniform = public_uniforms(self.public_seed, self.version, tickets, places)
+        places = np.full(len(public_coins), _CHOICE)
+        uniform = public_uniforms(self.public_seed, self.version, public_coins, places)
         # Forged numbers may overflow for some people; a warning would reveal for whom.
         arms, propensities = np.empty(len(unit), dtype=np.int64), np.empty(len(unit))
         with np.errstate(all="ignore"):

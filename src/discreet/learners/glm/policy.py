@@ -48,13 +48,13 @@ from scipy.special import expit
 
 from discreet.codec import Range, Shape
 from discreet.kernels import FeatureMap
-from discreet.learners.messages import TICKETS, Reports, Statistics, public_uniforms
+from discreet.learners.messages import PUBLIC_COINS, Reports, Statistics, public_uniforms
 from discreet.learners.policy import Actions, CandidatesOrCount, PointPolicy
 from discreet.people.domain import Candidates, DecisionSets
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.vectors import PrivUnit
-from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
 Link = Literal["linear", "logistic"]
 LINKS: tuple[Link, ...] = ("linear", "logistic")
@@ -98,7 +98,7 @@ class ScoreReports(Reports):
 
     kind: ClassVar[str] = "score-reports"
 
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)]
+    public_coins: Annotated[CoinArray, Shape("n"), Range(0, PUBLIC_COINS - 1)]
     vectors: Annotated[FloatArray, Shape("n", "m")]
 
     def __len__(self) -> int:
@@ -198,7 +198,7 @@ class ScorePolicy(PointPolicy):
         places: IntArray = np.where(present, scores.reshape(people, width), -np.inf).argmax(axis=1)
         return places
 
-    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, people: Candidates, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         places = np.empty(len(people), dtype=np.int64)
         width = people.points.shape[1]
         most = max(1, _AT_ONCE // width)
@@ -209,10 +209,10 @@ class ScorePolicy(PointPolicy):
             places[some] = self.best(phi.reshape(*points.shape[:2], -1), people.present[some])
         return places, np.ones(len(people))
 
-    def reports_spread(self, tickets: TicketArray) -> BoolArray:
+    def reports_spread(self, public_coins: CoinArray) -> BoolArray:
         """(n,) whether each coin asks for the spread."""
-        place = np.zeros(len(tickets), dtype=np.int64)
-        drawn = public_uniforms(self.public_seed, self.version, tickets, place)
+        place = np.zeros(len(public_coins), dtype=np.int64)
+        drawn = public_uniforms(self.public_seed, self.version, public_coins, place)
         return np.asarray(drawn < self.spread_share)
 
     def _report(
@@ -226,7 +226,7 @@ class ScorePolicy(PointPolicy):
             scores = unit_directions(phi, self.directions) * cut[:, None]
             spreads = 2.0 * np.minimum((residual / self.limit) ** 2, 1.0) - 1.0
         vectors = np.zeros_like(phi)
-        checks = self.reports_spread(actions.tickets)
+        checks = self.reports_spread(actions.public_coins)
         for chosen, mechanism, values in (
             (np.flatnonzero(~checks), self.score_mechanism, scores),
             (np.flatnonzero(checks), self.spread_mechanism, spreads[:, None]),
@@ -234,7 +234,9 @@ class ScorePolicy(PointPolicy):
             if len(chosen):
                 shown = mechanism.privatise(values[chosen], noise)
                 vectors[chosen, : mechanism.dimension] = shown
-        return ScoreReports(**self.origin(noise.name), tickets=actions.tickets, vectors=vectors)
+        return ScoreReports(
+            **self.origin(noise.name), public_coins=actions.public_coins, vectors=vectors
+        )
 
     def sums(self, reports: ScoreReports) -> ScoreStatistics:
         """The sums of reports; `InvalidInput` for impossible ones."""
@@ -244,13 +246,13 @@ class ScorePolicy(PointPolicy):
                 f"reports had vectors of shape {reports.vectors.shape}; under {self.title} each of "
                 f"at least one person has {size} numbers."
             )
-        checks = self.reports_spread(reports.tickets)
+        checks = self.reports_spread(reports.public_coins)
         scores, spreads = reports.vectors[~checks], reports.vectors[checks]
         self.score_mechanism.check(scores)
         self.spread_mechanism.check(spreads[:, :1])
         if (spreads[:, 1:] != 0.0).any():
             raise InvalidInput(
-                "reports had several numbers where the ticket asks for one; send them as the "
+                "reports had several numbers where the public coin asks for one; send them as the "
                 "policy made them."
             )
         received = scores.sum(axis=0) + len(scores) * (self.response @ self.mean)
@@ -265,7 +267,7 @@ class ScorePolicy(PointPolicy):
 
     def release(self, noise: str) -> Release | None:
         return Release(
-            mechanism=f"{self.score_mechanism.mechanism}; by the ticket, on 1 number instead",
+            mechanism=f"{self.score_mechanism.mechanism}; by the public coin, on 1 number instead",
             event=PureEvent(self.epsilon),
             sensitivity=self.score_mechanism.sensitivity,
             sensitivity_source="what is reported is brought to length 1 at most, so any two lie at "

@@ -5,8 +5,8 @@
 
 | array   | shape     | meaning                                                                    |
 |---------|-----------|----------------------------------------------------------------------------|
-| points  | (n, d)    | the points given; (n, 0) where the tickets determine them                  |
-| tickets | (n,)      | the tickets; (0,) where points are given                                   |
+| points  | (n, d)    | the points given; (n, 0) where the public coins determine them             |
+| coins   | (n,)      | the public coins; (0,) where points are given                              |
 | rows    | (n, size) | each person's row with noise on it                                         |
 | row     | (size,)   | the sum to be released (secret under joint privacy): Gram triangle and     |
 |         |           | y phi, or y s(x); whole multiples of 2^-36, which add exactly and in any   |
@@ -28,12 +28,12 @@ from scipy.special import ndtr
 from discreet.codec import Range, Serializable, Shape
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.posterior import CENTRE
-from discreet.learners.messages import TICKETS, Message, Reports, Statistics
+from discreet.learners.messages import PUBLIC_COINS, Message, Reports, Statistics
 from discreet.learners.policy import PointPolicy
 from discreet.people.domain import RewardBounds
 from discreet.privacy import Release
 from discreet.privacy.calibration import AdditiveNoise
-from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import CoinArray, FloatArray, IntArray, InvalidInput
 
 # Features and rewards are rounded to multiples of 2^-18, and their products are multiples of 2^-36:
 # sums of them are exact in 64-bit integers, so statistics add without rounding, in any order, and
@@ -78,7 +78,7 @@ class PointObservations(Reports):
     kind: ClassVar[str] = "point-observations"
 
     points: Annotated[FloatArray, Shape("n", "d")]
-    tickets: Annotated[TicketArray, Shape("t"), Range(0, TICKETS - 1)]
+    public_coins: Annotated[CoinArray, Shape("t"), Range(0, PUBLIC_COINS - 1)]
     rewards: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
 
     def __len__(self) -> int:
@@ -87,12 +87,13 @@ class PointObservations(Reports):
 
 @dataclass(frozen=True, eq=False)
 class NoisyRows(Reports):
-    """Private reports of n people: rows, or (n, 1) noisy centred rewards with their tickets."""
+    """Private reports of n people: rows, or (n, 1) noisy centred rewards with their
+    public_coins."""
 
     kind: ClassVar[str] = "noisy-rows"
 
     rows: Annotated[FloatArray, Shape("n", "size")]
-    tickets: Annotated[TicketArray, Shape("t"), Range(0, TICKETS - 1)]
+    public_coins: Annotated[CoinArray, Shape("t"), Range(0, PUBLIC_COINS - 1)]
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -1,7 +1,7 @@
 """What reports measure, and which queries are worth most to the people still to come.
 
-**Measurement.** A person whose ticket picked the functions (A, g) and a partition with cells C_j
-reports (j, t). Given j, the mean of t is
+**Measurement.** A person whose public coin picked the functions (A, g) and a partition with cells
+C_j reports (j, t). Given j, the mean of t is
 
     a' theta,    a = (p - b) / P_j  integral over C_j of kappa(x) g(x) phi(x) on arm A(x),
 
@@ -244,7 +244,7 @@ class Measurements:
 
     def statistics(self, reports: SignedReports) -> KernelStatistics:
         """What checked reports of the policy add up to."""
-        function, partition = self._policy.picked(reports.tickets)
+        function, partition = self._policy.picked(reports.public_coins)
         cell, sign = reports.places[:, 0], reports.signs[:, 0].astype(np.float64)
         partitions, count = self.shown.shape
         if count == 1:  # all partitions are the same

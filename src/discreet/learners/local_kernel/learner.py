@@ -1,7 +1,7 @@
 """The locally private kernel bandit.
 
     policy     functions, partitions and a density, from the posterior       `_publish`, design.py
-    choice     the best arm under the arm function that a ticket picks       policy.py
+    choice     the best arm under the arm function that a public coin picks       policy.py
     report     (cell, sign) by 2G-ary randomised response                    policy.py
     statistics J += a a', b += t a, and where people are                     design.py, features.py
     posterior  N((D^-1 + J)^-1 b, (D^-1 + J)^-1), averaged over priors D     posterior.py

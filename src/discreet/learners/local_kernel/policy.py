@@ -1,7 +1,7 @@
 """Policies of the kernel bandit, reports and what they add up to: what runs on a person's side.
 
-A policy holds F public pairs of functions and C public partitions. A ticket, drawn before anyone
-looks at the person, picks one of each:
+A policy holds F public pairs of functions and C public partitions. A public coin, drawn before
+anyone looks at the person, picks one of each:
 
 * the *arm function* A(x) = argmax_k phi(x)' theta_k, by which the person's arm is chosen;
 * the *sign function* g(x) = sign(phi(x)' delta_A(x)), which says which way of the reward counts;
@@ -11,8 +11,8 @@ The reward becomes a sign s by randomised rounding, and (C(x), g(x) s), one of 2
 reported by 2G-ary randomised response: the truth with probability p = e^eps / (e^eps + 2G - 1), and
 each other value with p e^-eps.
 
-A, g, C and G depend on the ticket and on earlier reports only, so the claim of signs.py holds for
-contexts and rewards, with the arms that follow.
+A, g, C and G depend on the public coin and on earlier reports only, so the claim of signs.py holds
+for contexts and rewards, with the arms that follow.
 
 *Sources.* The arm of such a person was chosen before, so it is as private as the context. A policy
 holds F public sign functions and C public partitions of contexts and arms together. A public
@@ -28,7 +28,7 @@ reported by 2G-ary randomised response.
 The question does not depend on the person, so the claim of signs.py holds for contexts, arms and
 rewards, given the question.
 
-*What a device does.* With its ticket it needs one pair of functions, 2 K m numbers, and one
+*What a device does.* With its public coin it needs one pair of functions, 2 K m numbers, and one
 partition of at most 3 (2G - 1) numbers; it evaluates m features and as many multiplications.
 """
 
@@ -52,14 +52,14 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     round_coefficients,
 )
-from discreet.learners.messages import TICKETS, public_uniforms
+from discreet.learners.messages import PUBLIC_COINS, public_uniforms
 from discreet.learners.policy import Actions, ArmPolicy
 from discreet.learners.signs import SignedReporter, SignedReports
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response, round_to_signs
-from discreet.validation import FloatArray, IntArray, InvalidInput, SignArray, TicketArray
+from discreet.validation import CoinArray, FloatArray, IntArray, InvalidInput, SignArray
 
-# Where a ticket's uniform numbers are used (public_uniforms).
+# Where a public coin's uniform numbers are used (public_uniforms).
 _FUNCTION, _PARTITION = np.array([0]), np.array([1])
 # People are evaluated in portions of this many numbers, which bounds memory.
 _NUMBERS_AT_ONCE = 2**22
@@ -67,7 +67,7 @@ _NUMBERS_AT_ONCE = 2**22
 
 @dataclass(frozen=True, eq=False)
 class ArmFunctions:
-    """How a policy chooses: by arm functions, of which a ticket picks one.
+    """How a policy chooses: by arm functions, of which a public coin picks one.
 
     Attributes:
         values: (F, K, m) coefficients theta.
@@ -90,9 +90,9 @@ class ArmFunctions:
         coin = policy.public_seed, policy.version
         return cls(policy.values, policy.features, policy.used, policy.ranks, coin)
 
-    def function_of(self, tickets: TicketArray) -> IntArray:
-        """(n,) the arm functions that tickets pick."""
-        uniforms = public_uniforms(*self.coin, tickets, _FUNCTION)
+    def function_of(self, public_coins: CoinArray) -> IntArray:
+        """(n,) the arm functions that public coins pick."""
+        uniforms = public_uniforms(*self.coin, public_coins, _FUNCTION)
         picked: IntArray = (uniforms * len(self.values)).astype(np.int64)
         return picked
 
@@ -117,10 +117,10 @@ class ArmFunctions:
         shares: FloatArray = (arms[..., None] == np.arange(self.values.shape[1])).mean(axis=1)
         return shares
 
-    def choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         """Arms and propensities."""
         all_arms = self._arms_at(unit)
-        arms = all_arms[np.arange(len(unit)), self.function_of(tickets)]
+        arms = all_arms[np.arange(len(unit)), self.function_of(public_coins)]
         return arms, (all_arms == arms[:, None]).mean(axis=1)
 
 
@@ -159,13 +159,13 @@ class OpenKernelPolicy(ArmPolicy):
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         return self.functions.probabilities(unit)
 
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        return self.functions.choose(unit, tickets)
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
+        return self.functions.choose(unit, public_coins)
 
 
 @dataclass(frozen=True, eq=False)
 class KernelPolicy(ArmPolicy):
-    """Functions and partitions, of which a ticket picks one each (see the module).
+    """Functions and partitions, of which a public coin picks one each (see the module).
 
     For a source there are no arm functions, and a public question picks one of each.
 
@@ -219,8 +219,8 @@ class KernelPolicy(ArmPolicy):
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         return self.functions.probabilities(unit)
 
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        return self.functions.choose(unit, tickets)
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
+        return self.functions.choose(unit, public_coins)
 
     @property
     def density_bins(self) -> int:
@@ -252,7 +252,7 @@ class KernelPolicy(ArmPolicy):
             name=f"randomised response on {2 * self.mechanism.bins} values",
             data=f"{cell}{'' if self.chooses else ','} and the sign of the rounded reward",
             place_name="cell",
-            tickets=TICKETS if self.chooses else self.questions,
+            public_coins=PUBLIC_COINS if self.chooses else self.questions,
         )
 
     @property
@@ -277,20 +277,20 @@ class KernelPolicy(ArmPolicy):
         own = np.take_along_axis(values, arms.reshape(len(phi), -1, functions, 1), axis=3)
         return np.where(own >= 0.0, 1, -1).astype(np.int8).reshape(arms.shape)
 
-    def picked(self, tickets: TicketArray) -> tuple[IntArray, IntArray]:
-        """(n,) the functions and (n,) the partition that tickets, or questions, pick."""
+    def picked(self, public_coins: CoinArray) -> tuple[IntArray, IntArray]:
+        """(n,) the functions and (n,) the partition that public coins, or questions, pick."""
         if not self.chooses:
-            function, partition = np.divmod(tickets.astype(np.int64), len(self.cells.axis))
+            function, partition = np.divmod(public_coins.astype(np.int64), len(self.cells.axis))
             return function, partition
-        uniforms = public_uniforms(self.public_seed, self.version, tickets, _PARTITION)
+        uniforms = public_uniforms(self.public_seed, self.version, public_coins, _PARTITION)
         partition = (uniforms * len(self.cells.axis)).astype(np.int64)
-        return self.functions.function_of(tickets), partition
+        return self.functions.function_of(public_coins), partition
 
     def answers(
-        self, unit: FloatArray, arms: IntArray, tickets: TicketArray
+        self, unit: FloatArray, arms: IntArray, public_coins: CoinArray
     ) -> tuple[IntArray, SignArray]:
         """(n,) the cells of people, and (n,) which way of their rewards counts."""
-        function, partition = self.picked(tickets)
+        function, partition = self.picked(public_coins)
         ranks = self.ranks(unit)
         phi = self.features(ranks, self.used)
         own = self.directions[function, arms].astype(np.float64)
@@ -303,13 +303,13 @@ class KernelPolicy(ArmPolicy):
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> SignedReports:
-        tickets = actions.tickets
+        public_coins = actions.public_coins
         if not self.chooses:
             # First of all, and from their number alone: questions must not depend on people.
-            tickets = noise.below(self.questions, len(unit)).astype(np.uint64)
-        cells, asked = self.answers(unit, actions.arms, tickets)
+            public_coins = noise.below(self.questions, len(unit)).astype(np.uint64)
+        cells, asked = self.answers(unit, actions.arms, public_coins)
         signs = round_to_signs(rewards, noise) * asked
-        return self.reporter.hidden(self, cells, signs, tickets, noise)
+        return self.reporter.hidden(self, cells, signs, public_coins, noise)
 
     def release(self, noise: str) -> Release:
         return self.reporter.release(self, noise)

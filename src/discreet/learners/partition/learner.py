@@ -1,7 +1,7 @@
 """The locally private bandit on an adaptive partition.
 
     policy     a tree, the arms left in each leaf, and offers of arms         `_publish`
-    choice     the arm that a ticket draws from the offers of the leaf        policy.py
+    choice     the arm that a public coin draws from the offers of the leaf        policy.py
     report     (leaf, sign) by signed subset selection                        policy.py
     statistics counts and signed sums of each node and arm                    policy.py
     posterior  masses, and leaf averages under likely length scales           `_view`, posterior.py

@@ -1,14 +1,14 @@
 """The partition learner's policies, reports and sums: what runs on a person's side.
 
-*Public arms.* A ticket, drawn before anyone looks at the person, and the policy fix one arm for
-every open bin. Given the bin, the arm is public, so what must be protected is only (bin, reward):
-the person looks up their bin, takes the arm offered there, turns the reward into a sign by
+*Public arms.* A public coin, drawn before anyone looks at the person, and the policy fix one arm
+for every open bin. Given the bin, the arm is public, so what must be protected is only (bin,
+reward): the person looks up their bin, takes the arm offered there, turns the reward into a sign by
 randomised rounding, and reports (bin, sign) by signed subset selection. All resolved bins, where
 one arm is left, count as one bin whose sign is always +.
 
 The claim of signs.py then holds for contexts and rewards, with the arms that follow.
 
-*Sums.* Over the people whose ticket offered arm k in bin j, whether they were in bin j or not:
+*Sums.* Over the people whose public coin offered arm k in bin j, whether they were in bin j or not:
 
 | array       | shape  | sum of              | meaning                                    |
 |-------------|--------|---------------------|--------------------------------------------|
@@ -41,10 +41,10 @@ from discreet.privacy import NoiseSource, Release
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs
 from discreet.validation import (
     BoolArray,
+    CoinArray,
     FloatArray,
     IntArray,
     InvalidInput,
-    TicketArray,
 )
 
 Counts = Annotated[FloatArray, Shape("N", "K"), Range(0.0)]
@@ -252,7 +252,7 @@ class PartitionPolicy(ArmPolicy):
         own = self.place[self.bins.leaf_of(unit), actions.arms]
         signs = round_to_signs(rewards, noise)
         signs[own == self.asked] = 1
-        return self.reporter.hidden(self, own, signs, actions.tickets, noise)
+        return self.reporter.hidden(self, own, signs, actions.public_coins, noise)
 
     def release(self, noise: str) -> Release:
         return self.reporter.release(self, noise)
@@ -269,10 +269,11 @@ class PartitionPolicy(ArmPolicy):
         cumulative[np.arange(self.arms) >= last[:, None]] = 1.0
         return cumulative
 
-    def offered(self, tickets: TicketArray, leaves: IntArray) -> IntArray:
-        """The arm that a ticket offers in a leaf (position among `tree.leaves`), broadcasting."""
+    def offered(self, public_coins: CoinArray, leaves: IntArray) -> IntArray:
+        """The arm that a public coin offers in a leaf (position among `tree.leaves`),
+        broadcasting."""
         nodes: IntArray = self.tree.leaves[leaves]
-        uniforms = public_uniforms(self.public_seed, self.version, tickets, nodes)
+        uniforms = public_uniforms(self.public_seed, self.version, public_coins, nodes)
         thresholds = self._thresholds[leaves]
         arms = np.zeros(uniforms.shape, dtype=np.int64)
         for k in range(self.arms - 1):
@@ -283,9 +284,9 @@ class PartitionPolicy(ArmPolicy):
         offers: FloatArray = self.offers[self.bins.leaf_of(unit)]
         return offers
 
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         leaves = self.bins.leaf_of(unit)
-        arms = self.offered(tickets, leaves)
+        arms = self.offered(public_coins, leaves)
         return arms, self.offers[leaves, arms]
 
     # What reports add.
@@ -302,7 +303,7 @@ class PartitionPolicy(ArmPolicy):
         for start in range(0, people, most):
             some = slice(start, start + most)
             bins, signs = reports.places[some], reports.signs[some]
-            offered = self.offered(reports.tickets[some, None], leaves[None, :])
+            offered = self.offered(reports.public_coins[some, None], leaves[None, :])
             counts += np.stack([(offered == k).sum(axis=0) for k in range(arms)], axis=1)
             # Bins beyond the open ones stand for all resolved leaves; nothing is learnt there.
             used = bins < self.asked
@@ -319,7 +320,7 @@ class PartitionPolicy(ArmPolicy):
         bins, arms, leaves = reports.places[:, 0], self.arms, np.flatnonzero(self.wanted)
         used = bins < self.asked
         own = bins[used]
-        cell = own * arms + self.offered(reports.tickets[used], leaves[own])
+        cell = own * arms + self.offered(reports.public_coins[used], leaves[own])
         cells = {"minlength": self.asked * arms}
         counts = np.bincount(cell, **cells).astype(np.float64).reshape(-1, arms)
         signs = reports.signs[used, 0].astype(np.float64)

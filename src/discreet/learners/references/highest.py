@@ -16,7 +16,7 @@ from discreet.learners.policy import PointPolicy
 from discreet.learners.references.uniform import Uniform, no_release, no_report
 from discreet.people.domain import Box, Candidates, DecisionSets, PublicSet
 from discreet.privacy import NonPrivate
-from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray, one_of
+from discreet.validation import CoinArray, FloatArray, IntArray, InvalidInput, one_of
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class HighestPolicy(PointPolicy):
                 f"column was {self.column}; the domain has {self.domain.dimension} columns."
             )
 
-    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, people: Candidates, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         values = np.where(people.present, people.points[..., self.column], -np.inf)
         return values.argmax(axis=1), np.ones(len(people))
 
-    def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _draw(self, public_coins: CoinArray) -> tuple[IntArray, FloatArray, FloatArray]:
         assert isinstance(self.offered, PublicSet)
         points = self.offered.array
-        arms = np.full(len(tickets), points[:, self.column].argmax())
-        return arms, points[arms], np.ones(len(tickets))
+        arms = np.full(len(public_coins), points[:, self.column].argmax())
+        return arms, points[arms], np.ones(len(public_coins))
 
 
 class Highest(Uniform):

@@ -21,7 +21,7 @@ from discreet.people.domain import (
     arm_count,
 )
 from discreet.privacy import NoiseSource, Release
-from discreet.validation import FloatArray, IntArray, TicketArray
+from discreet.validation import CoinArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ def no_release(policy: Policy[Any], noise: str) -> Release | None:
     return None
 
 
-def _places(policy: Policy[Any], tickets: TicketArray, count: int | IntArray) -> IntArray:
-    """(n,) one of 0 .. count - 1 for each ticket."""
-    uniforms = public_uniforms(policy.public_seed, policy.version, tickets, np.array(0))
+def _places(policy: Policy[Any], public_coins: CoinArray, count: int | IntArray) -> IntArray:
+    """(n,) one of 0 .. count - 1 for each public_coin."""
+    uniforms = public_uniforms(policy.public_seed, policy.version, public_coins, np.array(0))
     places: IntArray = np.minimum((uniforms * count).astype(np.int64), count - 1)
     return places
 
@@ -81,8 +81,8 @@ class UniformPolicy(ArmPolicy):
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         return np.full((len(unit), self.arms), 1.0 / self.arms)
 
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
-        return _places(self, tickets, self.arms), np.full(len(unit), 1.0 / self.arms)
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
+        return _places(self, public_coins, self.arms), np.full(len(unit), 1.0 / self.arms)
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,19 @@ class UniformPointPolicy(PointPolicy):
     _report = no_report
     release = no_release
 
-    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, people: Candidates, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         count = people.present.sum(axis=1)
-        return _places(self, tickets, count), 1.0 / count
+        return _places(self, public_coins, count), 1.0 / count
 
-    def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _draw(self, public_coins: CoinArray) -> tuple[IntArray, FloatArray, FloatArray]:
         if isinstance(self.offered, PublicSet):
             points = self.offered.array
-            arms = _places(self, tickets, len(points))
-            return arms, points[arms], np.full(len(tickets), 1.0 / len(points))
+            arms = _places(self, public_coins, len(points))
+            return arms, points[arms], np.full(len(public_coins), 1.0 / len(points))
         places = np.arange(self.domain.dimension)
-        unit = public_uniforms(self.public_seed, self.version, tickets[:, None], places)
-        arms = np.full(len(tickets), -1)
-        return arms, self.domain.from_unit(unit), np.ones(len(tickets))
+        unit = public_uniforms(self.public_seed, self.version, public_coins[:, None], places)
+        arms = np.full(len(public_coins), -1)
+        return arms, self.domain.from_unit(unit), np.ones(len(public_coins))
 
 
 class Uniform(Learner[Policy[Any], EmptyReports, Count]):

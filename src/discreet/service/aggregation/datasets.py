@@ -3,7 +3,7 @@
 | column         | type                  | meaning                                              |
 |----------------|-----------------------|------------------------------------------------------|
 | policy_version | int32                 | the version of the policy that made it               |
-| ticket         | int64                 | its public ticket; where reports carry none, a random |
+| public_coin    | int64                 | its public coin; where reports carry none, a random  |
 |                |                       | number of its own, the same however often it is sent |
 | others         | numbers, or lists of  | the fields of the message, under their names         |
 |                | one length            |                                                      |
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _KEY = b"discreet"
 _SHAPE = b"shape"
-VERSION, TICKET = "policy_version", "ticket"
+VERSION, PUBLIC_COIN = "policy_version", "public_coin"
 _ROW_GROUP = 100_000
 
 
@@ -52,13 +52,13 @@ class Header:
         kind: of the reports.
         source: whose they are (`Reports.source`).
         noise: the name of their noise source.
-        tickets: whether the message carries the tickets, or they only number the rows.
+        public_coins: whether the message carries the public coins, or they only number the rows.
     """
 
     kind: str
     source: str
     noise: str
-    tickets: bool
+    public_coins: bool
 
     def metadata(self) -> dict[bytes, bytes]:
         return {_KEY: json.dumps({**vars(self), "schema": SCHEMA}).encode()}
@@ -90,14 +90,14 @@ def write_reports(
 
     Args:
         path: of the file.
-        batches: reports of one learner and one noise source; where they carry no tickets, each
+        batches: reports of one learner and one noise source; where they carry no public coins, each
             batch with a number for each report.
 
     Returns:
         How many reports were written.
 
     Raises:
-        InvalidInput: for reports without tickets and ids, or of several learners.
+        InvalidInput: for reports without public coins and ids, or of several learners.
     """
     writer: pq.ParquetWriter | None = None
     header: Header | None = None
@@ -178,18 +178,18 @@ def write_frame(frame: DataFrame, folder: str, example: Reports) -> list[str]:
 
 def table_of(reports: Reports, ids: Sequence[int] | None = None) -> tuple[pa.Table, Header]:
     """Reports as a table, and what they share."""
-    own = getattr(reports, "tickets", None)
+    own = getattr(reports, "public_coins", None)
     carried = own is not None and len(own) == len(reports)
     numbers = own if carried else ids
     if numbers is None or len(numbers) != len(reports):
         raise InvalidInput(
-            f"reports of {reports.kind} carry no tickets; give an id for each, a random whole "
+            f"reports of {reports.kind} carry no public coins; give an id for each, a random whole "
             "number, by which it is known if it comes again."
         )
     header = Header(reports.kind, reports.source, reports.noise, carried)
     columns = {
         VERSION: pa.array(np.full(len(reports), reports.policy_version, dtype=np.int32)),
-        TICKET: pa.array(np.asarray(numbers).astype(np.int64)),
+        PUBLIC_COIN: pa.array(np.asarray(numbers).astype(np.int64)),
     }
     shapes: dict[str, tuple[int, ...]] = {}
     for name, values in array_fields(reports).items():
@@ -208,7 +208,7 @@ def table_of(reports: Reports, ids: Sequence[int] | None = None) -> tuple[pa.Tab
 
 
 def array_fields(reports: Reports) -> dict[str, Any]:
-    """The arrays of a message with a row for each person, tickets apart.
+    """The arrays of a message with a row for each person, public coins apart.
 
     Raises:
         InvalidInput: for messages with other fields.
@@ -216,7 +216,7 @@ def array_fields(reports: Reports) -> dict[str, Any]:
     arrays = {}
     for each in fields(reports):
         value = getattr(reports, each.name)
-        if each.name in (*_SHARED, "tickets"):
+        if each.name in (*_SHARED, "public_coins"):
             continue
         if not isinstance(value, np.ndarray) or len(value) != len(reports):
             raise InvalidInput(
@@ -231,8 +231,8 @@ _SHARED = tuple(each.name for each in fields(Reports))
 
 
 def check_columns(table: pa.Table) -> None:
-    """Refuse a table whose versions and tickets are not what `table_of` writes."""
-    for name, wanted in ((VERSION, pa.int32()), (TICKET, pa.int64())):
+    """Refuse a table whose versions and public coins are not what `table_of` writes."""
+    for name, wanted in ((VERSION, pa.int32()), (PUBLIC_COIN, pa.int64())):
         if name not in table.column_names:
             raise InvalidInput(f"it has no column {name}; write it with write_reports().")
         if table.schema.field(name).type != wanted:
@@ -249,16 +249,18 @@ def reports_of(table: pa.Table, header: Header, version: int) -> Reports:
     """
     kind: Any = class_of(header.kind, Reports, "the file")
     rows = {
-        name: values_of(table, name) for name in table.column_names if name not in (VERSION, TICKET)
+        name: values_of(table, name)
+        for name in table.column_names
+        if name not in (VERSION, PUBLIC_COIN)
     }
-    wanted = {each.name for each in fields(kind)} - {*_SHARED, "tickets"}
+    wanted = {each.name for each in fields(kind)} - {*_SHARED, "public_coins"}
     if set(rows) != wanted:
         raise InvalidInput(
             f"it has the columns {sorted(rows)}; reports of {header.kind} have {sorted(wanted)}."
         )
-    has_tickets = any(each.name == "tickets" for each in fields(kind))
-    tickets = values_of(table, TICKET).astype(np.uint64) if header.tickets else None
-    own = {"tickets": tickets} if has_tickets else {}
+    has_public_coins = any(each.name == "public_coins" for each in fields(kind))
+    public_coins = values_of(table, PUBLIC_COIN).astype(np.uint64) if header.public_coins else None
+    own = {"public_coins": public_coins} if has_public_coins else {}
     shared = {"policy_version": version, "source": header.source, "noise": header.noise}
     reports: Reports = kind(**shared, **own, **rows)
     return reports

@@ -1,6 +1,6 @@
 """The order and the parts in which reports are summed, here and by the service.
 
-Sums of floating-point numbers depend on both. So both follow from versions and tickets alone,
+Sums of floating-point numbers depend on both. So both follow from versions and public coins alone,
 not on who received reports, in which order and in which batches.
 """
 
@@ -23,16 +23,17 @@ def parts(count: int) -> Iterator[slice]:
 
 
 def in_order(batches: Sequence[tuple[Reports, Sequence[Any]]]) -> list[tuple[Reports, list[Any]]]:
-    """Reports with the tickets by which they are known, by versions and tickets, in parts."""
+    """Reports with the public coins by which they are known, by versions and public coins, in
+    parts."""
     by_version: dict[int, list[tuple[Reports, Sequence[Any]]]] = {}
-    for reports, tickets in batches:
-        by_version.setdefault(reports.policy_version, []).append((reports, tickets))
+    for reports, public_coins in batches:
+        by_version.setdefault(reports.policy_version, []).append((reports, public_coins))
     ordered = []
     for _, some in sorted(by_version.items()):
         joined = type(some[0][0]).joined([reports for reports, _ in some])
-        tickets = [ticket for _, numbers in some for ticket in numbers]
-        order = np.array(sorted(range(len(tickets)), key=tickets.__getitem__))
+        public_coins = [public_coin for _, numbers in some for public_coin in numbers]
+        order = np.array(sorted(range(len(public_coins)), key=public_coins.__getitem__))
         for part in parts(len(order)):
             rows = order[part]
-            ordered.append((joined.of(rows), [tickets[row] for row in rows]))
+            ordered.append((joined.of(rows), [public_coins[row] for row in rows]))
     return ordered

@@ -1,21 +1,21 @@
 """The two tasks that aggregation is made of, each for any worker of any engine.
 
 **Scatter** reads some row groups, checks them, and writes their rows sorted by bucket. A bucket is
-one of 256 parts of all tickets, by a hash of version and ticket alone.
+one of 256 parts of all public coins, by a hash of version and public coin alone.
 
 **Gather** reads one group of buckets from all that was scattered, drops what came twice or was
-added before, and sums the rest in the order of versions and tickets, in parts of one size.
+added before, and sums the rest in the order of versions and public coins, in parts of one size.
 
-So what is summed with what, and in which order, depends on the tickets and on nothing else: not on
-files, row groups, workers, engines, or which of them died and was asked again. That is why sums of
-floating-point numbers are the same to the bit. Each task writes its result under a name of its own,
-in one step; asked again, it writes the same.
+So what is summed with what, and in which order, depends on the public coins and on nothing else:
+not on files, row groups, workers, engines, or which of them died and was asked again. That is why
+sums of floating-point numbers are the same to the bit. Each task writes its result under a name of
+its own, in one step; asked again, it writes the same.
 
 | array   | shape | meaning                                                         |
 |---------|-------|-----------------------------------------------------------------|
 | buckets | (n,)  | the bucket of each row, 0 .. 255                                |
 | starts  | (257,)| where each bucket begins among the sorted rows                   |
-| keys    | (n, 2)| version and ticket of reports that were added                   |
+| keys    | (n, 2)| version and public coin of reports that were added                   |
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from discreet.atomic_files import write_bytes
 from discreet.learners.base import Learner
 from discreet.learners.messages import Statistics
 from discreet.service.aggregation.datasets import (
-    TICKET,
+    PUBLIC_COIN,
     VERSION,
     Header,
     check_columns,
@@ -128,9 +128,9 @@ def _learner(path: str) -> Learner[Any, Any, Any]:
     return pickle.loads(Path(path).read_bytes())  # type: ignore[no-any-return]
 
 
-def buckets_of(versions: IntArray, tickets: IntArray) -> IntArray:
+def buckets_of(versions: IntArray, public_coins: IntArray) -> IntArray:
     """(n,) the bucket of each report (the finalizer of SplitMix64: Steele, Lea and Flood 2014)."""
-    mixed = tickets.astype(np.uint64) ^ (versions.astype(np.uint64) << np.uint64(40))
+    mixed = public_coins.astype(np.uint64) ^ (versions.astype(np.uint64) << np.uint64(40))
     with np.errstate(over="ignore"):
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
@@ -175,8 +175,8 @@ def scatter(folder: Folder, number: int, place: RowGroups, thorough: bool = Fals
     if not any(map(len, tables)):
         return Scattered(0, tuple(damage))
     table = pa.concat_tables(tables)
-    versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
-    buckets = buckets_of(versions, tickets)
+    versions, public_coins = values_of(table, VERSION), values_of(table, PUBLIC_COIN)
+    buckets = buckets_of(versions, public_coins)
     # Stable, and by what is known of each row alone: equal keys are sorted out when gathering.
     order = np.argsort(buckets, kind="stable")
     starts = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
@@ -226,18 +226,18 @@ def gather(folder: Folder, count: int, group: int) -> BucketSums:
             known = _known(folder, bucket)
             keys = np.zeros((0, 2), dtype=np.int64)  # of this bucket, under other headers
             for table, header in _bucket(folder, count, bucket):
-                versions, tickets = values_of(table, VERSION), values_of(table, TICKET)
-                order = _sorted(table, versions, tickets)
-                versions, tickets = versions[order], tickets[order]
+                versions, public_coins = values_of(table, VERSION), values_of(table, PUBLIC_COIN)
+                order = _sorted(table, versions, public_coins)
+                versions, public_coins = versions[order], public_coins[order]
                 first = np.ones(len(order), dtype=bool)
-                first[1:] = (np.diff(versions) != 0) | (np.diff(tickets) != 0)
-                first &= ~_among(versions, tickets, keys)
-                old = first & _among(versions, tickets, known)
+                first[1:] = (np.diff(versions) != 0) | (np.diff(public_coins) != 0)
+                first &= ~_among(versions, public_coins, keys)
+                old = first & _among(versions, public_coins, known)
                 fresh = first & ~old
                 repeated += int((~first).sum())
                 before += int(old.sum())
                 added += int(fresh.sum())
-                keys = _joined(keys, np.stack([versions[fresh], tickets[fresh]], axis=1))
+                keys = _joined(keys, np.stack([versions[fresh], public_coins[fresh]], axis=1))
                 kept = table.take(pa.array(order[fresh]))
                 for part in _parts(kept, versions[fresh], header, learner):
                     sums = part if sums is None else sums + part
@@ -281,22 +281,23 @@ def _bucket(folder: Folder, count: int, bucket: int) -> list[tuple[pa.Table, Hea
     ]
 
 
-def _sorted(table: pa.Table, versions: IntArray, tickets: IntArray) -> IntArray:
-    """The order of versions and tickets; of rows with the same, of the bytes of what they say."""
-    order: IntArray = np.lexsort((tickets, versions))
-    same = (np.diff(versions[order]) == 0) & (np.diff(tickets[order]) == 0)
+def _sorted(table: pa.Table, versions: IntArray, public_coins: IntArray) -> IntArray:
+    """The order of versions and public coins; of rows with the same, of the bytes of what they
+    say."""
+    order: IntArray = np.lexsort((public_coins, versions))
+    same = (np.diff(versions[order]) == 0) & (np.diff(public_coins[order]) == 0)
     if same.any():
         tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
         rows = order[tied]
         columns = [
             np.ascontiguousarray(values_of(table, name)[rows]).view(np.uint8).reshape(len(rows), -1)
             for name in table.column_names
-            if name not in (VERSION, TICKET)
+            if name not in (VERSION, PUBLIC_COIN)
         ]
         joined = np.concatenate(columns, axis=1)
         # Texts of one length: NumPy drops zeros at the end, which leaves their order as it is.
         texts = joined.view(f"S{joined.shape[1]}").reshape(-1)
-        order[tied] = rows[np.lexsort((texts, tickets[rows], versions[rows]))]
+        order[tied] = rows[np.lexsort((texts, public_coins[rows], versions[rows]))]
     return order
 
 
@@ -309,15 +310,15 @@ def _known(folder: Folder, bucket: int) -> IntArray:
     return known
 
 
-def _among(versions: IntArray, tickets: IntArray, known: IntArray) -> Any:
+def _among(versions: IntArray, public_coins: IntArray, known: IntArray) -> Any:
     """(n,) which of these are known; both are in order."""
     found = np.zeros(len(versions), dtype=bool)
     for version in np.unique(versions):
         mine = versions == version
         theirs = known[known[:, 0] == version, 1]
         if len(theirs):
-            at = np.minimum(np.searchsorted(theirs, tickets[mine]), len(theirs) - 1)
-            found[mine] = theirs[at] == tickets[mine]
+            at = np.minimum(np.searchsorted(theirs, public_coins[mine]), len(theirs) - 1)
+            found[mine] = theirs[at] == public_coins[mine]
     return found
 
 

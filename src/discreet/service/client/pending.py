@@ -263,11 +263,11 @@ def _drawn(policy: Any, terms: Terms, others: int, row: Any, reward: float) -> R
 def _body(report: Reports, random: bool) -> bytes:
     """What is sent for one report, now and whenever it is sent again.
 
-    The service knows it again by its ticket, where that is `random`, or else by an id: the tickets
-    of a source are questions, which people share.
+    The service knows it again by its public coin, where that is `random`, or else by an id: the
+    public coins of a source are questions, which people share.
     """
     fields: dict[str, Any] = {"reports": [encode(report)]}
-    if not random or len(getattr(report, "tickets", ())) != len(report):
+    if not random or len(getattr(report, "public_coins", ())) != len(report):
         fields["ids"] = [secrets.randbits(_ID_BITS)]
     return body_of(fields)
 

@@ -4,8 +4,8 @@ A release is computed from a numbered snapshot, and written in one transaction t
 raising this number. Of two aggregators that work on the same people one fails there, and its noise
 is never seen; so is that of one that dies, at any point. A lease keeps others from working in vain.
 
-Reports of a release enter the learner in the order of their versions and tickets, in parts of one
-size, so sums do not depend on the order in which they came, on who took them in, or in which
+Reports of a release enter the learner in the order of their versions and public coins, in parts of
+one size, so sums do not depend on the order in which they came, on who took them in, or in which
 batches: the learner is the same, bit for bit, as one that was given `in_order(reports)`.
 
 A stored row that cannot be read is set aside, and releases go on. Operators alone learn how many:
@@ -13,8 +13,8 @@ A stored row that cannot be read is set aside, and releases go on. Operators alo
 * *Joint privacy.* The row stays a visit of its release and adds 0, as a visit beyond those covered
   does. Whether a row is readable may depend on a person's data, so it must not change how many
   people a release holds or when it comes. Its payload goes as that of every released row does.
-* *Local privacy.* The batch enters no release, and its body stays. Its tickets stay too, so none
-  of its people report again.
+* *Local privacy.* The batch enters no release, and its body stays. Its public coins stay too, so
+  none of its people report again.
 """
 
 from __future__ import annotations
@@ -463,11 +463,14 @@ def _trusted(learner: AnyLearner, stream: str) -> bool:
 
 
 def _read(
-    texts: Sequence[str], tickets: Sequence[Sequence[Any]]
+    texts: Sequence[str], public_coins: Sequence[Sequence[Any]]
 ) -> list[tuple[Reports, Sequence[Any]]]:
-    """Messages with the tickets of each, as reports with theirs."""
+    """Messages with the public coins of each, as reports with theirs."""
     return [
-        (each.reports, [ticket for place in each.places for ticket in tickets[place]])
+        (
+            each.reports,
+            [public_coin for place in each.places for public_coin in public_coins[place]],
+        )
         for each in read_reports(texts)
     ]
 
@@ -477,9 +480,9 @@ def _check(
 ) -> None:
     """Refuse what a stored row cannot hold: reports that the learner does not take, or another
     number of them."""
-    for reports, tickets in found:
-        if len(reports) != len(tickets):
-            raise InvalidInput(f"{len(reports)} reports had {len(tickets)} numbers.")
+    for reports, public_coins in found:
+        if len(reports) != len(public_coins):
+            raise InvalidInput(f"{len(reports)} reports had {len(public_coins)} numbers.")
         learner.check_reports(reports, stream)
     if sum(len(reports) for reports, _ in found) != count:
         raise InvalidInput(f"the row says that it holds {count} reports.")

@@ -10,7 +10,7 @@ gets another identity, and so does each of its learners.
 
 *Local privacy.* Reports were private when they arrived. The learner keeps its statistics and
 republishes its policies under the new identity. Waiting reports, which were acknowledged with 202,
-enter the new learner, once each: they are in no release of the copy, their tickets stay, and
+enter the new learner, once each: they are in no release of the copy, their public coins stay, and
 reports that name the old learner are refused (410).
 
 *Joint privacy.* A second draw of noise for the same statistic would leak. So sums before noise and

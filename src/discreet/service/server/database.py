@@ -38,7 +38,7 @@ _NOTICE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,  # milliseconds
 }
-# Pages of 4 kB that wait to be written where they belong. Tickets are random, so each request
+# Pages of 4 kB that wait to be written where they belong. Public coins are random, so each request
 # writes as many pages as it has reports; together they take less.
 _WAL_PAGES = 4_000
 _CACHE_KILOBYTES = 16_000  # of a connection

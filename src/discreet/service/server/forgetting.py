@@ -6,18 +6,18 @@
 | an observation that is kept          | erased `retention_days` after its release |
 | the empty row of a decision          | deleted `RECORD_DAYS` after it was erased |
 | the empty row of a released batch    | deleted `RECORD_DAYS` after it came       |
-| the tickets of a version             | deleted once the version is closed        |
+| the public coins of a version             | deleted once the version is closed        |
 
 A version is *closed* when a newer one was published `VERSION_DAYS` ago, or its study is finished:
 from then on its reports are refused, for good.
 
 *No report counts twice.* A report enters a batch only in a transaction that finds its version open
-and its ticket new (ingest.py), and versions are closed in a transaction that waits for those and
-that none of them overtakes: both lock the row of the study, which holds what is closed. So when a
-ticket is deleted, every report under it has been refused or counted, and later ones are refused.
-The row of a batch only repeats the first answer to a request: without it, its tickets are known.
-A reward counts only for a decision whose row waits for it, so without a row it counts for none.
-Who took part how often is in the learner, and is never deleted.
+and its public coin new (ingest.py), and versions are closed in a transaction that waits for those
+and that none of them overtakes: both lock the row of the study, which holds what is closed. So when
+a public coin is deleted, every report under it has been refused or counted, and later ones are
+refused. The row of a batch only repeats the first answer to a request: without it, its public coins
+are known. A reward counts only for a decision whose row waits for it, so without a row it counts
+for none. Who took part how often is in the learner, and is never deleted.
 
 What was deleted stays in the counts of a study, by version and state (`pruned`).
 """
@@ -43,9 +43,9 @@ from discreet.service.server.schema import (
     decisions,
     policies,
     pruned,
+    public_coins,
     server,
     studies,
-    tickets,
 )
 from discreet.service.server.store import Store
 
@@ -53,8 +53,8 @@ VERSION_DAYS = 90.0
 _DAY = 86_400.0
 _LOG = logging.getLogger(__name__)
 _SECONDS = 60.0
-# Rows of a portion at most and at least; tickets lie one beside the other.
-_ROWS, _FEWEST, _TICKETS = 250, 10, 2_000
+# Rows of a portion at most and at least; public coins lie one beside the other.
+_ROWS, _FEWEST, _PUBLIC_COINS = 250, 10, 2_000
 # How long a portion may hold the writer, and what share of the time all of them together: rows of
 # an old table lie on random pages of the disk, so a row can cost a millisecond.
 _HELD_SECONDS, _SHARE = 0.01, 0.1
@@ -90,7 +90,9 @@ class Forgetting:
         """Forget at most a portion of each kind; whether there may be more."""
         now = self.store.clock.now() if now is None else now
         self._close(now)
-        return any([self.erase(now), self._decisions(now), self._batches(now), self._tickets()])
+        return any(
+            [self.erase(now), self._decisions(now), self._batches(now), self._public_coins()]
+        )
 
     def _clock(self) -> None:
         """Record the time, and tell the operator of a clock that is not believed."""
@@ -191,7 +193,7 @@ class Forgetting:
                 update(studies).where(studies.c.name == name).values(closed=json.dumps(closed))
             )
 
-    def _tickets(self) -> bool:
+    def _public_coins(self) -> bool:
         with self.store.database.reading() as connection:
             known = connection.execute(select(studies.c.name, studies.c.closed)).all()
         pairs = [
@@ -199,22 +201,24 @@ class Forgetting:
             for row in known
             for stream, before in json.loads(row.closed).items()
         ]
-        return any(self._tickets_of(*each) for each in pairs)
+        return any(self._public_coins_of(*each) for each in pairs)
 
-    def _tickets_of(self, name: str, stream: str, before: int) -> bool:
-        """Delete a portion of the tickets of the first version that has any."""
-        own = (tickets.c.study == name, tickets.c.stream == stream)
-        first = select(tickets.c.version).where(*own, tickets.c.version < before)
+    def _public_coins_of(self, name: str, stream: str, before: int) -> bool:
+        """Delete a portion of the public coins of the first version that has any."""
+        own = (public_coins.c.study == name, public_coins.c.stream == stream)
+        first = select(public_coins.c.version).where(*own, public_coins.c.version < before)
         with self.store.database.writing() as connection:
-            version = connection.scalar(first.order_by(tickets.c.version).limit(1))
+            version = connection.scalar(first.order_by(public_coins.c.version).limit(1))
             if version is None:
                 return False
-            some = [*own, tickets.c.version == version]
-            in_order = select(tickets.c.ticket).where(*some).order_by(tickets.c.ticket)
-            last = connection.scalar(in_order.offset(_TICKETS - 1).limit(1))
+            some = [*own, public_coins.c.version == version]
+            in_order = (
+                select(public_coins.c.public_coin).where(*some).order_by(public_coins.c.public_coin)
+            )
+            last = connection.scalar(in_order.offset(_PUBLIC_COINS - 1).limit(1))
             if last is not None:
-                some.append(tickets.c.ticket <= last)
-            gone = connection.execute(delete(tickets).where(*some)).rowcount
+                some.append(public_coins.c.public_coin <= last)
+            gone = connection.execute(delete(public_coins).where(*some)).rowcount
             self._count(connection, Counter({(name, stream, version, "reported"): gone}))
         return True
 

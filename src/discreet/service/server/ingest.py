@@ -1,4 +1,4 @@
-"""Private reports: checked, deduplicated by ticket, and kept until a release.
+"""Private reports: checked, deduplicated by public coin, and kept until a release.
 
 A repeated request gets its first answer.
 """
@@ -27,7 +27,7 @@ from discreet.service.server.store import Store, check_state
 from discreet.validation import InvalidInput, whole_vector
 
 MOST_REPORTS = 10_000
-_MOST_TICKET = 2**63 - 1
+_MOST_PUBLIC_COIN = 2**63 - 1
 # Made once: to make them takes longer than SQLite needs.
 _STANDING = (
     select(studies.c.state, studies.c.closed, batches.c.stored, batches.c.repeated)
@@ -43,9 +43,9 @@ _STANDING = (
     .with_for_update(read=True, key_share=True, of=studies)
 )
 _INSERTING = (
-    "INSERT INTO tickets (study, stream, version, ticket) "
+    "INSERT INTO public_coins (study, stream, version, public_coin) "
     "SELECT :study, :stream, :version, value FROM {} WHERE true "
-    "ON CONFLICT DO NOTHING RETURNING ticket"
+    "ON CONFLICT DO NOTHING RETURNING public_coin"
 )
 _INSERTING_SQLITE = text(_INSERTING.format("json_each(:numbers)"))
 _INSERTING_POSTGRESQL = text(_INSERTING.format("unnest(cast(:numbers as bigint[])) as value"))
@@ -87,7 +87,7 @@ class Ingest:
             name: of the study.
             texts: messages, each reports of one or several people, as `encode` made them.
             ids: a random number for each report in turn, the same whenever it is sent; None where
-                the target's reports carry tickets.
+                the target's reports carry public coins.
             stream: the target, or the name of a source.
             key: the id of the key that sent them, by which they can be discarded.
 
@@ -119,7 +119,7 @@ class Ingest:
                     f"the noise source of reports was {each.reports.noise!r}; a service takes "
                     f"{SecureNoise.name!r} alone, because other noise does not protect people."
                 )
-        numbers = _tickets(read, ids, stream == TARGET_NAME)
+        numbers = _public_coins(read, ids, stream == TARGET_NAME)
         # By what was sent, so that the same request is known again whatever has become of it.
         digest = hashlib.sha256(json.dumps([list(texts), numbers]).encode()).hexdigest()
         joined, numbers = _joined(read, numbers)
@@ -146,7 +146,7 @@ class Ingest:
                 return Receipt(known.stored, known.repeated, again=True)
             check_state(name, known.state)
             _check_open(made, closed_before(known.closed, stream))
-            new = self._new_tickets(connection, name, stream, made, numbers)
+            new = self._new_public_coins(connection, name, stream, made, numbers)
             stored = sum(map(len, new.values()))
             if stored < total:
                 body = packed(_body(*_kept(made, numbers, new)))
@@ -169,7 +169,7 @@ class Ingest:
                 return Receipt(known.stored, known.repeated, again=True)
         return receipt
 
-    def _new_tickets(
+    def _new_public_coins(
         self,
         connection: Connection,
         name: str,
@@ -177,10 +177,10 @@ class Ingest:
         made: Sequence[Reports],
         numbers: Sequence[list[int]],
     ) -> dict[int, set[int]]:
-        """Those tickets of each version that were not known yet, which they are now."""
+        """Those public coins of each version that were not known yet, which they are now."""
         given: dict[int, set[int]] = {}
-        for reports, tickets in zip(made, numbers, strict=True):
-            given.setdefault(reports.policy_version, set()).update(tickets)
+        for reports, public_coins in zip(made, numbers, strict=True):
+            given.setdefault(reports.policy_version, set()).update(public_coins)
         sqlite = self.store.database.sqlite
         inserting = _INSERTING_SQLITE if sqlite else _INSERTING_POSTGRESQL
         new = {}
@@ -192,12 +192,13 @@ class Ingest:
         return new
 
 
-def _tickets(
+def _public_coins(
     read: Sequence[ReadReports], ids: Sequence[int] | None, random: bool
 ) -> list[list[int]]:
-    """For each message the numbers by which its reports are known again: their tickets, where these
-    are `random`, and else ids. The tickets of a source are questions, which people share."""
-    given = None if ids is None else whole_vector(ids, "ids", 0, _MOST_TICKET).tolist()
+    """For each message the numbers by which its reports are known again: their public coins, where
+    these are `random`, and else ids. The public coins of a source are questions, which people
+    share."""
+    given = None if ids is None else whole_vector(ids, "ids", 0, _MOST_PUBLIC_COIN).tolist()
     messages = sorted(
         (place, size, which, start)
         for which, each in enumerate(read)
@@ -205,37 +206,37 @@ def _tickets(
             each.places, each.sizes, accumulate(each.sizes, initial=0), strict=False
         )
     )
-    own = [_own_tickets(each.reports) if random else None for each in read]
+    own = [_own_public_coins(each.reports) if random else None for each in read]
     numbers, used = [], 0
     for _, size, which, start in messages:
-        tickets = own[which]
-        if tickets is not None:
-            numbers.append(tickets[start : start + size])
+        public_coins = own[which]
+        if public_coins is not None:
+            numbers.append(public_coins[start : start + size])
             continue
         if given is None or len(given) < used + size:
             raise InvalidInput(
-                f"reports of {read[which].reports.kind} carry no tickets of their own here; send "
-                f"ids with them, a random whole number from 0 to {_MOST_TICKET} for each, the same "
-                "ones whenever they are sent."
+                f"reports of {read[which].reports.kind} carry no public coins of their own here; "
+                f"send ids with them, a random whole number from 0 to {_MOST_PUBLIC_COIN} each, "
+                "the same ones whenever they are sent."
             )
         numbers.append(given[used : used + size])
         used += size
     if given is not None and len(given) > used:
         raise InvalidInput(
-            f"there were {len(given) - used} more ids than reports without tickets; send one for "
-            "each."
+            f"there were {len(given) - used} more ids than reports without public coins; send one "
+            "for each."
         )
     for place, some in enumerate(numbers):
         if len(set(some)) < len(some):
             raise InvalidInput(
-                f"message {place} of reports (the first is 0) had a ticket twice; send each report "
-                "once."
+                f"message {place} of reports (the first is 0) had a public coin twice; send each "
+                "report once."
             )
     return numbers
 
 
 def _check_open(made: Sequence[Reports], before: int) -> None:
-    """Refuse reports of versions that take none any more: their tickets are forgotten."""
+    """Refuse reports of versions that take none any more: their public coins are forgotten."""
     for reports in made:
         if reports.policy_version < before:
             raise Gone(
@@ -244,9 +245,9 @@ def _check_open(made: Sequence[Reports], before: int) -> None:
             )
 
 
-def _own_tickets(reports: Reports) -> list[int] | None:
-    """The tickets of reports that have one each."""
-    own = getattr(reports, "tickets", None)
+def _own_public_coins(reports: Reports) -> list[int] | None:
+    """The public coins of reports that have one each."""
+    own = getattr(reports, "public_coins", None)
     return None if own is None or len(own) != len(reports) else own.tolist()
 
 
@@ -277,18 +278,18 @@ def _joined(
 def _kept(
     made: Sequence[Reports], numbers: Sequence[list[int]], new: dict[int, set[int]]
 ) -> tuple[list[Reports], list[list[int]]]:
-    """The first report under each ticket that is new to its version; `new` is used up."""
+    """The first report under each public coin that is new to its version; `new` is used up."""
     kept, their = [], []
-    for reports, tickets in zip(made, numbers, strict=True):
+    for reports, public_coins in zip(made, numbers, strict=True):
         mine = new[reports.policy_version]
         rows = []
-        for row, ticket in enumerate(tickets):
-            if ticket in mine:
-                mine.remove(ticket)  # another message may have it again
+        for row, public_coin in enumerate(public_coins):
+            if public_coin in mine:
+                mine.remove(public_coin)  # another message may have it again
                 rows.append(row)
         if rows:
             kept.append(reports.of(np.array(rows)))
-            their.append([tickets[row] for row in rows])
+            their.append([public_coins[row] for row in rows])
     return kept, their
 
 

@@ -203,7 +203,7 @@ class Keys:
     def discard(self, identity: str, by: str = "") -> int:
         """Erase all reports and decisions that came by a key and that no release has.
 
-        Their tickets and ids stay, so none of them can come again.
+        Their public coins and ids stay, so none of them can come again.
 
         Returns:
             The number of reports and decisions.

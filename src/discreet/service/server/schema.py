@@ -8,7 +8,7 @@
 | policies   | a policy that was published, of the target or of a source, and its summary   |
 |            | (findings.py); public                                                        |
 | batches    | reports that arrived together; the body goes when a release has them         |
-| tickets    | a report that was accepted, by its ticket, so that it is never counted twice |
+| public_coins | a report that was accepted, so that it is never counted twice           |
 | decisions  | a decision under joint privacy; the payload goes when a release has it       |
 | ledger     | what a release may cost a person, and what it does                           |
 | pruned     | how many rows were deleted, which counts still hold (forgetting.py)          |
@@ -139,13 +139,13 @@ batches = Table(
     _index("ix_batches_aside", ["study"], "released = -1"),
 )
 
-tickets = Table(
-    "tickets",
+public_coins = Table(
+    "public_coins",
     metadata,
     _study(primary_key=True),
     _stream(),
     Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("ticket", BigInteger, primary_key=True, autoincrement=False),
+    Column("public_coin", BigInteger, primary_key=True, autoincrement=False),
     sqlite_with_rowid=False,
 )
 
@@ -192,7 +192,7 @@ pruned = Table(
     _study(primary_key=True),
     _stream(),
     Column("version", Integer, primary_key=True, autoincrement=False),
-    # Of decisions; `reported` of tickets, `stored` and `repeated` of batches.
+    # Of decisions; `reported` of public coins, `stored` and `repeated` of batches.
     Column("state", String(20), primary_key=True),
     Column("number", BigInteger, nullable=False),
 )

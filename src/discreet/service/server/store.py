@@ -5,7 +5,7 @@ What must never happen, and what stands against it:
 | never                                   | because                                                |
 |-----------------------------------------|--------------------------------------------------------|
 | an accepted report is lost              | it is answered after its transaction has ended         |
-| a report counts twice                   | (study, stream, version, ticket) is a primary key      |
+| a report counts twice                   | (study, stream, version, public_coin) is a primary key |
 | a reward counts twice                   | a decision leaves the state `waiting` once             |
 | noise is drawn twice for one statistic  | a release is one transaction that only one aggregator  |
 |                                         | can end (aggregator.py); a draw that did not is unseen |

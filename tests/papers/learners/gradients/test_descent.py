@@ -198,19 +198,19 @@ class TestRefusals:
         for wrong in (good.gradients[:, :2], good.gradients[:, :, :1], good.gradients[:0]):
             with pytest.raises(InvalidInput, match="shape"):
                 learner.statistics(
-                    replace(good, gradients=wrong, tickets=good.tickets[: len(wrong)])
+                    replace(good, gradients=wrong, public_coins=good.public_coins[: len(wrong)])
                 )
-        for tickets in (good.tickets[:5], None):
-            with pytest.raises(InvalidInput, match=r"tickets|shape"):
-                learner.statistics(replace(good, tickets=tickets))
+        for public_coins in (good.public_coins[:5], None):
+            with pytest.raises(InvalidInput, match=r"public coins|shape"):
+                learner.statistics(replace(good, public_coins=public_coins))
 
     def test_who_explores_reports_on_their_arm(self, learner: GradientLearner) -> None:
         good = follow(learner, 200, 9)
-        explorers, _ = learner.policy().lots(good.tickets, 200)
+        explorers, _ = learner.policy().lots(good.public_coins, 200)
         assert 5 < explorers.sum() < 195
         moved = good.gradients.copy()
         moved[explorers] = np.roll(moved[explorers], 1, axis=1)
-        with pytest.raises(InvalidInput, match="ticket"):
+        with pytest.raises(InvalidInput, match="public_coin"):
             learner.statistics(replace(good, gradients=moved))
         others = good.gradients.copy()
         others[~explorers] = np.roll(others[~explorers], 1, axis=1)

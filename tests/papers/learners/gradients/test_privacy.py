@@ -129,7 +129,7 @@ class TestPolicy:
         here, there = np.full((5000, 2), 0.1), np.full((5000, 2), 0.9)
         one, _ = policy.act(here, np.random.default_rng(0))
         two, _ = policy.act(there, np.random.default_rng(0))
-        explorers, given = policy.lots(one.tickets, 5000)
+        explorers, given = policy.lots(one.public_coins, 5000)
         assert explorers.mean() == pytest.approx(0.4, abs=0.03)
         assert np.array_equal(one.arms[explorers], given[explorers])
         assert np.array_equal(two.arms[explorers], given[explorers])
@@ -155,7 +155,7 @@ class TestPolicy:
         np.add.at(expected, actions.arms, plain)
         assert np.allclose(policy.sums(reports).gradients, expected)
 
-    def test_who_explores_reports_on_the_arm_of_their_ticket(self) -> None:
+    def test_who_explores_reports_on_the_arm_of_their_public_coin(self) -> None:
         """Everybody can see that they explore, and so which arm a report is on, whatever it was."""
         policy = policy_of(None, 1.0)
         contexts = np.random.default_rng(1).random((6, 2))

@@ -94,7 +94,7 @@ from discreet.privacy import Joint, Local, NonPrivate
 from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.prefix_sums import LinearStream
 from discreet.privacy.vectors import reward_noise
-from discreet.validation import FloatArray, InvalidInput, TicketArray
+from discreet.validation import CoinArray, FloatArray, InvalidInput
 
 # Prior variances of f, in units of that of a uniform number over the range of rewards.
 PRIOR_LEVELS = np.array([1.0 / 16.0, 1.0 / 4.0, 1.0, WIDE_LEVEL, 4.0])
@@ -170,12 +170,12 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
             else self._taken(reports, NoisyRows)
         )
         columns = taken.rows.shape[1] if isinstance(taken, NoisyRows) else 1
-        if taken.tickets.shape != (len(taken),) or len(taken) == 0 or columns != 1:
+        if taken.public_coins.shape != (len(taken),) or len(taken) == 0 or columns != 1:
             raise InvalidInput(
-                f"reports had tickets of shape {taken.tickets.shape} and rows of {columns} "
-                f"numbers for {len(taken)} people; send one of each for each person."
+                f"reports had public coins of shape {taken.public_coins.shape} and rows of "
+                f"{columns} numbers for {len(taken)} people; send one of each for each person."
             )
-        psi = self._regressors(policy, taken.tickets)
+        psi = self._regressors(policy, taken.public_coins)
         # Without noise to come, the regressors themselves lose nothing.
         noiseless = not self.budget.is_central
         shown = rounded(psi) if noiseless else unit_directions(psi, policy.measured)
@@ -192,9 +192,9 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
         design = np.stack([weight.T @ psi, weight.T @ weight, psi.T @ psi]).ravel()
         return GramStatistics(reports=len(taken), row=row, design=design)
 
-    def _regressors(self, policy: PublicPolicy, tickets: TicketArray) -> FloatArray:
+    def _regressors(self, policy: PublicPolicy, public_coins: CoinArray) -> FloatArray:
         """(n, p) psi of the points that the coins draw."""
-        places = policy.places(tickets)
+        places = policy.places(public_coins)
         psi = self.grid.psi(places)
         for g, (group, offered) in enumerate(zip(self.grid.groups, policy.groups, strict=True)):
             moved = np.flatnonzero((offered.grid != group.grid).any(axis=1))

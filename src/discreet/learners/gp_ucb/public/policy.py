@@ -26,7 +26,7 @@ from discreet.learners.policy import Actions, CandidatesOrCount
 from discreet.people.domain import DecisionSets, PublicSet
 from discreet.privacy import NoiseSource
 from discreet.privacy.noise import NO_NOISE
-from discreet.validation import FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import CoinArray, FloatArray, IntArray, InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class PublicPolicy(GPPolicy):
     """
 
     kind: ClassVar[str] = "gp-public-policy"
-    data = "the reward; points are chosen from earlier releases and public tickets"
+    data = "the reward; points are chosen from earlier releases and public coins"
     sensitivity_source = "the length of the reward bounds"
     report_size = 1
 
@@ -103,25 +103,25 @@ class PublicPolicy(GPPolicy):
         columns, points (N_g, d_g) in the units of the domain, and their probabilities (N_g,)."""
         return tuple((group.columns, group.grid, group.probabilities) for group in self.groups)
 
-    def places(self, tickets: TicketArray) -> IntArray:
-        """(n, G) which point of each group the tickets draw."""
-        places = np.empty((len(tickets), len(self.groups)), dtype=np.int64)
+    def places(self, public_coins: CoinArray) -> IntArray:
+        """(n, G) which point of each group the public coins draw."""
+        places = np.empty((len(public_coins), len(self.groups)), dtype=np.int64)
         for g, group in enumerate(self.groups):
             uniforms = public_uniforms(
-                self.public_seed, self.version, tickets, np.full(len(tickets), g)
+                self.public_seed, self.version, public_coins, np.full(len(public_coins), g)
             )
             places[:, g] = np.searchsorted(group.steps, uniforms, side="right")
         return places
 
-    def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        places = self.places(tickets)
-        points = np.empty((len(tickets), self.domain.dimension))
-        odds = np.ones(len(tickets))
+    def _draw(self, public_coins: CoinArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        places = self.places(public_coins)
+        points = np.empty((len(public_coins), self.domain.dimension))
+        odds = np.ones(len(public_coins))
         for g, group in enumerate(self.groups):
             points[:, list(group.columns)] = group.grid[places[:, g]]
             odds *= group.probabilities[places[:, g]]
         single = isinstance(self.offered, PublicSet)
-        return places[:, 0] if single else np.full(len(tickets), -1), points, odds
+        return places[:, 0] if single else np.full(len(public_coins), -1), points, odds
 
     def _report(
         self, people: CandidatesOrCount, actions: Actions, rewards: FloatArray, noise: NoiseSource
@@ -131,11 +131,11 @@ class PublicPolicy(GPPolicy):
             return PointObservations(
                 **self.origin(NO_NOISE),
                 points=np.zeros((len(rewards), 0)),
-                tickets=actions.tickets,
+                public_coins=actions.public_coins,
                 rewards=rewards,
             )
         return NoisyRows(
             **self.origin(noise.name),
             rows=self.local.add((rewards - CENTRE)[:, None], noise),
-            tickets=actions.tickets,
+            public_coins=actions.public_coins,
         )

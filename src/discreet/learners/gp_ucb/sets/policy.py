@@ -67,7 +67,7 @@ from discreet.privacy import NoiseSource
 from discreet.privacy.calibration import GAUSSIAN, in_unit_ball
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.prefix_sums.system import MOST_PEOPLE as MOST_COUNTED
-from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
 # Candidates whose features are computed together: about 100 MB at 200 features.
 _AT_ONCE = 2**16
@@ -252,7 +252,7 @@ class SetPolicy(GPPolicy):
     def report_size(self) -> int:
         return row_size(self.model.features.features)
 
-    def scores(self, phi: FloatArray, tickets: TicketArray) -> FloatArray:
+    def scores(self, phi: FloatArray, public_coins: CoinArray) -> FloatArray:
         """(n, c) what is maximised, from features (n, c, m) divided by their norm."""
         model = self.model
         if not self.thompson:
@@ -260,7 +260,7 @@ class SetPolicy(GPPolicy):
             best: FloatArray = mean + self.confidence * np.sqrt(np.sum(root**2, axis=2))
             return best
         draws = public_uniforms(
-            self.public_seed, self.version, tickets[:, None], np.arange(model.root.shape[1])
+            self.public_seed, self.version, public_coins[:, None], np.arange(model.root.shape[1])
         )
         normal = ndtri(np.clip(draws, 2.0**-54, 1.0 - 2.0**-53))
         theta = model.mean + self.confidence * normal @ model.root.T
@@ -288,7 +288,7 @@ class SetPolicy(GPPolicy):
         with np.errstate(all="ignore"):
             return features.compute(points) / self.model.norm
 
-    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, people: Candidates, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         arms = np.empty(len(people), dtype=np.int64)
         odds = np.full(len(people), np.nan if self.thompson else 1.0)
         width = people.points.shape[1]
@@ -300,14 +300,20 @@ class SetPolicy(GPPolicy):
             phi = phi.reshape(len(points), width, -1)
             with np.errstate(all="ignore"):
                 if (gradient := self.knowledge_gradient) is None:
-                    scores = self.scores(phi, tickets[some])
+                    scores = self.scores(phi, public_coins[some])
                     arms[some] = np.where(present, scores, -np.inf).argmax(axis=1)
                 else:
-                    arms[some], odds[some] = self._explore(gradient, phi, present, tickets[some])
+                    arms[some], odds[some] = self._explore(
+                        gradient, phi, present, public_coins[some]
+                    )
         return arms, odds
 
     def _explore(
-        self, gradient: KnowledgeGradient, phi: FloatArray, present: BoolArray, tickets: TicketArray
+        self,
+        gradient: KnowledgeGradient,
+        phi: FloatArray,
+        present: BoolArray,
+        public_coins: CoinArray,
     ) -> tuple[IntArray, FloatArray]:
         """(n,) places and propensities, of features (n, c, m), where some people explore."""
         mean, root = self._posterior(phi)
@@ -317,7 +323,10 @@ class SetPolicy(GPPolicy):
         mean = np.where(present, mean, -np.inf)
         challenger, share = gradient.choose(mean, root, 1.0 - CENTRE - mean.max(axis=1))
         draws = public_uniforms(
-            self.public_seed, self.version, tickets, np.zeros(len(tickets), dtype=np.int64)
+            self.public_seed,
+            self.version,
+            public_coins,
+            np.zeros(len(public_coins), dtype=np.int64),
         )
         exploring = draws < share
         odds = np.where(exploring, share, 1.0 - share)
@@ -331,12 +340,12 @@ class SetPolicy(GPPolicy):
         none = np.zeros(0, dtype=np.uint64)
         if self.local is None:
             return PointObservations(
-                **self.origin(NO_NOISE), points=points, tickets=none, rewards=rewards
+                **self.origin(NO_NOISE), points=points, public_coins=none, rewards=rewards
             )
         phi = in_unit_ball(self._features(points))
         rows = single_rows(phi, rewards - self.weights.centre, self.weights)
         return NoisyRows(
             **self.origin(noise.name),
             rows=self.local.add(rows, noise),
-            tickets=none,
+            public_coins=none,
         )

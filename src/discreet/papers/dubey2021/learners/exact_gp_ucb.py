@@ -47,10 +47,10 @@ from discreet.people.domain import ActionSpace, Box, Candidates, DecisionSets, P
 from discreet.privacy import Adjacency, NoiseSource, NonPrivate, Release
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
+    CoinArray,
     FloatArray,
     IntArray,
     InvalidInput,
-    TicketArray,
     number_from,
     whole_number,
 )
@@ -149,36 +149,40 @@ class ExactGPPolicy(PointPolicy):
         width = self.reward_bounds.upper - self.reward_bounds.lower
         return self.reward_bounds.lower + width * mean, width * deviation
 
-    def _choose(self, people: Candidates, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, people: Candidates, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         n, c, d = people.points.shape
         mean, deviation = self.posterior.unit(people.points.reshape(n * c, d))
         score = (mean + self.confidence * deviation).reshape(n, c)
         arms: IntArray = np.where(people.present, score, -np.inf).argmax(axis=1)
         return arms, np.ones(n)
 
-    def _draw(self, tickets: TicketArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _draw(self, public_coins: CoinArray) -> tuple[IntArray, FloatArray, FloatArray]:
         if self.own_sets:
-            return super()._draw(tickets)
-        n = len(tickets)
+            return super()._draw(public_coins)
+        n = len(public_coins)
         return np.full(n, self._place), np.tile(self.choice, (n, 1)), np.ones(n)
 
     def _report(
         self, people: CandidatesOrCount, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> PointObservations:
-        points, tickets = self.chosen(people, actions), actions.tickets
+        points, public_coins = self.chosen(people, actions), actions.public_coins
         # Public points are the policy's own: a report cannot smuggle another one in.
-        points, tickets = (points, tickets[:0]) if self.own_sets else (points[:, :0], tickets)
+        points, public_coins = (
+            (points, public_coins[:0]) if self.own_sets else (points[:, :0], public_coins)
+        )
         origin = self.origin(NO_NOISE)
-        return PointObservations(**origin, points=points, tickets=tickets, rewards=rewards)
+        return PointObservations(
+            **origin, points=points, public_coins=public_coins, rewards=rewards
+        )
 
     def rows(self, reports: PointObservations) -> FloatArray:
         """(n, d + 1) the observations in reports; `InvalidInput` for any it cannot have made."""
         count, own = len(reports), self.own_sets
         wanted = (count, self.domain.dimension if own else 0), (0 if own else count,)
-        if count == 0 or (reports.points.shape, reports.tickets.shape) != wanted:
+        if count == 0 or (reports.points.shape, reports.public_coins.shape) != wanted:
             raise InvalidInput(
-                f"reports had points of shape {reports.points.shape} and tickets of shape "
-                f"{reports.tickets.shape}; for {count} people they must be {wanted[0]} and "
+                f"reports had points of shape {reports.points.shape} and public coins of shape "
+                f"{reports.public_coins.shape}; for {count} people they must be {wanted[0]} and "
                 f"{wanted[1]}."
             )
         if own:

@@ -41,10 +41,10 @@ from discreet.privacy.frequency import LaplaceOnCells
 from discreet.privacy.noise import laplace_epsilon
 from discreet.validation import (
     BoolArray,
+    CoinArray,
     FloatArray,
     IntArray,
     InvalidInput,
-    TicketArray,
     positive_number,
     whole_number,
 )
@@ -131,11 +131,11 @@ class EliminationPolicy(ArmPolicy):
         shares: FloatArray = active / active.sum(axis=1, keepdims=True)
         return shares
 
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         active = self.bins.active[self.bins.leaf_of(unit)]
         count = active.sum(axis=1)
         uniforms = public_uniforms(
-            self.public_seed, self.version, tickets, np.zeros(len(unit), dtype=np.int64)
+            self.public_seed, self.version, public_coins, np.zeros(len(unit), dtype=np.int64)
         )
         rank = np.minimum((uniforms * count).astype(np.int64), count - 1)
         # The arm that is the (rank + 1)-th active one.

@@ -27,7 +27,7 @@ from discreet.service.server.findings import (
     read,
 )
 from discreet.service.server.forgetting import deleted_rows
-from discreet.service.server.schema import decisions, policies, tickets
+from discreet.service.server.schema import decisions, policies, public_coins
 from discreet.service.server.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -160,9 +160,9 @@ class Watch:
                 ).all()
             else:
                 rows = connection.execute(
-                    select(tickets.c.version, literal("reported"), func.count())
-                    .where(tickets.c.study == name, tickets.c.stream == TARGET_NAME)
-                    .group_by(tickets.c.version)
+                    select(public_coins.c.version, literal("reported"), func.count())
+                    .where(public_coins.c.study == name, public_coins.c.stream == TARGET_NAME)
+                    .group_by(public_coins.c.version)
                 ).all()
         for version, state, number in rows:
             counts[version, state] += number

@@ -9,7 +9,7 @@
 What a report is, is in policy.py. All that is here reads reports that are private already, so none
 of it costs privacy.
 
-    ticket      explores with probability `exploring`, then any arm equally likely    (public)
+    public coin      explores with probability `exploring`, then any arm equally likely    (public)
     otherwise   the best arm for the context under `averages`                         (private)
     report      the gradient of the person's loss at `parameters`, made private
     policy      one step with all gradients that came since the last one
@@ -49,7 +49,7 @@ the noise of an average least.
 |------------|-----------|-------------------------------------------------------------------------|
 | parameters | (K, p)    | theta, at which gradients are taken                                     |
 | averages   | (K, p)    | averaged parameters, by which arms are chosen                           |
-| tickets    | (n,)      | they say in public who explores, and with which arm                     |
+| coins      | (n,)      | they say in public who explores, and with which arm                     |
 | gradients  | (n, K, p) | private gradients of one loss each: one row of p numbers for every arm  |
 | (sums)     | (K, p)    | the sum of the gradients of all people, whatever their policies         |
 """

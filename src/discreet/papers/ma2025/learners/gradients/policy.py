@@ -3,20 +3,21 @@
 | array     | shape     | meaning                                                                 |
 |-----------|-----------|-------------------------------------------------------------------------|
 | vectors   | (n, p)    | gradients g of the arms that were given, |g| <= 1                       |
-| explorers | (n,)      | whether the arm is public: a function of the ticket                     |
+| explorers | (n,)      | whether the arm is public: a function of the public coin                |
 | reports   | (n, K, p) | one row for each arm; their expectation is g in the row of the arm      |
 
-*Claim.* Given the policy and the ticket, which are drawn without looking at the person, no two
+*Claim.* Given the policy and the public coin, which are drawn without looking at the person, no two
 people with contexts in the domain, any arm that could be theirs and rewards in their bounds make
 any report more than e^epsilon times as likely from one as from the other.
 
 *Why.* The arm of someone who explores is public. Their report is one draw of an epsilon-private
 mechanism for vectors of length at most 1 (privacy/vectors.py) on the p numbers of g; the other rows
-are 0 for everyone with that ticket. The greedy arm is a function of the context, and the arm of a
-person of a source was chosen by others who knew the context, so these arms are private too. Such a
-report is one draw of the same mechanism on all K p numbers of the matrix that holds g in the row of
-the arm and 0 elsewhere. That matrix has length |g| <= 1 whichever row it is, so any other context,
-arm and reward are just another vector of length at most 1, and one draw hides all of them at once.
+are 0 for everyone with that public coin. The greedy arm is a function of the context, and the arm
+of a person of a source was chosen by others who knew the context, so these arms are private too.
+Such a report is one draw of the same mechanism on all K p numbers of the matrix that holds g in the
+row of the arm and 0 elsewhere. That matrix has length |g| <= 1 whichever row it is, so any other
+context, arm and reward are just another vector of length at most 1, and one draw hides all of them
+at once.
 
 Anyone who does not explore may therefore report on any of the K arms. Whether theirs is the one
 that the policy gives is not checked: that arm depends on the context, and so would a refusal.
@@ -38,14 +39,14 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from discreet.codec import Range, Shape
-from discreet.learners.messages import TICKETS, Reports, Statistics, public_uniforms
+from discreet.learners.messages import PUBLIC_COINS, Reports, Statistics, public_uniforms
 from discreet.learners.policy import Actions, ArmPolicy
 from discreet.papers.ma2025.learners.gradients.models import LARGEST, Model
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.vectors import PrivUnit, l2_ball
-from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, TicketArray
+from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
 MECHANISMS: dict[str, Callable[[int, float], PrivUnit]] = {"l2_ball": l2_ball, "privunit": PrivUnit}
 MechanismName = Literal["l2_ball", "privunit"]
@@ -138,8 +139,8 @@ class GradientMechanism:
         others = explorers[:, None] & (arms[:, None] != np.arange(self.arms))
         if (others & (rows > 0.0)).any():
             raise InvalidInput(
-                "reports had gradients of an arm that the ticket did not give; people who explore "
-                "report on that arm alone."
+                "reports had gradients of an arm that the public coin did not give; people who "
+                "explore report on that arm alone."
             )
         lengths = np.sqrt((rows**2).sum(axis=1))
         wanted = np.where(explorers, self.lengths[1], self.lengths[0])
@@ -162,12 +163,12 @@ class GradientReports(Reports):
     """The private gradients of n people (see the module's table).
 
     Attributes:
-        tickets: None for people of a source, whose arms no ticket chose.
+        public_coins: None for people of a source, whose arms no public coin chose.
     """
 
     kind: ClassVar[str] = "gradient-reports"
 
-    tickets: Annotated[TicketArray, Shape("n"), Range(0, TICKETS - 1)] | None
+    public_coins: Annotated[CoinArray, Shape("n"), Range(0, PUBLIC_COINS - 1)] | None
     gradients: Annotated[FloatArray, Shape("n", "K", "p")]
 
     def __len__(self) -> int:
@@ -195,7 +196,8 @@ class GradientPolicy(ArmPolicy):
         mechanism_name: `l2_ball` or `privunit`.
         epsilon: budget of one report; infinity for a non-private reference.
         averages: (K, p), by which arms are chosen; None for a source.
-        exploring: the probability with which a ticket gives an arm at random; None for a source.
+        exploring: the probability with which a public coin gives an arm at random; None for a
+            source.
     """
 
     kind: ClassVar[str] = "gradient-policy"
@@ -224,15 +226,17 @@ class GradientPolicy(ArmPolicy):
         """How reports are made private."""
         return GradientMechanism(self.arms, self.model.size, self.epsilon, self.mechanism_name)
 
-    def lots(self, tickets: TicketArray | None, people: int) -> tuple[BoolArray, IntArray]:
-        """(n,) whether each of `people` explores, and (n,) the arm that their ticket gives then."""
-        if (tickets is not None) != self.chooses:
-            had = "no tickets" if self.chooses else "tickets, which a source does not draw"
+    def lots(self, public_coins: CoinArray | None, people: int) -> tuple[BoolArray, IntArray]:
+        """(n,) whether each of `people` explores, and (n,) the arm that their public coin gives."""
+        if (public_coins is not None) != self.chooses:
+            had = (
+                "no public coins" if self.chooses else "public coins, which a source does not draw"
+            )
             raise InvalidInput(f"reports had {had}; send them as the policy made them.")
-        if tickets is None or self.exploring is None:
+        if public_coins is None or self.exploring is None:
             return np.zeros(people, dtype=np.bool_), np.zeros(people, dtype=np.int64)
-        whether = public_uniforms(self.public_seed, self.version, tickets, _WHETHER)
-        which = public_uniforms(self.public_seed, self.version, tickets, _WHICH)
+        whether = public_uniforms(self.public_seed, self.version, public_coins, _WHETHER)
+        which = public_uniforms(self.public_seed, self.version, public_coins, _WHICH)
         explorers: BoolArray = whether < self.exploring
         return explorers, np.minimum((which * self.arms).astype(np.int64), self.arms - 1)
 
@@ -247,9 +251,9 @@ class GradientPolicy(ArmPolicy):
         shares[np.arange(len(unit)), self._best(unit)] += 1.0 - self.exploring
         return shares
 
-    def _choose(self, unit: FloatArray, tickets: TicketArray) -> tuple[IntArray, FloatArray]:
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         assert self.exploring is not None
-        explorers, given = self.lots(tickets, len(unit))
+        explorers, given = self.lots(public_coins, len(unit))
         best = self._best(unit)
         arms = np.where(explorers, given, best)
         share = self.exploring / self.arms
@@ -260,22 +264,22 @@ class GradientPolicy(ArmPolicy):
     ) -> GradientReports:
         """One private gradient each, for the arm that each says they got.
 
-        Someone who explores was given an arm by their ticket, in public, so their report is for
-        that arm whatever they say. The mechanism hides any other arm.
+        Someone who explores was given an arm by their public coin, in public, so their report is
+        for that arm whatever they say. The mechanism hides any other arm.
         """
-        tickets = actions.tickets if self.chooses else None
-        explorers, given = self.lots(tickets, len(unit))
+        public_coins = actions.public_coins if self.chooses else None
+        explorers, given = self.lots(public_coins, len(unit))
         arms = np.where(explorers, given, actions.arms)
         vectors = self.model.gradients(self.parameters, unit, arms, rewards)
         return GradientReports(
             **self.origin(noise.name if self.mechanism.private else NO_NOISE),
-            tickets=tickets,
+            public_coins=public_coins,
             gradients=self.mechanism.privatise(vectors, arms, explorers, noise),
         )
 
     def sums(self, reports: GradientReports) -> GradientSums:
         """The sums of reports; `InvalidInput` for reports that this policy cannot make."""
-        explorers, given = self.lots(reports.tickets, len(reports))
+        explorers, given = self.lots(reports.public_coins, len(reports))
         self.mechanism.check(reports.gradients, given, explorers)
         return GradientSums(gradients=reports.gradients.sum(axis=0), reports=len(reports))
 
