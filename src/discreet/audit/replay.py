@@ -167,7 +167,8 @@ class Transcript:
     """Everything public that a run showed, in order.
 
     Attributes:
-        wanted: whether it is compared; if not, code skips what is costly to compute.
+        wanted: whether it is compared; if not, nothing is kept, and code skips what is costly.
+        count: how much was shown, kept or not.
         seen: names and contents.
         refused: the number of refusals.
         fault: the first broken rule, whatever the data; empty for none.
@@ -176,11 +177,15 @@ class Transcript:
     def __init__(self, wanted: bool = True) -> None:
         self.wanted = wanted
         self.seen: list[tuple[str, bytes]] = []
+        self.count = 0
         self.refused = 0
         self.fault = ""
 
     def add(self, name: str, shown: Any) -> None:
         """Note something public; for a message, its repr and its encoding."""
+        self.count += 1
+        if not self.wanted:
+            return
         if isinstance(shown, Message):
             self.seen.append((f"the repr of {name}", without_addresses(repr(shown)).encode()))
             shown = encode(shown)
@@ -245,6 +250,18 @@ class _Ran(NamedTuple):
     transcript: Transcript
     promise: Promise
     tape: NoiseTape
+
+    def differs(self, other: _Ran) -> str:
+        """The first public difference of a run that played this one back; empty for none."""
+        return self.transcript.difference(other.transcript) or other.tape.astray
+
+    @property
+    def handed_in(self) -> tuple[Any, ...]:
+        """What the draws depend on."""
+        return tuple(
+            (draw.kind, draw.mechanism, draw.value.tobytes(), np.asarray(draw.public).tobytes())
+            for draw in self.tape.draws
+        )
 
 
 def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
@@ -322,17 +339,20 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
     # The first run may draw for what is made once and cached, such as feature maps.
     for _ in range(2):
         first = _ran(subject, people[0], None, seed)
-        again = _ran(subject, people[0], first.tape)
-        difference = first.transcript.difference(again.transcript) or again.tape.astray
+        runs = [first, *(_ran(subject, person, first.tape) for person in people[1:])]
+        if len(runs) > 1 and not any(map(first.differs, runs)):
+            break
+        # Whether the code depends on the data, or on nothing that is replayed.
+        difference = first.differs(_ran(subject, people[0], first.tape))
         if not difference:
             break
-    if difference and not first.tape.foreign:
-        raise InvalidInput(
-            f"{subject.state or 'the code'} cannot be replayed: two runs on the same data with the "
-            f"same outcomes differ ({difference}). Draw all noise from the noise source that is "
-            "given."
-        )
-    runs = [first, *(_ran(subject, person, first.tape) for person in people[1:])]
+    else:
+        if not first.tape.foreign:
+            raise InvalidInput(
+                f"{subject.state or 'the code'} cannot be replayed: two runs on the same data with "
+                f"the same outcomes differ ({difference}). Draw all noise from the noise source "
+                "that is given."
+            )
     if all(run.transcript.refused for run in runs):
         raise AllRefused(
             f"{subject.state or 'the code'} refused all people that were tried; give people that "
@@ -371,12 +391,16 @@ def _ran(subject: Subject, person: Any, recorded: NoiseTape | None, seed: int = 
 def _worst_pair(runs: Sequence[_Ran], first: _Ran) -> tuple[Loss, tuple[_Ran, _Ran]]:
     """The two runs with the largest loss; a run whose public past differs is one of them."""
     for run in runs:
-        difference = first.transcript.difference(run.transcript) or run.tape.astray
+        difference = first.differs(run)
         if difference:
             return Loss(reason=f"{difference} depends on the data"), (first, run)
+    # Runs that handed in the same have the same losses, and none between them.
+    unlike: dict[tuple[Any, ...], _Ran] = {}
+    for run in runs:
+        unlike.setdefault(run.handed_in, run)
     pairs = [
         (loss_between(one.tape.draws, other.tape.draws), (one, other))
-        for one, other in combinations(runs, 2)
+        for one, other in combinations(unlike.values() if len(unlike) > 1 else runs[:2], 2)
     ]
     return max(pairs, key=lambda pair: pair[0].order)
 

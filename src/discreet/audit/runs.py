@@ -390,13 +390,16 @@ class JointRun(Subject):
         for at in places:
             crowd[at], table[at], ids[at] = person.where, person.reward, own_id
         late: list[Any] = []
-        came = 0
+        # Nothing depends on the person before their first batch.
+        came, first, compared = 0, min(places), transcript.wanted
         while came < count:
+            transcript.wanted = compared and came > first
             learner, policy = self._published(learner, transcript)
             stop = came + learner.batch_size
             if self.variant == "lagging" and came <= self.place < stop:
                 stop += 1  # the others are enough for a policy, so the person enters a later sum
             stop = min(stop, count)
+            transcript.wanted = compared and stop > first
             sent = []
             for start, end in pairwise(self._cuts(came, stop)):
                 batch = people.contexts(crowd[start:end])
@@ -504,7 +507,7 @@ class JointRun(Subject):
             save(learner, path)
             transcript.rule(open_file(learner, path) or quieter_file(path))
             # Another seed each time, or one noise would be drawn again.
-            return load(path, noise=SimulatedNoise(_SEED + 1 + len(transcript.seen)))
+            return load(path, noise=SimulatedNoise(_SEED + 1 + transcript.count))
 
 
 @dataclass(frozen=True, kw_only=True)

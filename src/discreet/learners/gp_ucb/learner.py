@@ -23,6 +23,7 @@ rewards, without which the posterior assumes the largest one and hardly beats un
 
 from __future__ import annotations
 
+import json
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -453,7 +454,7 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
     def read_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         read = read_options(cls, options, KernelCalibration)
         if "features" in read:
-            read["features"] = from_json(read["features"], FeatureMap, "features")
+            read["features"] = _saved_features(json.dumps(read["features"]))
         return read
 
     def _options(self) -> dict[str, Any]:
@@ -500,6 +501,13 @@ def _check_fits(kernel: str, domain: Box) -> None:
             f"kernel was {kernel}, which does not fit a domain of {domain.dimension} columns "
             f"({error}); give one that does."
         ) from error
+
+
+@lru_cache(maxsize=16)
+def _saved_features(text: str) -> FeatureMap:
+    """A feature map from its JSON text; one object, so that what derives from it is shared too."""
+    features: FeatureMap = from_json(json.loads(text), FeatureMap, "features")
+    return features
 
 
 @lru_cache(maxsize=16)
