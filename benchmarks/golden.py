@@ -241,7 +241,7 @@ def study_file(name: str) -> str:
         if epsilons:
             text += [f'trust_model = "{model}"', f"epsilon = {list(epsilons)}"]
             text += ["delta = 1e-6"] if model == "joint" or name == "sets" else []
-            text += ["visits = 2"] if name == "visits" else []
+            text += ["max_contributions = 2"] if name == "visits" else []
         text += ["non_private = true"] if model != "local" or learner == "partition" else []
         if options:
             text.append("[learners.options]")

@@ -214,9 +214,11 @@ def test_others_are(budget: Any) -> None:
     assert pickle.loads(pickle.dumps(asked)).best() == asked.best()
 
 
-def test_visits_that_nobody_counts_are_refused_at_once() -> None:
-    with pytest.raises(InvalidInput, match="visits was 2; a search does not know whose a value is"):
-        search(Joint(1.0, 1e-6, visits=2))
+def test_contributions_that_nobody_counts_are_refused_at_once() -> None:
+    with pytest.raises(
+        InvalidInput, match="max_contributions was 2; a search does not know whose a value is"
+    ):
+        search(Joint(1.0, 1e-6, max_contributions=2))
 
 
 def test_nobody_tries_a_setting_whose_value_could_not_be_told() -> None:
@@ -249,6 +251,6 @@ class TestWhereNoiseIsDrawn:
         joint, local = (run(search(each, trials=300), 300) for each in (JOINT, Local(2.0)))
         assert joint.best() == local.best()
 
-    def test_a_promise_to_a_visit_remains_one(self) -> None:
-        searched = search(Joint(2.0, 1e-6, protects="visit"), trials=300)
-        assert searched.learner.budget == Local(2.0, protects="visit")
+    def test_a_promise_to_a_contribution_remains_one(self) -> None:
+        searched = search(Joint(2.0, 1e-6, protects="contribution"), trials=300)
+        assert searched.learner.budget == Local(2.0, protects="contribution")

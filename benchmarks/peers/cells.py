@@ -271,7 +271,11 @@ class CellResponse(ArmLearner[CellResponsePolicy, BitReports, Totals]):
         return Totals(values=np.zeros(self._size), reports=0)
 
     def policy_header(self) -> dict[str, Any]:
-        return {**super().policy_header(), "grid": self.grid, "epsilon": self.budget.visit_epsilon}
+        return {
+            **super().policy_header(),
+            "grid": self.grid,
+            "epsilon": self.budget.contribution_epsilon,
+        }
 
     def _shares(self) -> FloatArray:
         """(J, K) of the next policy."""
@@ -304,7 +308,7 @@ class CellResponse(ArmLearner[CellResponsePolicy, BitReports, Totals]):
             )
 
     def _estimates(self, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        mechanism = UnaryEncoding(self._size, self.budget.visit_epsilon)
+        mechanism = UnaryEncoding(self._size, self.budget.contribution_epsilon)
         each = mechanism.counts(values, self.people).reshape(self.grid.cells, self.arms, 2)
         variance = np.asarray(2.0 * self.people * mechanism.variance())
         return each[..., 1] - each[..., 0], each.sum(axis=2), variance

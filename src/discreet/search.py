@@ -180,11 +180,11 @@ class Search:
         if trials is not None:
             whole_number(trials, "trials", minimum=1)
         whole_number(seed, "seed", maximum=PUBLIC_COINS - 1)
-        if budget.is_central and budget.visits > 1:
+        if budget.is_central and budget.max_contributions > 1:
             raise InvalidInput(
-                f"visits was {budget.visits}; a search does not know whose a value is, so it "
-                "cannot count visits under joint privacy. Leave visits out, and take one value of "
-                "each person."
+                f"max_contributions was {budget.max_contributions}; a search does not know whose a "
+                "value is, so it cannot count contributions under joint privacy. Leave "
+                "max_contributions out, and take one value of each person."
             )
 
         def learner(kept: Joint | Local | NonPrivate) -> PublicGPUCB:
@@ -302,7 +302,7 @@ class Search:
         if not budget.is_local:
             return Unprotected(), None
         terms = learner.domain, learner.space, budget.epsilon, learner.reward_bounds, budget.delta
-        return self._noise, Terms(*terms, budget.visits)
+        return self._noise, Terms(*terms, budget.max_contributions)
 
     def best(self) -> Best:
         """The setting with the largest expected value (the least where that is sought).

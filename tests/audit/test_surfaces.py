@@ -113,15 +113,21 @@ def either_kind(counter: Any, policy: Any) -> bool:
 
 
 SPENDING, ACT = person.spending, pending.Pending.act
-ONE_MORE = property(lambda counter: max(counter.terms.visits - counter.made + 1, 0))
+ONE_MORE = property(lambda counter: max(counter.terms.max_contributions - counter.made + 1, 0))
 
 
 @pytest.mark.chance(0)
 @pytest.mark.parametrize(
     ("check", "owner", "name", "instead", "fault"),
     [
-        ("visit counter", ContributionCounter, "left", ONE_MORE, ""),
-        ("visit counter", ContributionCounter, "_kind", either_kind, "the certificate says (2.33"),
+        ("contribution counter", ContributionCounter, "left", ONE_MORE, ""),
+        (
+            "contribution counter",
+            ContributionCounter,
+            "_kind",
+            either_kind,
+            "the certificate says (2.33",
+        ),
         ("device, requests", person, "spending", free, ""),
         ("device, requests", pending.Pending, "act", by_context, "makes a generator"),
     ],
@@ -147,7 +153,7 @@ def test_a_counter_that_skips_bad_rewards_is_found(monkeypatch: pytest.MonkeyPat
         return report(counter, policy, contexts, actions, rewards, noise)
 
     monkeypatch.setattr(ContributionCounter, "report", choosy)
-    assert "whether there is a report" in finding(CHECKS["visit counter"]).fault
+    assert "whether there is a report" in finding(CHECKS["contribution counter"]).fault
 
 
 @pytest.mark.parametrize("rare", ["late", "public_coin"])

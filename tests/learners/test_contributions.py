@@ -1,4 +1,5 @@
-"""People who come more than once: who counts their visits, and what becomes of those beyond."""
+"""People who come more than once: who counts their contributions, and what becomes of those
+beyond."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from discreet.learners.base import Learner
 from discreet.learners.contributions import (
     ContributionCounter,
     ContributionLedger,
+    earlier_contributions,
     read_ids,
-    visit_numbers,
 )
 from discreet.learners.epochs.learner import EpochStatistics
 from discreet.learners.gp_ucb.policy import GramStatistics
@@ -54,9 +55,9 @@ def makers(model: str) -> Iterator[Any]:
             yield pytest.param(_maker(name, model, space), id=f"{name} {label}")
 
 
-def often(maker: Maker, visits: int = VISITS) -> Maker:
+def often(maker: Maker, max_contributions: int = VISITS) -> Maker:
     assert isinstance(maker.budget, Joint | Local)
-    return replace(maker, budget=replace(maker.budget, visits=visits))
+    return replace(maker, budget=replace(maker.budget, max_contributions=max_contributions))
 
 
 @pytest.mark.parametrize("maker", [*makers("local")])
@@ -68,23 +69,25 @@ def test_reports_of_a_person_cost_the_budget_together(maker: Maker) -> None:
     assert held.epsilon == pytest.approx(asked.epsilon, rel=1e-6)
     assert held.reports_per_person == VISITS
     assert f"{VISITS} reports by a person" in held.sentence
-    assert decode(encode(policy), Policy).visits == VISITS
+    assert decode(encode(policy), Policy).max_contributions == VISITS
     agreed = Terms(SQUARE, maker.space, asked.epsilon, maker.bounds, asked.delta, VISITS)
     agreed.check(policy)
     for other, message in (
-        (replace(agreed, visits=2), "visits 3"),
+        (replace(agreed, max_contributions=2), "contributions 3"),
         (replace(agreed, most_epsilon=0.99 * asked.epsilon), "promises epsilon"),
     ):
         with pytest.raises(InvalidInput, match=message):
             other.check(policy)
-    # A policy made for one visit costs more than was agreed for three.
+    # A policy made for one contribution costs more than was agreed for three.
     with pytest.raises(InvalidInput, match="promises epsilon"):
-        agreed.check(replace(_with_delta(maker).make().policy(), visits=VISITS))
+        agreed.check(replace(_with_delta(maker).make().policy(), max_contributions=VISITS))
 
 
-def test_a_learner_that_sees_whoever_acts_takes_one_visit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_learner_that_sees_whoever_acts_takes_one_contribution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Partition, "acts_silently", False)
-    with pytest.raises(InvalidInput, match="visits was 3"):
+    with pytest.raises(InvalidInput, match="max_contributions was 3"):
         often(_maker("partition", "local", 3)).make()
 
 
@@ -99,7 +102,7 @@ def test_three_reports_lose_what_the_certificate_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("maker", [*makers("joint")])
-def test_three_visits_to_a_learner_that_is_trusted_cost_the_budget(maker: Maker) -> None:
+def test_three_contributions_to_a_learner_that_is_trusted_cost_the_budget(maker: Maker) -> None:
     """And a fourth one, which is beyond, changes nothing that is drawn or shown."""
     run = JointRun(state="a run", maker=often(maker))
     crowd = next(iter(run.groups()))
@@ -122,8 +125,11 @@ def test_three_visits_to_a_learner_that_is_trusted_cost_the_budget(maker: Maker)
         ("capri", PublishedElimination.name, "joint"),
     ],
 )
-def test_published_noise_covers_as_many_visits(name: str, calibration: str, model: str) -> None:
-    """The formulas of papers are about people who come once; ten visits have to cost as little."""
+def test_published_noise_covers_as_many_contributions(
+    name: str, calibration: str, model: str
+) -> None:
+    """The formulas of papers are about people who come once; ten contributions have to cost as
+    little."""
     rng, people, count, delta = np.random.default_rng(0), 40, 20, 1e-5
     sets = name == "gp_ucb"
     shape = (people, 3, 2) if sets else (people, 2)
@@ -132,7 +138,7 @@ def test_published_noise_covers_as_many_visits(name: str, calibration: str, mode
     held = []
     for visits in (1, 10):
         own = model == "joint"
-        budget = (Joint if own else Local)(1.0, delta, visits=visits)
+        budget = (Joint if own else Local)(1.0, delta, max_contributions=visits)
         learner: Learner[Any, Any, Any] = make_learner(
             name,
             SQUARE,
@@ -152,14 +158,14 @@ def test_published_noise_covers_as_many_visits(name: str, calibration: str, mode
     assert 0.0 < held[1] <= held[0] * (1.0 + 1e-6) <= 1.0
 
 
-def test_visits_are_numbered_in_order() -> None:
-    assert visit_numbers(np.array([3, 1, 3, 3, 1, 0])).tolist() == [0, 0, 1, 2, 1, 0]
+def test_contributions_are_numbered_in_order() -> None:
+    assert earlier_contributions(np.array([3, 1, 3, 3, 1, 0])).tolist() == [0, 0, 1, 2, 1, 0]
     visitors, ids = ContributionLedger({"1": 1}), ["3", "1", "3", "3", "1", "0"]
     beyond = visitors.beyond(ids, covered=2)
     assert beyond.tolist() == [False, False, False, True, True, False]
     assert visitors.came == 1
     visitors.add(ids)
-    assert visitors.visits == {"1": 3, "3": 3, "0": 1}
+    assert visitors.counts == {"1": 3, "3": 3, "0": 1}
     assert visitors.came == 7
     assert "3" not in repr(visitors)
     assert ContributionLedger.from_fields(visitors.to_fields()) == visitors
@@ -174,15 +180,15 @@ def test_texts_that_differ_are_two_people() -> None:
 @pytest.mark.parametrize(
     ("people", "message"),
     [
-        (["a", None], "visit 1 .* is missing"),
-        (["a", ""], "visit 1 .* is missing"),
-        ([float("nan"), 1], "visit 0 .* is missing"),
-        ([1, 2.5], "visit 1 .* is 2.5"),
-        ([1, True], "visit 1 .* is True"),
-        (["a", "b" * 201], "visit 1"),
-        ([1, -(10**199)], "visit 1 .* is a longer number"),
-        ([10**5000, 1], "visit 0 .* is a longer number"),
-        ([1], "1 ids for 2 visits"),
+        (["a", None], "contribution 1 .* is missing"),
+        (["a", ""], "contribution 1 .* is missing"),
+        ([float("nan"), 1], "contribution 0 .* is missing"),
+        ([1, 2.5], "contribution 1 .* is 2.5"),
+        ([1, True], "contribution 1 .* is True"),
+        (["a", "b" * 201], "contribution 1"),
+        ([1, -(10**199)], "contribution 1 .* is a longer number"),
+        ([10**5000, 1], "contribution 0 .* is a longer number"),
+        ([1], "1 ids for 2 contributions"),
         ("ab", "one id"),
         (np.zeros((2, 1)), "one id"),
         (7, "one id"),
@@ -209,17 +215,19 @@ def test_ids_that_are_saved_can_be_read_again() -> None:
         visitors.add(read_ids([given], 1))
         assert ContributionLedger.from_fields(visitors.to_fields()) == visitors
     for given in (10**200, -(10**199), 10**5000):
-        with pytest.raises(InvalidInput, match="visit 0"):
+        with pytest.raises(InvalidInput, match="contribution 0"):
             read_ids([given], 1)
 
 
-def joint(name: str = "capri", visits: int = 2, **options: Any) -> Learner[Any, Any, Any]:
+def joint(
+    name: str = "capri", max_contributions: int = 2, **options: Any
+) -> Learner[Any, Any, Any]:
     space: Any = DecisionSets(3) if name == "gp_ucb" else 3
     return make_learner(
         name,
         SQUARE,
         space,
-        Joint(1.0, 1e-6, visits=visits),
+        Joint(1.0, 1e-6, max_contributions=max_contributions),
         options={"kernel": "RBF([1.0, 1.0])", "error": 0.1, **options},
         horizon=100,
         noise=SimulatedNoise(1),
@@ -239,7 +247,7 @@ def _reported(name: str, people: int) -> Any:
 
 
 @pytest.mark.parametrize("name", ["capri", "gp_ucb"])
-def test_visits_beyond_count_as_visits_and_add_rows_of_zero(name: str) -> None:
+def test_contributions_beyond_count_as_contributions_and_add_rows_of_zero(name: str) -> None:
     learner, reports = joint(name), _reported(name, 6)
     learner.policy()
     learner.update(reports, ["a", "b", "a", "a", "b", "c"])
@@ -262,7 +270,7 @@ def test_visits_beyond_count_as_visits_and_add_rows_of_zero(name: str) -> None:
         assert sums.epochs[0].people == 6
         assert np.array_equal(sums.epochs[0].total, alone.epochs[0].total)
         assert not np.array_equal(sums.epochs[0].total, whole.epochs[0].total)
-    # Whoever has used up their visits may be all of a batch, and come in several.
+    # Whoever has used up their contributions may be all of a batch, and come in several.
     before = sums
     learner.update([reports, reports], [["a"] * 6, ["b"] * 6])
     assert learner.people == 18
@@ -275,7 +283,7 @@ def test_visits_beyond_count_as_visits_and_add_rows_of_zero(name: str) -> None:
 def test_rows_of_zero_are_zero_however_batches_are_rounded(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Products of matrices are rounded otherwise in a batch of one visit."""
+    """Products of matrices are rounded otherwise in a batch of one contribution."""
 
     def rounded(rows: FloatArray) -> FloatArray:
         return in_unit_ball(rows) * (1.0 - 1e-4 * (len(rows) == 1))
@@ -290,7 +298,7 @@ def test_rows_of_zero_are_zero_however_batches_are_rounded(
         learner.update(reports, ["b", "a", "a", "a", "b", "c"])
         made = learner._sums
         sums.append(made.row if isinstance(made, GramStatistics) else made.epochs[0].total)
-    heard = four._statistics(four.policy(), reports.silencing(np.arange(6) != 3))
+    heard = four._statistics(four.policy(), reports.limited(np.arange(6) != 3))
     own = heard.row if isinstance(heard, GramStatistics) else heard.epochs[0].total
     assert np.array_equal(sums[0], sums[1] - own)
 
@@ -307,7 +315,7 @@ def test_who_came_is_secret_and_is_kept(tmp_path: Path) -> None:
     again.update(reports, names)
     learner.update(reports, names)
     assert again.secret_fields() == learner.secret_fields()
-    assert again._target._visitors.visits["person 0"] == 4
+    assert again._target._contributions.counts["person 0"] == 4
     assert "person 0" not in encode(learner.policy()) + repr(learner._target)
     assert not any("person 0" in repr(release) for release in learner.releases)
 
@@ -315,9 +323,9 @@ def test_who_came_is_secret_and_is_kept(tmp_path: Path) -> None:
     del content["sha256"]
     for change in ([["person 0", 1]], None):
         target = dict(content["state"]["target"])
-        target["visitors"] = change
+        target["contributions"] = change
         if change is None:
-            del target["visitors"]
+            del target["contributions"]
         state = {**content["state"], "target": target}
         path.write_text(sealed({**content, "state": state}))
         with pytest.raises(InvalidInput, match="of which it is known who made"):
@@ -343,13 +351,13 @@ def test_ids_are_given_for_all_reports_or_for_none() -> None:
         learner.update([reports, reports], [["a"] * 6, ["a"] * 5])
     assert learner.secret_fields() == before
 
-    once = joint(visits=1)
+    once = joint(max_contributions=1)
     once.policy()
     reports = replace(reports, source=once.identity)
     once.update(reports, np.arange(6))
     with pytest.raises(InvalidInput, match="since the first report"):
         once.update(reports)
-    late = joint(visits=1)
+    late = joint(max_contributions=1)
     late.policy()
     late.update(reports)
     with pytest.raises(InvalidInput, match="were added without ids"):
@@ -357,7 +365,9 @@ def test_ids_are_given_for_all_reports_or_for_none() -> None:
 
 
 def test_a_learner_under_local_privacy_is_not_told_who_reports() -> None:
-    learner = make_learner("partition", SQUARE, 3, Local(1.0, visits=2), identity="local")
+    learner = make_learner(
+        "partition", SQUARE, 3, Local(1.0, max_contributions=2), identity="local"
+    )
     policy = learner.policy()
     actions, _ = policy.act(np.full((2, 2), 0.5), np.random.default_rng(0))
     reports = policy.report(np.full((2, 2), 0.5), actions, [1.0, 0.0], SimulatedNoise(0))
@@ -366,10 +376,10 @@ def test_a_learner_under_local_privacy_is_not_told_who_reports() -> None:
     assert learner.people == 0
 
 
-def test_pure_reports_of_several_visits_may_use_a_delta() -> None:
+def test_pure_reports_of_several_contributions_may_use_a_delta() -> None:
     with pytest.raises(InvalidInput, match="pure"):
         make_learner("partition", SQUARE, 3, Local(1.0, 1e-6))
-    learner = make_learner("partition", SQUARE, 3, Local(1.0, 1e-6, visits=40))
+    learner = make_learner("partition", SQUARE, 3, Local(1.0, 1e-6, max_contributions=40))
     assert learner.policy().epsilon > 1.4 / 40
     held = learner.guarantee()
     assert (held.delta, held.reports_per_person) == (1e-6, 40)
@@ -379,10 +389,10 @@ def test_pure_reports_of_several_visits_may_use_a_delta() -> None:
 class TestTheCounterOnADevice:
     @staticmethod
     def scene() -> tuple[Policy[Any], Terms]:
-        learner = make_learner("local_kernel", SQUARE, 3, Local(1.0, visits=2))
-        return learner.policy(), Terms(SQUARE, 3, 1.0, visits=2)
+        learner = make_learner("local_kernel", SQUARE, 3, Local(1.0, max_contributions=2))
+        return learner.policy(), Terms(SQUARE, 3, 1.0, max_contributions=2)
 
-    def test_reports_end_with_the_visits_that_were_agreed(self) -> None:
+    def test_reports_end_with_the_contributions_that_were_agreed(self) -> None:
         policy, terms = self.scene()
         counter, context, rng = (
             ContributionCounter(terms),
@@ -405,11 +415,11 @@ class TestTheCounterOnADevice:
             counter.report(policy, context, actions, [1.0], noise="none")  # type: ignore[arg-type]
         assert counter.made == 1
 
-    def test_one_visit_at_a_time(self) -> None:
+    def test_one_contribution_at_a_time(self) -> None:
         policy, terms = self.scene()
         context = np.full((2, 2), 0.3)
         actions, _ = policy.act(context, np.random.default_rng(1))
-        with pytest.raises(InvalidInput, match="one visit"):
+        with pytest.raises(InvalidInput, match="one contribution"):
             ContributionCounter(terms).report(
                 policy, context, actions, [1.0, 1.0], SimulatedNoise(1)
             )
@@ -419,7 +429,7 @@ class TestTheCounterOnADevice:
     @staticmethod
     def kinds(terms: Terms) -> tuple[Policy[Any], Policy[Any]]:
         """Of a pure and a Gaussian report, each of which keeps the terms by itself."""
-        budget = Local(1.0, 1e-6, visits=2)
+        budget = Local(1.0, 1e-6, max_contributions=2)
         options = {"kernel": "RBF([1.0, 1.0])", "error": 0.1}
         made = (
             make_learner("local_kernel", SQUARE, 3, budget).policy(),
@@ -441,7 +451,7 @@ class TestTheCounterOnADevice:
     def test_reports_of_two_kinds_would_cost_more_than_was_agreed(
         self, first: int, restarted: bool
     ) -> None:
-        terms = Terms(SQUARE, 3, 1.0, delta=1e-6, visits=2)
+        terms = Terms(SQUARE, 3, 1.0, delta=1e-6, max_contributions=2)
         policies = self.kinds(terms)
         events = [policy.release(SimulatedNoise.name).event for policy in policies]  # type: ignore[union-attr]
         assert composed_epsilon(events, terms.delta) > 1.15 * terms.most_epsilon
@@ -464,7 +474,7 @@ class TestTheCounterOnADevice:
         assert counter.report(policy, context, actions, [1.0], SimulatedNoise(1)) is not None
 
     def test_a_counter_that_goes_on_says_of_which_kind_reports_were(self) -> None:
-        terms = Terms(SQUARE, 3, 1.0, delta=1e-6, visits=2)
+        terms = Terms(SQUARE, 3, 1.0, delta=1e-6, max_contributions=2)
         with pytest.raises(InvalidInput, match="gaussian was None"):
             ContributionCounter(terms, made=1)
         assert ContributionCounter(terms, made=1, gaussian=False).left == 1
@@ -494,14 +504,14 @@ class TestTheCounterOnADevice:
             thread.start()
         for thread in threads:
             thread.join()
-        assert sum(report is not None for report in sent) == terms.visits
+        assert sum(report is not None for report in sent) == terms.max_contributions
 
 
 def test_whoever_shows_something_by_acting_does_not_come_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A learner to which acting shows something costs a person also on a visit without a report,
-    which no certificate says."""
+    """A learner to which acting shows something costs a person also on a contribution without a
+    report, which no certificate says."""
     monkeypatch.setattr(Partition, "acts_silently", False)
     learner = make_learner("partition", SQUARE, 3, Local(2.0))
     rng = np.random.default_rng(0)
@@ -514,8 +524,8 @@ def test_whoever_shows_something_by_acting_does_not_come_again(
     setting = Setting("partition", "shown", Local(2.0))
     with pytest.raises(InvalidInput, match="1 visits come after the first one"):
         check_setting(table, setting, 3)
-    assert not check_setting(table, replace(setting, budget=Local(2.0, protects="visit")), 3)
-    for budget, who in ((Local(2.0), np.arange(3)), (Local(2.0, protects="visit"), ids)):
+    assert not check_setting(table, replace(setting, budget=Local(2.0, protects="contribution")), 3)
+    for budget, who in ((Local(2.0), np.arange(3)), (Local(2.0, protects="contribution"), ids)):
         learner = make_learner("partition", SQUARE, 3, budget)
         run_learner(learner, People(contexts, rewards, ids=who), rng, SimulatedNoise(1))
         assert learner.people == 3
@@ -525,10 +535,10 @@ def test_whoever_shows_something_by_acting_does_not_come_again(
     ("budget", "reports"),
     [
         (Local(2.0), 40),
-        (Local(2.0, visits=3), 120),
-        (Local(2.0, visits=9), 200),
-        (Local(2.0, protects="visit"), 200),
-        (Joint(2.0, 1e-5, visits=3), 200),
+        (Local(2.0, max_contributions=3), 120),
+        (Local(2.0, max_contributions=9), 200),
+        (Local(2.0, protects="contribution"), 200),
+        (Joint(2.0, 1e-5, max_contributions=3), 200),
     ],
 )
 def test_people_who_are_served_report_as_often_as_is_covered(budget: Any, reports: int) -> None:
@@ -545,5 +555,5 @@ def test_people_who_are_served_report_as_often_as_is_covered(budget: Any, report
     assert len(values) == 200
     assert learner.people == reports
     assert learner.guarantee().epsilon <= budget.epsilon
-    visitors = learner._target._visitors.visits
+    visitors = learner._target._contributions.counts
     assert set(visitors.values()) == ({5} if isinstance(budget, Joint) else set())

@@ -181,7 +181,7 @@ def test_messages_say_public_facts_only() -> None:
     policy = learner.policy()
     assert repr(policy) == (
         "PartitionPolicy(version=0, learner_id='clinic of the year', arms=3, "
-        "column_names=['age', 'smoker'], epsilon=4, visits=1)"
+        "column_names=['age', 'smoker'], epsilon=4, max_contributions=1)"
     )
     people = [[40, 1], [50, 0]]
     actions, _ = policy.act(people, np.random.default_rng(1))

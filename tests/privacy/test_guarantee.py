@@ -262,8 +262,10 @@ class TestSentence:
         held = local(1.0)
         assert repr(held) == "Guarantee(epsilon = 1; local differential privacy, replace-one)"
         assert str(held) == held.sentence
-        each = replace(local(31.5), adjacency=replace(RECORD, unit="visit"))
-        assert each.held.endswith("replace-one, for each visit by itself, which protects no one")
+        each = replace(local(31.5), adjacency=replace(RECORD, unit="contribution"))
+        assert each.held.endswith(
+            "replace-one, for each contribution by itself, which protects no one"
+        )
         assert local(1.0, SimulatedNoise.name).held.endswith(", with simulated noise")
         assert local(math.inf).held == "no privacy"
         assert derive_guarantee([], "local", RECORD).held.startswith("nothing drawn")

@@ -77,7 +77,7 @@ def test_gaussian_reports(scale: float) -> None:
 @pytest.mark.parametrize("visits", [1, 4])
 def test_released_sums(visits: int) -> None:
     """The mean of n rewards of variance 1/4, from their sum with noise."""
-    multiplier, people = Joint(1.0, 1e-6, visits=visits).noise_multiplier, 1000.0
+    multiplier, people = Joint(1.0, 1e-6, max_contributions=visits).noise_multiplier, 1000.0
     without = 0.25 / people
     released = (0.25 * people + multiplier**2) / people**2
     normal = people * without / released

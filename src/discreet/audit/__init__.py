@@ -14,7 +14,7 @@ the guarantee, or the code, is wrong.
 | outsourced.py                | the curator                                                      |
 | people.py, runs.py           | who takes part; runs of learners, reports to them, and rules     |
 | learners.py                  | all learners, their states, and policies that are forged         |
-| surfaces.py                  | searches, the estimator, devices, clients, visit counters        |
+| surfaces.py                  | searches, the estimator, devices, clients, contribution counters |
 | known_broken.py              | designs that are known to be broken                              |
 | runner.py                    | all checks by name; exact replay, trials and verdicts            |
 """

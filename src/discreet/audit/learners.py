@@ -119,10 +119,10 @@ _SHARES = {SOURCE: 0.4, "contrary": 1.5}
 # People after whom a report counts half, under joint and under local privacy.
 _HALF_LIFE = {"joint": 16.0, "local": 1500.0}
 # How often people come who come more than once.
-_VISITS = 3
-_MANY_VISITS = 60
+_CONTRIBUTIONS = 3
+_MANY_CONTRIBUTIONS = 60
 # The most reports of a person that are replayed; all under one policy are alike.
-_MOST_VISITS = 10
+_MOST_CONTRIBUTIONS = 10
 _LONG = 200
 # Options that change how sensitivities are computed.
 _OTHER_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -327,7 +327,9 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
         budget = maker.budget.at(epsilon)
         yield other(f"epsilon {epsilon:g}", maker=replace(maker, budget=budget))
     for often, place in product(_often(maker), (0, last)):
-        yield other(f"{_VISITS} visits of person {place + 1}", maker=often, place=place)
+        yield other(
+            f"{_CONTRIBUTIONS} contributions of person {place + 1}", maker=often, place=place
+        )
     longer = replace(maker, people=_LONG, horizon=None)
     for place in (0, _LONG // 3):
         yield other(f"a run of {_LONG} people, person {place + 1}", maker=longer, place=place)
@@ -343,9 +345,10 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
             state = f"{predictions} predictions for {corner}, far from the public sample"
             yield other(state, maker=sampled, asked_at=corner, tried=people)
     if predictions:
-        # Visits in one sum are a group, for which a delta earns nothing however many there are.
-        many = Joint(maker.budget.epsilon, DELTA, visits=_MANY_VISITS)
-        state = f"{_MANY_VISITS} visits of a person, delta {DELTA:g}"
+        # Contributions in one sum are a group, for which a delta earns nothing however many
+        # there are.
+        many = Joint(maker.budget.epsilon, DELTA, max_contributions=_MANY_CONTRIBUTIONS)
+        state = f"{_MANY_CONTRIBUTIONS} contributions of a person, delta {DELTA:g}"
         yield other(state, maker=replace(longer, budget=many))
         for point in maker.crowd().points(np.random.default_rng(_SEED))[:4]:
             yield other(f"{predictions} predictions for {point}", asked_at=point)
@@ -379,7 +382,7 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
             yield replace(taught_report, state=f"taught, {words}", policy=policy, bases=_OUTCOMES)
         return
     for often in _often(maker):
-        words = f"{_VISITS} visits, delta {often.budget.delta:g}"
+        words = f"{_CONTRIBUTIONS} contributions, delta {often.budget.delta:g}"
         learner = _taught(often, source, _BRIEFLY, _FEW)
         yield replace(_report(learner, often, source, words), bases=1)
     for discounted in _discounting(maker):
@@ -390,11 +393,11 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
 def _often(maker: Maker) -> tuple[Maker, ...]:
     """The same for people who come more than once; none where they do, or where none can."""
     budget = maker.budget
-    if not isinstance(budget, Joint | Local) or budget != replace(budget, visits=1):
+    if not isinstance(budget, Joint | Local) or budget != replace(budget, max_contributions=1):
         return ()
     if not learner_class(maker.learner).acts_silently:
         return ()
-    budgets = [replace(budget, visits=_VISITS)]
+    budgets = [replace(budget, max_contributions=_CONTRIBUTIONS)]
     if budget.is_local and budget.delta == 0.0:
         # Several pure reports may each cost more than a third of it where there is a delta.
         budgets.append(replace(budgets[0], delta=DELTA))
@@ -463,7 +466,7 @@ def _report(
         certified=Claim(held.epsilon, held.delta),
         terms=maker.terms(source) if safe else None,
         secure=safe,
-        visits=1 if source else min(maker.budget.visits, _MOST_VISITS),
+        max_contributions=1 if source else min(maker.budget.max_contributions, _MOST_CONTRIBUTIONS),
         broken=broken_rule(maker, learner, policy) if rules else "",
     )
 

@@ -69,7 +69,7 @@ _OPERATED = ("/certificate", "/ledger", "/releases", "/export")
 
 @dataclass(frozen=True, kw_only=True)
 class ServedRun(Subject):
-    """See the module. A person is a context, a reward, and a name where visits are counted.
+    """See the module. A person is a context, a reward, and a name where contributions are counted.
 
     Attributes:
         make: the learner that is served.
@@ -239,7 +239,7 @@ def _gp_ucb() -> AnyLearner:
 def _capri() -> AnyLearner:
     box = Box.of({"hiv": ["no", "yes", "not tested", "unknown"]})
     arms = ["a leaflet", "a call", "a visit by a nurse, and a call a week later"]
-    budget = Joint(1.0, 1e-6, visits=2)
+    budget = Joint(1.0, 1e-6, max_contributions=2)
     return Capri(box, arms, budget, noise=SecureNoise(), horizon=200, identity="served")
 
 

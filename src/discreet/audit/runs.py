@@ -22,9 +22,10 @@ coins, and whether reporting failed; private are the person's context, action an
 not. The policy is one that a learner published in some state, or that a server forged; everybody
 gets the same.
 
-**Visits.** Where the budget covers several visits of a person, the person attacked comes as often,
-all visits with the same data, which is the worst: under joint privacy in neighbouring places, and
-once more than is covered, which must not show; under local privacy with as many reports.
+**Contributions.** Where the budget covers several contributions of a person, the person attacked
+comes as often, all contributions with the same data, which is the worst: under joint privacy in
+neighbouring places, and once more than is covered, which must not show; under local privacy with as
+many reports.
 
 **Rules** on which promises rest besides the loss of a run:
 
@@ -292,8 +293,11 @@ class Maker:
     def terms(self, source: bool = False, share: float = 1.0) -> Terms:
         """What a person's side agrees to: this learner, at that share of its epsilon."""
         asked = self.asked(source)
-        epsilon, visits = share * asked.epsilon, 1 if source else self.budget.visits
-        return Terms(self.domain, self.space, epsilon, self.bounds, asked.delta, visits)
+        epsilon, contributions = (
+            share * asked.epsilon,
+            1 if source else self.budget.max_contributions,
+        )
+        return Terms(self.domain, self.space, epsilon, self.bounds, asked.delta, contributions)
 
     def crowd(self) -> Participants:
         """People who can take part."""
@@ -332,7 +336,7 @@ class JointRun(Subject):
 
     Attributes:
         maker: of the learner.
-        place: where the person stands, at the first of their visits.
+        place: where the person stands, at the first of their contributions.
         variant: of the run.
         predictions: how many predictions are asked for at the end.
         asked_at: the context for which they all are; None for other people's.
@@ -381,9 +385,11 @@ class JointRun(Subject):
         rng = np.random.default_rng(self.seed)
         crowd: list[Any] = people.crowd(count, rng)
         table = people.table(count, rng)
-        visits = self.maker.budget.visits
+        contributions = self.maker.budget.max_contributions
         # Once more than is covered; who comes once need not say who they are.
-        places = [(self.place + i) % count for i in range(visits + 1 if visits > 1 else 1)]
+        places = [
+            (self.place + i) % count for i in range(contributions + 1 if contributions > 1 else 1)
+        ]
         ids = np.arange(count)
         # Ids are as private as data, and larger than those of others.
         own_id = count + zlib.crc32(repr(person).encode())
@@ -465,7 +471,7 @@ class JointRun(Subject):
         return result
 
     def _heard(self, learner: AnyLearner, sent: list[_Sent], transcript: Transcript) -> None:
-        named = self.maker.budget.visits > 1
+        named = self.maker.budget.max_contributions > 1
         try:
             learner.update(
                 [each.reports for each in sent], [each.ids for each in sent] if named else None
@@ -525,7 +531,7 @@ class LocalReport(Subject):
         terms: what the person's side agreed to; None for none.
         secure: whether noise comes from SecureNoise.
         public_coin: the seed of the public coins.
-        visits: how many reports the person makes.
+        max_contributions: how many reports the person makes.
         place: how many report together, and which of them is attacked.
         broken: a rule that the learner or the policy breaks; empty if none.
     """
@@ -539,7 +545,7 @@ class LocalReport(Subject):
     terms: Terms | None = None
     secure: bool = False
     public_coin: int = 0
-    visits: int = 1
+    max_contributions: int = 1
     place: tuple[int, int] = _PLACES[0]
     broken: str = ""
 
@@ -564,9 +570,9 @@ class LocalReport(Subject):
     def run(self, person: Person, transcript: Transcript) -> Promise:
         noise: NoiseSource = secure() if self.secure else SimulatedNoise(_LOCAL_SEED)
         transcript.rule(self.broken)
-        for visit in range(self.visits):
+        for contribution in range(self.max_contributions):
             try:
-                transcript.add("a report", self._reported(person, noise, transcript, visit))
+                transcript.add("a report", self._reported(person, noise, transcript, contribution))
             except Exception as error:
                 # Whatever it is, a device that fails does not report, which can be seen.
                 transcript.refusal("a report", error)
@@ -576,10 +582,12 @@ class LocalReport(Subject):
         return Promise(self.asked, self.certified, None if release is None else [release])
 
     def _reported(
-        self, person: Person, noise: NoiseSource, transcript: Transcript, visit: int
+        self, person: Person, noise: NoiseSource, transcript: Transcript, contribution: int
     ) -> Any:
         people, policy = self.people, self.policy
-        rng = np.random.default_rng([_LOCAL_SEED, self.public_coin, *[visit] * (visit > 0)])
+        rng = np.random.default_rng(
+            [_LOCAL_SEED, self.public_coin, *[contribution] * (contribution > 0)]
+        )
         count, place = self.place
         crowd: list[Any] = people.crowd(count, rng)
         # A device acts on what the policy takes; what it reports on may turn out to be otherwise.

@@ -1,4 +1,5 @@
-"""What people meet beside learners: searches, the estimator, devices and clients, visit counters.
+"""What people meet beside learners: searches, the estimator, devices and clients, contribution
+counters.
 
 Each is run with one person's data, and everything that others can see is public: answers,
 attributes, reprs, saved files that are not secret, and all that is sent over HTTP, to the byte and
@@ -13,7 +14,7 @@ to the second.
 | device         | contexts, arms and rewards of a  | requests: when, where to, headers and bodies |
 |                | person, and whether rewards come |                                              |
 | decisions      | the same, but for the service    | when and where to                            |
-| visit counter  | the same, valid or not           | reports, and how many there are              |
+| contributions  | the same, valid or not           | reports, and how many there are              |
 
 Under local privacy the person's side alone limits the cost. So the loss of *all* draws of a device
 or a counter is compared with the terms that the person agreed to, or with what they allow: with
@@ -71,7 +72,7 @@ from discreet.validation import InvalidInput
 
 EPSILON, DELTA = 2.0, 1e-5
 _TRIALS, _PEOPLE, _PLACE = 12, 30, 5
-_VISITS = 2
+_CONTRIBUTIONS = 2
 # People and batches of a study whose policy is learnt.
 _TAUGHT, _BATCHES = 500, 4
 # An arm with this probability leads.
@@ -109,7 +110,7 @@ def surface_checks() -> list[Check]:
     made += [
         ("device, requests", "local", "all that a device draws and sends", _devices),
         ("decisions, requests", "joint", "all that a network sees of a client", _clients),
-        ("visit counter", "local", "reports of a person who comes often", _counters),
+        ("contribution counter", "local", "reports of a person who comes often", _counters),
     ]
     return [
         Check(name, "surface", model, partial(_worst, subjects), about=about)
@@ -345,9 +346,9 @@ class Life:
     """What happens to one person.
 
     Attributes:
-        context: of every visit.
+        context: of every contribution.
         arm: chosen elsewhere, for a source.
-        reward: of every visit; None for one that never comes.
+        reward: of every contribution; None for one that never comes.
     """
 
     context: Any
@@ -442,8 +443,8 @@ class DeviceRun(SurfaceRun):
                     transport=httpx2.MockTransport(answer),
                 )
                 with device:
-                    for visit in range(terms.visits + 1):
-                        stopped = self.interrupted and visit == 0
+                    for contribution in range(terms.max_contributions + 1):
+                        stopped = self.interrupted and contribution == 0
                         self._visited(device, person.data, clock, transcript, stopped)
                     transcript.add("the repr of the device", without_addresses(repr(device)))
                     reports = [(row.version, row.epsilon, row.state) for row in device.ledger()]
@@ -517,7 +518,7 @@ def _devices() -> Iterator[DeviceRun]:
         import httpx2  # noqa: F401
     except ImportError as error:
         raise NotAudited(_MISSING) from error
-    often, once = Local(EPSILON, DELTA, visits=_VISITS), Local(EPSILON)
+    often, once = Local(EPSILON, DELTA, max_contributions=_CONTRIBUTIONS), Local(EPSILON)
     learner, served = _served(often, taught=0), _served(often, taught=_TAUGHT)
     new, learnt = (learner.terms(), learner.policy()), served.policy()
     # Certain where one arm leads: whether a device reports must not depend on that.
@@ -598,7 +599,7 @@ class ClientRun(SurfaceRun):
                 transport=httpx2.MockTransport(answer),
             )
             with client:
-                for _ in range(_VISITS):
+                for _ in range(_CONTRIBUTIONS):
                     choice = client.decide(life.context, person="a person")
                     transcript.add("the repr of a choice", repr(choice))
                     transcript.rule("" if choice.offered else "the client asks for no decision")
@@ -620,7 +621,7 @@ def _clients() -> Iterator[ClientRun]:
     yield ClientRun(state="a client", people=_lives(False)[:4], budget=Joint(EPSILON, DELTA))
 
 
-# Visit counters.
+# Contribution counters.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -639,8 +640,8 @@ class CounterRun(SurfaceRun):
         life, events = person.data, list[Event]()
         rng, noise = np.random.default_rng(_SEED), SimulatedNoise(_SEED)
         counter, inside = ContributionCounter(self.terms), np.array([[0.5, 5.0]])
-        for visit in range(self.budget.visits + 2):
-            policy = self.policies[visit % len(self.policies)]
+        for contribution in range(self.budget.max_contributions + 2):
+            policy = self.policies[contribution % len(self.policies)]
             given = [life.context]
             with suppress(InvalidInput):  # a device acts on what the policy takes
                 inside = _BOX.from_unit(_BOX.nearest_unit(given))
@@ -654,14 +655,14 @@ class CounterRun(SurfaceRun):
             transcript.add("whether there is a report", isinstance(shown, str) and shown)
             transcript.add("a report", shown)
             _show(transcript, "counter", counter, ("terms",))
-            if visit == 0:
+            if contribution == 0:
                 counter = ContributionCounter(counter.terms, counter.made, counter.gaussian)
         return promised(Claim(self.terms.most_epsilon, self.terms.delta), events)
 
 
 def _counters() -> Iterator[CounterRun]:
     for delta in (0.0, DELTA):
-        budget = Local(EPSILON, delta, visits=3)
+        budget = Local(EPSILON, delta, max_contributions=3)
         learner = Partition(_BOX, 3, budget, horizon=2000, identity="counted")
         yield CounterRun(
             state=f"delta {delta:g}",
@@ -670,7 +671,7 @@ def _counters() -> Iterator[CounterRun]:
             terms=learner.terms(),
             policies=[learner.policy()],
         )
-    budget = Local(EPSILON, DELTA, visits=_VISITS)
+    budget = Local(EPSILON, DELTA, max_contributions=_CONTRIBUTIONS)
     kinds = [
         Capri(_BOX, 3, budget, horizon=1000, mechanism=mechanism, **_KERNEL, identity="counted")
         for mechanism in ("gaussian", "privunit")

@@ -20,8 +20,8 @@ What every learner owes (tests/learners/contract.py checks all of it):
 * With `half_life`, old reports are discounted, only in `policy()` (discounting.py).
 * Reports made under an older policy are added; none is lost silently. (Learners that start a bin
   afresh when it is split, as published, keep those for bins that were split but do not use them.)
-* Where a person may come more than once, visits beyond those that the budget covers are not learnt
-  from, and nothing public shows whose they were (contributions.py).
+* Where a person may come more than once, contributions beyond those that the budget covers are not
+  learnt from, and nothing public shows whose they were (contributions.py).
 * Refused input (`InvalidInput`) leaves the learner as it was.
 * `guarantee()` is derived from the releases, covers every policy ever published, and never
   promises more than they do.
@@ -148,7 +148,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     statistics_type: type[S]
     saved: ClassVar[tuple[str, ...]] = ()
     # Whether acting shows nothing of a person: only then can a device act for real people, and
-    # go on acting beyond the visits that its budget covers.
+    # go on acting beyond the contributions that its budget covers.
     acts_silently: ClassVar[bool] = True
     # In people; an option of learners that discount old reports.
     half_life: float | None = None
@@ -174,12 +174,13 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                 f"budget was {budget!r}; {self.name} takes budgets with the trust model "
                 f"{' or '.join(self.trust_models)}."
             )
-        silences = self.statistics_type.silences or not budget.is_central
-        several = self.acts_silently and silences
-        if budget.visits > 1 and not several:
+        handles_over_limit = self.statistics_type.handles_over_limit or not budget.is_central
+        several = self.acts_silently and handles_over_limit
+        if budget.max_contributions > 1 and not several:
             raise InvalidInput(
-                f"visits was {budget.visits}; {self.name} learns from one visit of a person. Leave "
-                "visits out, and let everybody report once."
+                f"max_contributions was {budget.max_contributions}; {self.name} learns from one "
+                "contribution of a person. Leave max_contributions out, and let everybody report "
+                "once."
             )
         if noise is not None and not isinstance(noise, NoiseSource):
             raise InvalidInput(f"noise was {noise!r:.80}; pass SecureNoise().")
@@ -405,7 +406,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
             "domain": self.domain,
             "reward_bounds": self.reward_bounds,
             "public_seed": self.public_seed,
-            "visits": (source or self._target).budget.visits,
+            "max_contributions": (source or self._target).budget.max_contributions,
             "arm_names": self.arm_names,
         }
         if source is not None:
@@ -414,7 +415,7 @@ class Learner(Valued, ABC, Generic[P, R, S]):
 
     @property
     def people(self) -> int:
-        """How many reports of the target have been added so far, one for each visit."""
+        """How many reports of the target have been added so far, one for each contribution."""
         return self._target.people
 
     @property
@@ -518,8 +519,9 @@ class Learner(Valued, ABC, Generic[P, R, S]):
     def _statistics_of(
         self, stream: Stream[P, S], policy: P, reports: R, beyond: BoolArray | None = None
     ) -> S:
-        """The sums of one batch, in which visits that are `beyond` those covered add nothing."""
-        counted = reports if beyond is None else reports.silencing(beyond)
+        """The sums of one batch, in which contributions that are `beyond` those covered add
+        nothing."""
+        counted = reports if beyond is None else reports.limited(beyond)
         return stream.marked(self._statistics(policy, counted), noise=(reports.noise,))
 
     def merge(self, statistics: S) -> None:
@@ -576,8 +578,9 @@ class Learner(Valued, ABC, Generic[P, R, S]):
         Args:
             reports: one batch or several.
             people: under joint privacy the ids of who made them, (n,) texts or whole numbers, for
-                several batches a list of such; needed where the budget covers several visits of a
-                person. Visits beyond those count as visits, but nothing is learnt from them.
+                several batches a list of such; needed where the budget covers several contributions
+                of a person. Contributions beyond those count as contributions, but nothing is
+                learnt from them.
         """
         single, given = isinstance(reports, Reports), cast(Any, reports)
         first = given[0] if isinstance(given, Sequence) and given else given
@@ -589,14 +592,14 @@ class Learner(Valued, ABC, Generic[P, R, S]):
             beyond: Sequence[BoolArray | None] = [None] * len(batches)
             if people is not None:
                 sizes = [len(batch) for *_, batch in batches]
-                who, beyond = self._target.visits([people] if single else people, sizes)
+                who, beyond = self._target.contributions([people] if single else people, sizes)
             self._add(
                 [
                     (batch[0], self._statistics_of(*batch, some))
                     for batch, some in zip(batches, beyond, strict=True)
                 ]
             )
-            self._target._visitors.add(who)
+            self._target._contributions.add(who)
 
     # Options and files.
 
@@ -692,10 +695,10 @@ class ArmLearner(Learner[P, R, S]):
         space, _ = with_names(arms)
         self.arms = len(space) if isinstance(space, ArmPoints) else whole_number(space, "arms", 2)
         pure = isinstance(budget, Local) and self.pure_reports
-        if pure and budget.delta > 0.0 and budget.visits == 1:
+        if pure and budget.delta > 0.0 and budget.max_contributions == 1:
             raise InvalidInput(
                 f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
-                "epsilon without delta. (Several visits of a person may have one.)"
+                "epsilon without delta. (Several contributions of a person may have one.)"
             )
         super().__init__(domain, arms, budget, **common)
 

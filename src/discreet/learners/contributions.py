@@ -1,12 +1,13 @@
-"""Contribution bounds: a person acts any number of times and reports at most `Budget.visits` times.
+"""Contribution bounds: a person acts any number of times and reports at most
+`Budget.max_contributions` times.
 
 * **Local privacy: the person's own side counts.** A `ContributionCounter` beside the client makes
   the first reports and none afterwards. A server sees how many reports a person made, never who
   they are; whether a report is made depends only on how many were made before.
 * **Joint privacy: the learner counts**, which is trusted and receives an id with each report
   (`update(reports, people)`). Its `ContributionLedger` is as secret as its sums. Contributions
-  beyond the bound add rows of 0, so that the number of rows in a release is the number of visits:
-  who exceeded the bound is personal data too, and must not show in what is public.
+  beyond the bound add rows of 0, so that the number of rows in a release is the number of
+  contributions: who exceeded the bound is personal data too, and must not show in what is public.
 
 Notes
 -----
@@ -63,8 +64,8 @@ _COUNTING = threading.Lock()
 _SAVED: Any = Mapping[Annotated[str, Range(1, _LONGEST)], Annotated[int, Range(1)]]
 
 
-def visit_numbers(ids: ArrayLike) -> IntArray:
-    """(n,) how many earlier ones of n visits were by the same person."""
+def earlier_contributions(ids: ArrayLike) -> IntArray:
+    """(n,) how many earlier ones of n contributions were by the same person."""
     _, people, counts = np.unique(np.asarray(ids), return_inverse=True, return_counts=True)
     order = np.argsort(people, kind="stable")
     first = np.repeat(np.cumsum(counts) - counts, counts)
@@ -78,54 +79,57 @@ class ContributionLedger:
     """How often each person came to a learner that is trusted; SECRET.
 
     Attributes:
-        visits: by the id of a person, those that were beyond their visits included.
+        counts: contributions by the id of a person, those beyond the bound included.
     """
 
-    visits: dict[str, int] = field(default_factory=dict, repr=False)
+    counts: dict[str, int] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self.came = sum(self.visits.values())
+        self.came = sum(self.counts.values())
 
     def beyond(self, ids: Sequence[str], covered: int) -> BoolArray:
-        """(n,) which of n more visits are beyond the `covered` ones of their person."""
-        before = np.array([self.visits.get(person, 0) for person in ids], dtype=np.int64)
+        """(n,) which of n more contributions are beyond the `covered` ones of their person."""
+        before = np.array([self.counts.get(person, 0) for person in ids], dtype=np.int64)
         # Not an array of texts, which would drop zeros at their end and take two people for one.
-        over: BoolArray = before + visit_numbers(np.array(ids, dtype=object)) >= covered
+        over: BoolArray = before + earlier_contributions(np.array(ids, dtype=object)) >= covered
         return over
 
     def add(self, ids: Sequence[str]) -> None:
-        """Count more visits."""
+        """Count more contributions."""
         for person in ids:
-            self.visits[person] = self.visits.get(person, 0) + 1
+            self.counts[person] = self.counts.get(person, 0) + 1
         self.came += len(ids)
 
     def to_fields(self) -> list[list[Any]]:
         """JSON values for the file that says that it is secret."""
-        return [[person, count] for person, count in self.visits.items()]
+        return [[person, count] for person, count in self.counts.items()]
 
     @classmethod
     def from_fields(cls, saved: Any) -> Self:
         """The inverse of `to_fields`; `InvalidInput` for anything else."""
-        read = from_json(saved, _SAVED, "visitors")
+        read = from_json(saved, _SAVED, "contributions")
         return cls(dict(read))
 
 
-def read_ids(people: Any, visits: int) -> list[str]:
-    """Ids of people as texts: whole numbers, or texts that are not empty, one for each visit.
+def read_ids(people: Any, contributions: int) -> list[str]:
+    """Ids of people as texts: whole numbers, or texts that are not empty, one for each
+    contribution.
 
     Raises:
-        InvalidInput: for ids that are missing, of another type, or not as many as there are visits.
+        InvalidInput: for ids that are missing, of another type, or not as many as there are
+            contributions.
     """
     if isinstance(people, np.ndarray):
         people = people.tolist() if people.ndim == 1 else None
     if isinstance(people, str | bytes | Mapping) or not isinstance(people, Iterable):
         raise InvalidInput(
-            f"people was {people!r:.80}; give one id, a text or a whole number, for each visit."
+            f"people was {people!r:.80}; give one id, a text or a whole number, for each "
+            "contribution."
         )
     ids = [_id(given, place) for place, given in enumerate(people)]
-    if len(ids) != visits:
+    if len(ids) != contributions:
         raise InvalidInput(
-            f"people had {len(ids)} ids for {visits} visits; give one for each visit."
+            f"people had {len(ids)} ids for {contributions} contributions; give one for each."
         )
     return ids
 
@@ -141,8 +145,8 @@ def _id(given: Any, place: int) -> str:
         return str(given).strip()
     what = "missing" if missing or given == "" else "a longer number" if long else f"{given!r:.80}"
     raise InvalidInput(
-        f"the id of visit {place} (the first is 0) is {what}; an id is a whole number, or a text, "
-        f"of 1 to {_LONGEST} characters."
+        f"the id of contribution {place} (the first is 0) is {what}; an id is a whole number, or a "
+        f"text, of 1 to {_LONGEST} characters."
     )
 
 
@@ -159,7 +163,7 @@ class ContributionCounter:
     Gaussian ones cost up to a fifth more than was agreed. So the kind of the first is that of all.
 
     Attributes:
-        terms: what this side agreed to; `terms.visits` reports and no more.
+        terms: what this side agreed to; `terms.max_contributions` reports and no more.
         made: how many were made.
         gaussian: whether these carry Gaussian noise; None before the first. Keep it with `made`
             where the terms have a delta.
@@ -171,7 +175,11 @@ class ContributionCounter:
 
     def __post_init__(self) -> None:
         self.made = whole_number(self.made, "made")
-        if self.left < self.terms.visits and self.gaussian is None and self.terms.delta > 0.0:
+        if (
+            self.left < self.terms.max_contributions
+            and self.gaussian is None
+            and self.terms.delta > 0.0
+        ):
             raise InvalidInput(
                 f"gaussian was None with made = {self.made}, but with delta = {self.terms.delta:g} "
                 "all reports of a person must be of one kind; pass True if those that were made "
@@ -181,19 +189,22 @@ class ContributionCounter:
     @property
     def left(self) -> int:
         """How many reports this person may still make."""
-        return max(self.terms.visits - self.made, 0)
+        return max(self.terms.max_contributions - self.made, 0)
 
     def report(
         self, policy: Policy[Any], contexts: Any, actions: Actions, rewards: Any, noise: NoiseSource
     ) -> Reports | None:
-        """The report of one visit (`Policy.report`); None for a visit beyond those agreed to.
+        """The report of one contribution (`Policy.report`); None for a contribution beyond those
+        agreed to.
 
         Raises:
-            InvalidInput: for actions of more than one visit, reports of another kind than those
-                before, and as `Policy.report`.
+            InvalidInput: for actions of more than one contribution, reports of another kind than
+                those before, and as `Policy.report`.
         """
         if not isinstance(actions, Actions) or len(actions) != 1:
-            raise InvalidInput("actions must be what act() returned for one visit of one person.")
+            raise InvalidInput(
+                "actions must be what act() returned for one contribution of one person."
+            )
         with _COUNTING:
             if not self.left:
                 return None

@@ -160,8 +160,9 @@ class Reports(Message):
     policy_version: Annotated[int, Range(0, PUBLIC_COINS - 1)]
     source: str
     noise: NoiseName
-    # Which visits add rows of 0 (contributions.py); None for none. Of this machine, in no message.
-    silent: ClassVar[BoolArray | None] = None
+    # Which contributions add rows of 0 (contributions.py); None for none. Of this machine, in no
+    # message.
+    over_limit: ClassVar[BoolArray | None] = None
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -199,11 +200,11 @@ class Reports(Message):
             if isinstance(value, np.ndarray) and len(value) == len(self)
         }
 
-    def silencing(self, visits: BoolArray) -> Self:
-        """The same reports, of which some of the n visits more add rows of 0."""
+    def limited(self, contributions: BoolArray) -> Self:
+        """The same reports, of which some of the n contributions more add rows of 0."""
         made = copy(self)
-        silent = visits if self.silent is None else self.silent | visits
-        object.__setattr__(made, "silent", silent)
+        over_limit = contributions if self.over_limit is None else self.over_limit | contributions
+        object.__setattr__(made, "over_limit", over_limit)
         return made
 
 
@@ -237,10 +238,11 @@ class Statistics(Message):
         source: the `stream_id` of the stream whose policies made the reports; "" for the neutral
             element of the sum, which has no reports.
         epsilon: of one report's budget in that stream; None without one.
-        silences: whether visits can be left out of the rows in it, each where it stands in its
+        handles_over_limit: whether contributions can be left out of the rows in it, each where it
+            stands in its
             batch: in another batch its row may be rounded otherwise, and would not be 0. What is
-            public in the sums counts every visit, so that it does not show whose rows are 0.
-            Learners that release sums take several visits of a person only where this is so.
+            public in the sums counts every contribution, so that it does not show whose rows are 0.
+            Learners that release sums take several contributions of a person only where this is so.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("reports", "noise", "source", "epsilon")
@@ -251,7 +253,7 @@ class Statistics(Message):
     epsilon: Annotated[float, Range(above=0.0)] | None = field(
         default=None, metadata=OPTIONAL_FIELD
     )
-    silences: ClassVar[bool] = False
+    handles_over_limit: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Nothing: they add for every batch, and are checked when they are read or merged."""

@@ -55,7 +55,7 @@ from discreet.people.domain import (
     with_names,
 )
 from discreet.privacy import NoiseSource, OnceEach, Release, SecureNoise
-from discreet.privacy.accounting import GaussianEvent, PureEvent, Visits, composed_epsilon
+from discreet.privacy.accounting import GaussianEvent, MaxContributions, PureEvent, composed_epsilon
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
     CoinArray,
@@ -192,7 +192,7 @@ class Policy(Message, Generic[H]):
         domain: the public bounds of contexts, or of points where actions are points.
         reward_bounds: the public bounds of rewards.
         public_seed: with a public coin it fixes everything that is random but public.
-        visits: how many visits of one person the promise covers.
+        max_contributions: how many contributions of one person the promise covers.
         arm_names: of the arms, in the order of their numbers; () for arms without names, and where
             actions are points.
         stream: whose people report under it, `target` or the name of a source.
@@ -208,7 +208,7 @@ class Policy(Message, Generic[H]):
         "arms",
         "column_names",
         "epsilon",
-        "visits",
+        "max_contributions",
     )
     for_sources: ClassVar[bool] = False
     decision_fields: ClassVar[tuple[str, ...]] = ()
@@ -218,7 +218,7 @@ class Policy(Message, Generic[H]):
     domain: Box
     reward_bounds: RewardBounds
     public_seed: Annotated[int, Range(0, PUBLIC_COINS - 1)]
-    visits: Visits = field(default=1, kw_only=True)
+    max_contributions: MaxContributions = field(default=1, kw_only=True)
     arm_names: ArmNames = field(default=(), kw_only=True, metadata=OPTIONAL_FIELD)
     stream: Annotated[str, CheckedBy(check_stream_name)] = field(
         default=TARGET_NAME, kw_only=True, metadata=OPTIONAL_FIELD
@@ -269,10 +269,13 @@ class Policy(Message, Generic[H]):
 
     @property
     def group(self) -> OnceEach:
-        """The group of releases of which each visit enters one: the reports to one stream."""
-        name = "one report" if self.visits == 1 else f"{self.visits} reports"
+        """The group of releases of which each contribution enters one: the reports to one
+        stream."""
+        name = "one report" if self.max_contributions == 1 else f"{self.max_contributions} reports"
         source = "" if self.chooses else f"source {self.stream} of "
-        return OnceEach(f"{name} to {source}learner {self.learner_id}", self.visits, apart=True)
+        return OnceEach(
+            f"{name} to {source}learner {self.learner_id}", self.max_contributions, apart=True
+        )
 
     @property
     def accepts_logged_actions(self) -> bool:
@@ -623,7 +626,7 @@ class Terms:
         most_epsilon: the largest epsilon of all reports of a person together.
         reward_bounds: the bounds of rewards.
         delta: the delta at which epsilon is read; 0 for pure reports.
-        visits: the number of reports covered; a `ContributionCounter` enforces it.
+        max_contributions: the number of reports covered; a `ContributionCounter` enforces it.
     """
 
     domain: Box
@@ -631,12 +634,12 @@ class Terms:
     most_epsilon: float
     reward_bounds: RewardBounds = RewardBounds()  # noqa: RUF009 - frozen, so it can be shared
     delta: float = 0.0
-    visits: int = 1
+    max_contributions: int = 1
 
     def __post_init__(self) -> None:
         with_names(self.arms)  # refuses names that are no names
         positive_number(self.most_epsilon, "most_epsilon")
-        whole_number(self.visits, "visits", minimum=1)
+        whole_number(self.max_contributions, "max_contributions", minimum=1)
         if self.delta != 0.0:
             probability(self.delta, "delta")
 
@@ -658,7 +661,7 @@ class Terms:
             "most_epsilon": self.most_epsilon,
             "reward_bounds": to_json(self.reward_bounds),
             "delta": self.delta,
-            "visits": self.visits,
+            "max_contributions": self.max_contributions,
         }
 
     @classmethod
@@ -677,7 +680,7 @@ class Terms:
                 most_epsilon=fields["most_epsilon"],
                 reward_bounds=from_json(fields["reward_bounds"], RewardBounds, "reward_bounds"),
                 delta=fields["delta"],
-                visits=fields["visits"],
+                max_contributions=fields["max_contributions"],
             )
             given = fields["sha256"]
         except (KeyError, TypeError) as error:
@@ -703,7 +706,7 @@ class Terms:
             ("arms", arm_count(space) or space, policy.space),
             ("arm_names", names, policy.arm_names),
             ("reward_bounds", self.reward_bounds, policy.reward_bounds),
-            ("visits", self.visits, policy.visits),
+            ("max_contributions", self.max_contributions, policy.max_contributions),
         ]:
             if offered != agreed:
                 raise InvalidInput(
@@ -716,9 +719,8 @@ class Terms:
                 f"{policy.title} has Gaussian reports, which need a delta, but this side agreed to "
                 "none; do not act or report under it."
             )
-        held = (
-            0.0 if release is None else composed_epsilon([release.event] * self.visits, self.delta)
-        )
+        events = [] if release is None else [release.event] * self.max_contributions
+        held = composed_epsilon(events, self.delta) if events else 0.0
         if held > self.most_epsilon:
             raise InvalidInput(
                 f"{policy.title} promises epsilon = {held!r}, but this side agreed to at most "

@@ -1,4 +1,5 @@
-"""A stream of people who report: policies, sums, releases, visits and what people are promised.
+"""A stream of people who report: policies, sums, releases, contributions and what people are
+promised.
 
 The target of a learner is one stream, and each auxiliary source is another. A learner decides what
 the next policy of a stream is; that reports find the policy that made them, that sums add, and that
@@ -45,7 +46,7 @@ class Stream(Generic[P, S]):
             cost.
         policies: all that were published, in order.
         published_at: how many people had reported when the last policy was published.
-        _visitors: contributions by person, under central privacy with ids; secret.
+        _contributions: contributions by person, under central privacy with ids; secret.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Stream(Generic[P, S]):
     drawn: Callable[[], list[Release]] | None = field(default=None, repr=False)
     policies: list[P] = field(default_factory=list)
     published_at: int = 0
-    _visitors: ContributionLedger = field(default_factory=ContributionLedger, repr=False)
+    _contributions: ContributionLedger = field(default_factory=ContributionLedger, repr=False)
 
     def __post_init__(self) -> None:
         self._sums = self.marked(self._sums)
@@ -73,18 +74,18 @@ class Stream(Generic[P, S]):
             budget.epsilon,
             self.reward_bounds,
             budget.delta,
-            budget.visits,
+            budget.max_contributions,
         )
 
     @property
     def people(self) -> int:
-        """How many reports there were, one for each visit."""
+        """How many reports there were, one for each contribution."""
         return self._sums.reports
 
     @property
     def epsilon(self) -> float | None:
         """The epsilon of one report; None without a promise."""
-        return self.budget.visit_epsilon if self.budget.private else None
+        return self.budget.contribution_epsilon if self.budget.private else None
 
     def marked(self, sums: S, **changes: Any) -> S:
         """The sums as those of this stream, at the epsilon of its reports."""
@@ -162,16 +163,19 @@ class Stream(Generic[P, S]):
                 check_noise_name(name)
 
     def check_unnamed(self, what: str) -> None:
-        """Refuse reports without the ids of who made them where visits are counted by these."""
-        if self.budget.is_central and (self.budget.visits > 1 or self._visitors.came):
+        """Refuse reports without the ids of who made them where contributions are counted by
+        these."""
+        if self.budget.is_central and (
+            self.budget.max_contributions > 1 or self._contributions.came
+        ):
             raise InvalidInput(
-                f"{what} came without people; under {self.budget!r} visits are counted"
-                f"{' since the first report' if self._visitors.came else ''}: pass "
+                f"{what} came without people; under {self.budget!r} contributions are counted"
+                f"{' since the first report' if self._contributions.came else ''}: pass "
                 "update(reports, people) with an id for each report."
             )
 
-    def visits(self, people: Any, sizes: Sequence[int]) -> tuple[list[str], list[BoolArray]]:
-        """Who came, and which visits of each batch are beyond those that the budget covers.
+    def contributions(self, people: Any, sizes: Sequence[int]) -> tuple[list[str], list[BoolArray]]:
+        """Who came, and which contributions of each batch are beyond those that the budget covers.
 
         Args:
             people: for each batch the ids of its people.
@@ -180,12 +184,12 @@ class Stream(Generic[P, S]):
         Raises:
             InvalidInput: for ids under local privacy, of some reports only, or malformed ones.
         """
-        if not self.budget.is_central or self.budget.protects == "visit":
+        if not self.budget.is_central or self.budget.protects == "contribution":
             raise InvalidInput(
                 f"people was given, but under {self.budget!r} a learner takes no ids of people; "
                 "leave people out."
             )
-        if self._visitors.came != self.people:
+        if self._contributions.came != self.people:
             raise InvalidInput(
                 f"people was given, but the {self.people} earlier reports were added without ids; "
                 "pass people with every update or with none."
@@ -197,7 +201,7 @@ class Stream(Generic[P, S]):
             )
         came = [read_ids(ids, size) for ids, size in zip(people, sizes, strict=True)]
         ids = [person for batch in came for person in batch]
-        beyond = self._visitors.beyond(ids, self.budget.visits)
+        beyond = self._contributions.beyond(ids, self.budget.max_contributions)
         return ids, np.split(beyond, np.cumsum(sizes)[:-1])
 
     def releases(self) -> list[Release]:
@@ -226,8 +230,10 @@ class Stream(Generic[P, S]):
             )
 
     def saved(self) -> dict[str, Any]:
-        """Policies, sums and visits as JSON values."""
-        named = {"visitors": self._visitors.to_fields()} if self._visitors.came else {}
+        """Policies, sums and contributions as JSON values."""
+        named = (
+            {"contributions": self._contributions.to_fields()} if self._contributions.came else {}
+        )
         return {
             **named,
             **({} if self.name == TARGET_NAME else {"epsilon": self.budget.epsilon}),
@@ -256,12 +262,14 @@ class Stream(Generic[P, S]):
         self._sums = self.marked(sums)
         self.policies = list(policies)
         self.published_at = whole_number(saved["published_at"], "published_at")
-        self._visitors = ContributionLedger.from_fields(saved.get("visitors", []))
-        counts = self._visitors.came or (self.budget.is_central and self.budget.visits > 1)
-        if counts and self._visitors.came != sums.reports:
+        self._contributions = ContributionLedger.from_fields(saved.get("contributions", []))
+        counts = self._contributions.came or (
+            self.budget.is_central and self.budget.max_contributions > 1
+        )
+        if counts and self._contributions.came != sums.reports:
             raise InvalidInput(
                 f"{self.title} had {sums.reports} reports, of which it is known who made "
-                f"{self._visitors.came}; load a file as save() wrote it."
+                f"{self._contributions.came}; load a file as save() wrote it."
             )
 
     def register_policy(self, policy: P) -> None:

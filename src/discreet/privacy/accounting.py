@@ -20,9 +20,10 @@ decides how releases compose for one person:
 
     Rounds(start, stop)   everyone who arrived in rounds start .. stop - 1; a person pays for all
                           releases whose rounds contain theirs
-    OnceEach(group)       the data of a visit enters at most one release of the group, so a person
-                          who comes once pays for the worst of them, not for their sum. A group
-                          belongs to one learner: anyone who reports to two learners pays for both.
+    OnceEach(group)       the data of a contribution enters at most one release of the group, so a
+                          person who comes once pays for the worst of them, not for their sum. A
+                          group belongs to one learner: anyone who reports to two learners pays for
+                          both.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ class GaussianEvent:
 Event = PureEvent | GaussianEvent
 
 TrustModel = Literal["local", "joint", "outsourced", "none"]
-# More visits than these leave next to nothing for each.
-Visits = Annotated[int, Range(1, 10_000)]
-Protects = Literal["person", "visit"]
+# More contributions than these leave next to nothing for each.
+MaxContributions = Annotated[int, Range(1, 10_000)]
+Protects = Literal["person", "contribution"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class Adjacency:
         relation: always `replace-one` here: one person's record becomes any other record.
         record: what one person's record is.
         radius: for outsourced tables, how far (l2) a row may move; None for any replacement.
-        unit: whose record that is: everything of a person that the guarantee covers, or one visit.
+        unit: whose record that is: everything of a person that the guarantee covers, or one
+            contribution.
     """
 
     record: str
@@ -95,11 +97,12 @@ class Adjacency:
 
 @dataclass(frozen=True)
 class Rounds:
-    """People who arrived in rounds start, .., stop - 1, each of them `visits` times at most."""
+    """People who arrived in rounds start, .., stop - 1, each of them `max_contributions` times at
+    most."""
 
     start: int
     stop: int
-    visits: int = 1
+    max_contributions: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.stop:
@@ -110,17 +113,17 @@ class Rounds:
 
 @dataclass(frozen=True)
 class OnceEach:
-    """Each visit enters at most one of the releases that share `group`.
+    """Each contribution enters at most one of the releases that share `group`.
 
     Attributes:
         group: its name.
-        visits: how often a person comes at most.
+        max_contributions: how often a person comes at most.
         apart: whether noise is drawn for each contribution by itself, as in local reports, and not
             once for a sum that may hold several contributions of a person.
     """
 
     group: str
-    visits: int = 1
+    max_contributions: int = 1
     apart: bool = False
 
 
@@ -131,8 +134,8 @@ class Release:
     Attributes:
         mechanism: its name.
         event: what it costs one person (accounting.py).
-        sensitivity: largest distance between the values of two records, of one visit each, in the
-            mechanism's metric.
+        sensitivity: largest distance between the values of two records, of one contribution each,
+            in the mechanism's metric.
         sensitivity_source: how `sensitivity` was computed.
         scale: the scale of the noise; for a finite alphabet the log of the largest ratio.
         people: whose data it touched.
@@ -151,9 +154,9 @@ class Release:
 
     @property
     def reach(self) -> float:
-        """The sensitivity to all visits of a person that share one draw of noise."""
+        """The sensitivity to all contributions of a person that share one draw of noise."""
         apart = isinstance(self.people, OnceEach) and self.people.apart
-        return self.sensitivity * (1 if apart else self.people.visits)
+        return self.sensitivity * (1 if apart else self.people.max_contributions)
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:

@@ -2,17 +2,20 @@
 
 A budget is a request; a `Guarantee` (guarantee.py) follows from the noise that was drawn.
 
-    Local(epsilon, delta=0, visits=1)   each person's reports are private when they leave their side
-    Joint(epsilon, delta, visits=1)     a trusted learner; everything others see is private
+    Local(epsilon, delta=0, max_contributions=1)   each person's reports are private when they leave
+    their side
+    Joint(epsilon, delta, max_contributions=1)     a trusted learner; everything others see is
+    private
     Outsourced(epsilon, delta, radius)   a curator releases a table once to a modeler
     NonPrivate()                no promise: for baselines only
 
-**Visits.** (epsilon, delta) is what a *person* may pay in all, however many of their `visits` they
-use; later visits act without reporting (learners/contributions.py). Local reports draw noise
-of their own, so their costs compose; visits to a learner that releases sums may all be in one sum,
-which they move `visits` times as far. A learner sizes noise by `visit_epsilon` and
-`noise_multiplier`, which are about one visit. With `protects="visit"` the promise covers each visit
-by itself, and does not limit what a person pays in all.
+**Contributions.** (epsilon, delta) is what a *person* may pay in all, however many of their
+`max_contributions` they use; later contributions act without reporting (learners/contributions.py).
+Local reports draw noise of their own, so their costs compose; contributions to a learner that
+releases sums may all be in one sum, which they move `max_contributions` times as far. A learner
+sizes noise by `contribution_epsilon` and `noise_multiplier`, which are about one contribution. With
+`protects="contribution"` the promise covers each contribution by itself, and does not limit what a
+person pays in all.
 
 Noise is drawn at each person (`is_local`), at the holder of the data (`is_central`),
 or at either (`private`).
@@ -28,7 +31,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Self
 
 from discreet.codec import Range, check_fields
-from discreet.privacy.accounting import Protects, TrustModel, Visits, gaussian_epsilon
+from discreet.privacy.accounting import MaxContributions, Protects, TrustModel, gaussian_epsilon
 from discreet.privacy.calibration import gaussian_noise_multiplier, pure_share
 from discreet.validation import InvalidInput, one_of
 
@@ -47,8 +50,8 @@ class Budget(ABC):
         is_central: whether the holder of plain reports draws noise before publishing.
         epsilon: what one person may pay; infinity without a promise.
         delta: 0 for pure differential privacy.
-        visits: how many visits of one person (epsilon, delta) covers.
-        protects: whether it is promised to a person, or to each visit by itself.
+        max_contributions: how many contributions of one person (epsilon, delta) covers.
+        protects: whether it is promised to a person, or to each contribution by itself.
     """
 
     trust_model: ClassVar[TrustModel]
@@ -56,15 +59,16 @@ class Budget(ABC):
     is_central: ClassVar[bool] = False
     epsilon: float
     delta: float
-    visits: int = 1
+    max_contributions: int = 1
     protects: Protects = "person"
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.protects == "visit" and self.visits > 1:
+        if self.protects == "contribution" and self.max_contributions > 1:
             raise InvalidInput(
-                f"visits was {self.visits} with protects = 'visit', which promises epsilon to each "
-                "visit by itself, however many there are; leave out one of the two."
+                f"max_contributions was {self.max_contributions} with protects = 'contribution', "
+                "which promises epsilon to each contribution by itself, however many there are; "
+                "leave out one of the two."
             )
 
     def __repr__(self) -> str:
@@ -77,19 +81,19 @@ class Budget(ABC):
         return self.is_local or self.is_central
 
     @property
-    def visit_epsilon(self) -> float:
-        """The epsilon of a pure mechanism on the data of one visit."""
+    def contribution_epsilon(self) -> float:
+        """The epsilon of a pure mechanism on the data of one contribution."""
         return self.epsilon
 
     @property
     def times_noise(self) -> float:
-        """The factor on the Gaussian noise of one visit that covers all of them."""
+        """The factor on the Gaussian noise of one contribution that covers all of them."""
         return 1.0
 
     @property
     def noise_multiplier(self) -> float:
         """The least scale / sensitivity of Gaussian noise that keeps it, for the sensitivity to the
-        data of one visit; 0 without a promise.
+        data of one contribution; 0 without a promise.
 
         Raises:
             InvalidInput: at delta 0, where no Gaussian noise keeps any epsilon.
@@ -107,48 +111,47 @@ class Budget(ABC):
             for entry in fields(self)  # type: ignore[arg-type]
             if entry.init
         }
-        usual = {"visits": 1, "protects": "person"}
+        usual = {"max_contributions": 1, "protects": "person"}
         shown = {n: value for n, value in given.items() if n not in usual or value != usual[n]}
         return {"trust_model": self.trust_model, **shown}
 
 
 @dataclass(frozen=True, repr=False)
 class Local(Budget):
-    """Local differential privacy, sequentially interactive, one report a visit.
+    """Local differential privacy, sequentially interactive, one report a contribution.
 
     Attributes:
         epsilon: what all reports of a person may cost together.
         delta: learners with Gaussian reports need one above 0. Pure reports take none, unless they
             are several: at a delta k of them may cost more than epsilon / k each.
-        visits: k, how many reports a person makes at most.
-        protects: `visit` for a promise about each report by itself.
+        max_contributions: k, how many reports a person makes at most.
+        protects: `contribution` for a promise about each report by itself.
     """
 
     trust_model: ClassVar[TrustModel] = "local"
     is_local: ClassVar[bool] = True
     epsilon: Epsilon
     delta: Delta = 0.0
-    visits: Visits = 1
+    max_contributions: MaxContributions = 1
     protects: Protects = "person"
 
     @property
-    def visit_epsilon(self) -> float:
-        return (
-            pure_share(self.epsilon, self.delta, self.visits) if self.visits > 1 else self.epsilon
-        )
+    def contribution_epsilon(self) -> float:
+        k = self.max_contributions
+        return pure_share(self.epsilon, self.delta, k) if k > 1 else self.epsilon
 
     @property
     def times_noise(self) -> float:
         """Of k reports mu^2 adds: each has noise sqrt(k) times as large."""
-        return math.sqrt(self.visits)
+        return math.sqrt(self.max_contributions)
 
     @property
     def gaussian_report(self) -> tuple[float, float]:
         """An epsilon and a delta of one report whose noise has at least `noise_multiplier`."""
-        if self.visits == 1:
+        if self.max_contributions == 1:
             return self.epsilon, self.delta
         # At a k-th of delta epsilon is above 0, whatever the budget.
-        delta = self.delta / self.visits
+        delta = self.delta / self.max_contributions
         return gaussian_epsilon(self.noise_multiplier * (1.0 + _CLOSE), delta), delta
 
 
@@ -159,26 +162,27 @@ class Joint(Budget):
     Attributes:
         epsilon: above 0.
         delta: 0 for learners whose releases are pure; Gaussian releases need one above 0.
-        visits: k, the contribution bound: at most k visits of one person count. Above 1 a learner
-            needs ids: `update(reports, people)`.
-        protects: `visit` for a promise about each visit by itself.
+        max_contributions: k, the contribution bound: at most k contributions of one person count.
+            Above 1 a learner needs ids: `update(reports, people)`.
+        protects: `contribution` for a promise about each contribution by itself.
     """
 
     trust_model: ClassVar[TrustModel] = "joint"
     is_central: ClassVar[bool] = True
     epsilon: Epsilon
     delta: Delta
-    visits: Visits = 1
+    max_contributions: MaxContributions = 1
     protects: Protects = "person"
 
     @property
-    def visit_epsilon(self) -> float:
-        return pure_share(self.epsilon, 0.0, self.visits) if self.visits > 1 else self.epsilon
+    def contribution_epsilon(self) -> float:
+        k = self.max_contributions
+        return pure_share(self.epsilon, 0.0, k) if k > 1 else self.epsilon
 
     @property
     def times_noise(self) -> float:
-        """k visits may be in one sum, which they move k times as far as one."""
-        return float(self.visits)
+        """k contributions may be in one sum, which they move k times as far as one."""
+        return float(self.max_contributions)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 A `Guarantee` is a pure function of the releases (accounting.py): nothing is declared, and reading a
 guarantee changes nothing.
 
-A person with `visits` contributions, wherever they fall, pays at most as follows
+A person with `max_contributions` contributions, wherever they fall, pays at most as follows
 (learners/contributions.py has the proof).
 
-| each visit                        | pure epsilon | Gaussian mu  | worst where               |
-|-----------------------------------|--------------|--------------|---------------------------|
-| enters a sum, noise drawn once    | visits times | visits times | all visits are in one sum |
-| makes a report of its own (apart) | composed     | sqrt(visits) | all are under one policy  |
+| each contribution                 | pure epsilon | Gaussian mu | worst where                |
+|-----------------------------------|--------------|-------------|----------------------------|
+| enters a sum, noise drawn once    | k times      | k times     | all are in one sum         |
+| makes a report of its own (apart) | composed     | sqrt(k)     | all are under one policy   |
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Guarantee(Serializable):
         if self.trust_model == "none" or not math.isfinite(self.epsilon):
             return "no privacy"
         futile = ", which protects no one" if self.protects_nobody else ""
-        unit = ", for each visit by itself" if self.adjacency.unit == "visit" else ""
+        unit = ", for each contribution by itself" if self.adjacency.unit == "contribution" else ""
         simulated = ", with simulated noise" if self._simulated else ""
         return f"{self._parameters}{unit}{futile}{simulated}"
 
@@ -189,8 +189,8 @@ class Guarantee(Serializable):
                 f"{_certainty(self.epsilon)} sure of either afterwards."
             )
         count = self.reports_per_person
-        if self.adjacency.unit == "visit":
-            return f"{text}{self._each_visit}"
+        if self.adjacency.unit == "contribution":
+            return f"{text}{self._each_contribution}"
         noun = "report" if self.trust_model == "local" else "participation"
         covers = f"one {noun}" if count == 1 else f"{count} {noun}s"
         text += f" This holds for {covers} by a person"
@@ -201,8 +201,8 @@ class Guarantee(Serializable):
         return f"{text}."
 
     @property
-    def _each_visit(self) -> str:
-        """The limits of a promise about each visit by itself."""
+    def _each_contribution(self) -> str:
+        """The limits of a promise about each contribution by itself."""
         often = [self.repeated(times) for times in (2, 10)]
         sums = [
             f"epsilon = {rounded_up(each.epsilon)}"
@@ -210,8 +210,9 @@ class Guarantee(Serializable):
             for each in often
         ]
         return (
-            " This is about each visit by itself and not about a person: nothing limits the number "
-            f"of visits, and the loss grows with it: two visits make it {sums[0]}, ten {sums[1]}."
+            " This is about each contribution by itself and not about a person: nothing limits the "
+            "number of contributions, and the loss grows with it: two contributions make it "
+            f"{sums[0]}, ten {sums[1]}."
         )
 
     def to_json(self) -> str:
@@ -276,7 +277,9 @@ def derive_guarantee(
         adjacency=adjacency,
         data=tuple(dict.fromkeys(release.data for release in releases)),
         noise=tuple(dict.fromkeys(release.noise for release in releases)),
-        reports_per_person=max((release.people.visits for release in releases), default=1),
+        reports_per_person=max(
+            (release.people.max_contributions for release in releases), default=1
+        ),
         releases=len(releases),
     )
 
@@ -290,15 +293,23 @@ def _events_of_a_person(releases: Sequence[Release]) -> list[list[Event]]:
             groups.setdefault(release.people.group, []).append(release)
         else:
             spans.append((release.people, release.event))
-    # The set of releases over a round changes only where one starts. Visits in several rounds cost
-    # no more than all of them in one: costs of a kind are convex in how many fall where.
+    # The set of releases over a round changes only where one starts. Contributions in several
+    # rounds cost no more than all of them in one: costs of a kind are convex in how many fall
+    # where.
     starts = sorted({span.start for span, _ in spans}) or [0]
     arrivals = [
-        [_together(event, span.visits) for span, event in spans if span.start <= at < span.stop]
+        [
+            _together(event, span.max_contributions)
+            for span, event in spans
+            if span.start <= at < span.stop
+        ]
         for at in starts
     ]
-    if any(span.visits > 1 for span, _ in spans) and len({type(event) for _, event in spans}) > 1:
-        # Kinds do not compare, so that visits are counted once where each kind is dearest.
+    if (
+        any(span.max_contributions > 1 for span, _ in spans)
+        and len({type(event) for _, event in spans}) > 1
+    ):
+        # Kinds do not compare, so that contributions are counted once where each kind is dearest.
         arrivals = [
             [*one, *other]
             for one, other in product(
@@ -316,11 +327,11 @@ def _events_of_a_person(releases: Sequence[Release]) -> list[list[Event]]:
 
 
 def _choices(releases: Sequence[Release]) -> list[list[Event]]:
-    """The costs of a person's visits to one group: the worst events of each kind, over all
-    ways to divide visits between kinds (which do not compare)."""
+    """The costs of a person's contributions to one group: the worst events of each kind, over all
+    ways to divide contributions between kinds (which do not compare)."""
     worst = _worst([release.event for release in releases])
     people = [release.people for release in releases if isinstance(release.people, OnceEach)]
-    visits = max(each.visits for each in people)
+    contributions = max(each.max_contributions for each in people)
     apart = all(each.apart for each in people)
 
     def cost(event: Event, times: int) -> list[Event]:
@@ -329,16 +340,19 @@ def _choices(releases: Sequence[Release]) -> list[list[Event]]:
         return [_together(event, times)] if times else []
 
     if len(worst) == 1:
-        return [cost(worst[0], visits)]
+        return [cost(worst[0], contributions)]
     first, second = worst
-    return [[*cost(first, times), *cost(second, visits - times)] for times in range(visits, -1, -1)]
+    return [
+        [*cost(first, times), *cost(second, contributions - times)]
+        for times in range(contributions, -1, -1)
+    ]
 
 
-def _together(event: Event, visits: int) -> Event:
-    """The cost of `visits` contributions to one release, whose sensitivity grows with them."""
+def _together(event: Event, contributions: int) -> Event:
+    """The cost of contributions to one release, whose sensitivity grows with their number."""
     if isinstance(event, PureEvent):
-        return PureEvent(visits * event.epsilon)
-    return GaussianEvent(event.noise_multiplier / visits)
+        return PureEvent(contributions * event.epsilon)
+    return GaussianEvent(event.noise_multiplier / contributions)
 
 
 def _worst(events: Sequence[Event]) -> list[Event]:

@@ -473,7 +473,7 @@ def reward_noise(budget: Budget, sensitivity: float) -> AdditiveNoise:
     """
     if budget.delta > 0.0:
         return AdditiveNoise.gaussian_for(budget.noise_multiplier, sensitivity, 1)
-    epsilon = budget.visit_epsilon
+    epsilon = budget.contribution_epsilon
     if math.tanh(0.5 * epsilon) ** 2 >= epsilon**2 / 8.0:
         return RandomizedSign(epsilon, sensitivity)
     return AdditiveNoise.laplace_for(epsilon, sensitivity, 1)

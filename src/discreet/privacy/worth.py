@@ -80,7 +80,8 @@ def worth_of_sums(noise_multiplier: float, people: float) -> float:
     """At most how many people without privacy tell as much as Gaussian releases about `people`.
 
     Args:
-        noise_multiplier: the deviation of the noise over the sensitivity to one visit, above 0.
+        noise_multiplier: the deviation of the noise over the sensitivity to one contribution, above
+            0.
         people: how many enter the releases; at least 0.
     """
     count = number_from(people, "people", 0.0)

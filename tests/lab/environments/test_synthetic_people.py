@@ -82,8 +82,13 @@ def test_problems_without_arms_are_refused(problem: dict[str, Any], message: str
 
 def test_synthetic_people_come_once() -> None:
     table = {"name": "table", "path": "nowhere.csv", "columns": COLUMNS, "label": LABEL}
-    content = {"problem": table, "learners": [{"epsilon": 1.0}, {"epsilon": 1.0, "visits": 3}]}
-    with pytest.raises(InvalidInput, match="visits was 3, but synthetic people come once"):
+    content = {
+        "problem": table,
+        "learners": [{"epsilon": 1.0}, {"epsilon": 1.0, "max_contributions": 3}],
+    }
+    with pytest.raises(
+        InvalidInput, match="max_contributions was 3, but synthetic people come once"
+    ):
         synthetic_people(content, PLACE)
 
 

@@ -83,7 +83,7 @@ def test_joint_words_name_the_organisation_that_sees_the_data() -> None:
 
 def test_what_counts_as_taking_part() -> None:
     assert "up to 3 times" in explain(promised(1.0).repeated(3)).scope
-    visit = replace(promised(1.0), adjacency=Adjacency("a visit", unit="visit"))
+    visit = replace(promised(1.0), adjacency=Adjacency("a contribution", unit="contribution"))
     assert "without limit" in explain(visit).scope
     near = replace(JOINT, trust_model="outsourced", adjacency=Adjacency("row", radius=0.5))
     assert "within distance 0.5" in explain(near).scope

@@ -154,7 +154,7 @@ def test_differences_are_in_units_of_the_reward(tmp_path: Path) -> None:
 
 
 def test_visits_beyond_those_that_are_covered_tell_nothing(tmp_path: Path) -> None:
-    text = STUDY.replace("epsilon = [0.5, 3]", "epsilon = [0.5]\nvisits = 2")
+    text = STUDY.replace("epsilon = [0.5, 3]", "epsilon = [0.5]\nmax_contributions = 2")
     facts = checked(tmp_path, text.replace("[[learners]]", '[people]\nid = "who"\n[[learners]]', 1))
     private = facts.lines[0]
     visits = [sum(row % 400 == who for row in range(112, PEOPLE)) for who in range(400)]

@@ -191,7 +191,7 @@ label = { column = "won", classes = [0, 1] }
 [[learners]]
 name = "partition"
 epsilon = 1
-visits = 2
+max_contributions = 2
 """
 VISIT_EDITS = [
     ('id = "user"', 'id = "users"', "users"),
@@ -200,10 +200,14 @@ VISIT_EDITS = [
     ('id = "user"', 'id = "gap"', "'gap'"),
     ('id = "user"', "id = 3", "id was 3"),
     ('id = "user"', "", "id"),
-    ('[people]\nid = "user"', "", "visits was 2"),
-    ("visits = 2", "visits = 0", "visits was 0"),
-    ("visits = 2", 'visits = 2\nprotects = "visit"', "visits"),
-    ("visits = 2", 'protects = "event"', "protects"),
+    ('[people]\nid = "user"', "", "max_contributions was 2"),
+    ("max_contributions = 2", "max_contributions = 0", "max_contributions was 0"),
+    (
+        "max_contributions = 2",
+        'max_contributions = 2\nprotects = "contribution"',
+        "max_contributions",
+    ),
+    ("max_contributions = 2", 'protects = "event"', "protects"),
     ('name = "partition"\nepsilon = 1', 'name = "oracle"', "takes no budget"),
 ]
 SEVERAL = [
@@ -431,7 +435,7 @@ def test_people_who_come_more_than_once_are_told_apart_by_a_column(tmp_path: Pat
     table = tmp_path / "visits.csv"
     table.write_text("\n".join(["user,x,won", *rows]) + "\n")
     study = load_study(written(tmp_path, VISITS))
-    assert study.settings[0].budget == Local(1.0, visits=2)
+    assert study.settings[0].budget == Local(1.0, max_contributions=2)
     assert study.problem.visits is not None
     assert sorted(study.problem.visits) == [1, 3]
     assert study.problem.rows is not None
@@ -440,7 +444,7 @@ def test_people_who_come_more_than_once_are_told_apart_by_a_column(tmp_path: Pat
         text.startswith("1 of 4 visits in the table come after the first 2")
         for text in study.warnings
     )
-    each = VISITS.replace("visits = 2", 'protects = "visit"')
+    each = VISITS.replace("max_contributions = 2", 'protects = "contribution"')
     study = load_study(written(tmp_path, each))
-    assert study.settings[0].budget == Local(1.0, protects="visit")
+    assert study.settings[0].budget == Local(1.0, protects="contribution")
     assert not any("visits" in text for text in study.warnings)

@@ -146,7 +146,7 @@ def test_rewards_may_stand_in_columns() -> None:
 
 
 def test_people_who_come_more_than_once() -> None:
-    study = of(people="who", learners=[{"name": "partition", "epsilon": 1, "visits": 2}])
+    study = of(people="who", learners=[{"name": "partition", "epsilon": 1, "max_contributions": 2}])
     assert study.problem.visits is not None
     assert set(study.problem.visits) == {2}
     assert "who" not in study.warnings[-1]

@@ -259,14 +259,14 @@ def changed(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda table: table.drop_columns(["public_coin"]), "it has no column public coin"),
+        (lambda table: table.drop_columns(["public_coin"]), "it has no column public_coin"),
         (
             lambda table: table.set_column(0, "policy_version", pa.array(["0"] * 20)),
             "column policy_version was string; it must be int32",
         ),
         (
             lambda table: table.set_column(1, "public_coin", pa.array([None] * 20, pa.int64())),
-            "column public coin has 20 missing values",
+            "column public_coin has 20 missing values",
         ),
         (lambda table: table.rename_columns([*table.column_names[:-1], "x"]), "reports of"),
         (

@@ -151,7 +151,7 @@ def test_lengths_on_the_wire_do_not_tell_people_apart(running: Running, tmp_path
     arms = Capri(
         Box.of({"hiv": ["no", "yes", "not tested"], "age": (18, 90)}),
         ["a leaflet", "a visit by a nurse, and a call a week later"],
-        Joint(1.0, 1e-6, visits=2),
+        Joint(1.0, 1e-6, max_contributions=2),
         noise=SecureNoise(),
         horizon=1000,
     )
@@ -203,7 +203,7 @@ def test_the_longest_request_of_a_decision_is_within_its_public_length(sets: boo
     learner: Any = SimpleNamespace(
         domain=domain,
         space=DecisionSets(most=40) if sets else 3,
-        budget=Joint(1.0, 1e-6, visits=2),
+        budget=Joint(1.0, 1e-6, max_contributions=2),
     )
     fields = {"context": [point] * 40 if sets else point, "person": "\U0001f600" * 100}
     room = request_bytes(learner) - len(body_of(fields))

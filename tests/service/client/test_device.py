@@ -58,7 +58,11 @@ class Server:
     def __init__(self, epsilon: float = 1.0, visits: int = 1, name: str = "study") -> None:
         delta = 0.0 if visits == 1 else 1e-6
         self.learner = LocalKernel(
-            DOMAIN, ARMS, budget=Local(epsilon, delta, visits=visits), horizon=2000, identity=name
+            DOMAIN,
+            ARMS,
+            budget=Local(epsilon, delta, max_contributions=visits),
+            horizon=2000,
+            identity=name,
         )
         self.name, self.state = name, "running"
         self.fails: list[Any] = []

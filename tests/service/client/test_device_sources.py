@@ -32,7 +32,7 @@ def test_one_report_of_what_somebody_else_chose(running: Running, tmp_path: Path
     with device_of(running, tmp_path) as device:
         terms = device.terms()
         assert terms == learner.streams["clinic"].terms()
-        assert (terms.most_epsilon, terms.visits) == (2.0, 1)
+        assert (terms.most_epsilon, terms.max_contributions) == (2.0, 1)
         device.agree(terms.digest)
         identity = device.observe(PERSON, "call")
         assert identity is not None

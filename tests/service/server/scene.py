@@ -73,11 +73,11 @@ def gp_ucb(noise: NoiseSource | None = None, horizon: int | None = 1000) -> Any:
     )
 
 
-def capri(noise: NoiseSource | None = None, visits: int = 1) -> Any:
+def capri(noise: NoiseSource | None = None, max_contributions: int = 1) -> Any:
     return Capri(
         Box(lower=(0.0,), upper=(1.0,), levels=(4,)),
         3,
-        Joint(1.0, 1e-6, visits=visits),
+        Joint(1.0, 1e-6, max_contributions=max_contributions),
         noise=noise or SecureNoise(),
         horizon=200,
         identity="capri",

@@ -208,7 +208,7 @@ def test_ids_of_people_are_at_most_as_long_as_public_lengths_allow(
     """What is sealed of a decision has one size, whatever the id of the person."""
     simulated(monkeypatch)
     store = Store(database)
-    store.register(deployment(), capri(SimulatedNoise(1), visits=2))
+    store.register(deployment(), capri(SimulatedNoise(1), max_contributions=2))
     with pytest.raises(InvalidInput, match="at most 100"):
         DecisionStore(store).decide("s", [0.0], "\U0001f600" * 101)
     for person in ("x", "\U0001f600" * 100):
@@ -333,7 +333,7 @@ def test_a_finished_study_keeps_nothing_of_people(store: Store, database: Databa
 def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those beyond the ones that a promise covers count, and teach nothing."""
     noise = simulated(monkeypatch)
-    store, learner = Store(database), capri(noise(), visits=2)
+    store, learner = Store(database), capri(noise(), max_contributions=2)
     store.register(deployment(), learner)
     with pytest.raises(InvalidInput, match="person was missing"):
         DecisionStore(store).decide("s", [0.0])
@@ -342,10 +342,13 @@ def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) 
     aggregator = Aggregator(store)
     assert aggregator.step() == 1
     _, served = aggregator._learner("s")
-    assert sorted(served._target._visitors.visits.values()) == [batch // 2, batch - batch // 2]
+    assert sorted(served._target._contributions.counts.values()) == [
+        batch // 2,
+        batch - batch // 2,
+    ]
     # Put together again from the database, it knows them still.
     _, again = Aggregator(store)._learner("s")
-    assert again._target._visitors.visits == served._target._visitors.visits
+    assert again._target._contributions.counts == served._target._contributions.counts
 
 
 @pytest.mark.parametrize("blank", [" ", "\u2003", "\n\t"])
@@ -354,7 +357,7 @@ def test_blank_ids_of_people_are_refused(
 ) -> None:
     simulated(monkeypatch)
     store = Store(database)
-    store.register(deployment(), capri(SimulatedNoise(1), visits=2))
+    store.register(deployment(), capri(SimulatedNoise(1), max_contributions=2))
     with pytest.raises(InvalidInput, match="id"):
         DecisionStore(store).decide("s", [0.0], blank)
     assert count(database, decisions) == 0
@@ -371,7 +374,7 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
     noise = simulated(monkeypatch)
     store, cipher = Store(database), database.cipher
     assert cipher is not None
-    learner = capri(noise(), visits=2)
+    learner = capri(noise(), max_contributions=2)
     store.register(deployment(), learner)
     ids = sorted(rewarded(store, learner, learner.batch_size, 1, persons=learner.batch_size))
     with database.reading() as connection:
@@ -404,7 +407,7 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
     assert [row.state for row in rows] == ["unreadable", *["rewarded"] * (len(ids) - 1)]
     assert {(row.released, row.payload, row.mark) for row in rows} == {(1, None, None)}
     _, served = aggregator._learner("s")
-    others = capri(SimulatedNoise(1), visits=2)
+    others = capri(SimulatedNoise(1), max_contributions=2)
     others.policy()
     others.update(
         [decode(kept[each]["report"], Reports) for each in ids[1:]],
@@ -413,7 +416,7 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
     assert np.array_equal(
         served._target._sums.epochs[0].total, others._target._sums.epochs[0].total
     )
-    assert served._target._visitors.came == len(ids)
+    assert served._target._contributions.came == len(ids)
     assert "set aside 1 stored rows of s" in caplog.text
     # The same reward is acknowledged as before, whatever became of it.
     assert not DecisionStore(store).reward("s", ids[0], 0.25)
@@ -519,7 +522,7 @@ def test_a_stolen_database_shows_no_observation(
                 )
     database.cipher = cipher(b"k" * 32)
     store = Store(database)
-    learner = capri(SimulatedNoise(1), visits=2)
+    learner = capri(SimulatedNoise(1), max_contributions=2)
     line = gp_ucb(SimulatedNoise(1))
     store.register(deployment(), learner)
     store.register(deployment("points"), line)
@@ -640,7 +643,7 @@ def test_encrypted_contexts_do_not_depend_on_their_spelling(
 
 def test_snapshot_sizes_do_not_depend_on_who_visited() -> None:
     """Whether visits were of many people or of few, whatever their ids; brute force."""
-    learner, cipher = capri(SimulatedNoise(1), visits=400), Cipher(b"k" * 32)
+    learner, cipher = capri(SimulatedNoise(1), max_contributions=400), Cipher(b"k" * 32)
     sizes = []
     for people in (1, 2, 400):
         sizes.append([])
@@ -649,8 +652,8 @@ def test_snapshot_sizes_do_not_depend_on_who_visited() -> None:
                 pseudonym(cipher, "s", "é" * (1 + visit % people % 100) + str(visit % people))
                 for visit in range(visits)
             ]
-            learner._target._visitors = ContributionLedger()
-            learner._target._visitors.add(came)
+            learner._target._contributions = ContributionLedger()
+            learner._target._contributions.add(came)
             content = without_policies(learner)
             longest = longest_kept(content)
             assert len(content) < longest
@@ -662,11 +665,11 @@ def test_a_snapshot_counts_visits_by_pseudonym(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noise = simulated(monkeypatch)
-    store, learner = Store(database), capri(noise(), visits=2)
+    store, learner = Store(database), capri(noise(), max_contributions=2)
     store.register(deployment(), learner)
     rewarded(store, learner, learner.batch_size, 1, persons=2)
     assert Aggregator(store).step() == 1
-    visits = Aggregator(store)._learner("s")[1]._target._visitors.visits
+    visits = Aggregator(store)._learner("s")[1]._target._contributions.counts
     assert set(visits) == {pseudonym(database.cipher, "s", f"person {n}") for n in (0, 1)}
 
 

@@ -110,12 +110,12 @@ def synthetic_people(
     entry = find_entry(name)
     entries = content.get("learners")
     for number, learner in enumerate(entries if isinstance(entries, list) else []):
-        if isinstance(learner, Mapping) and learner.get("visits", 1) != 1:
+        if isinstance(learner, Mapping) and learner.get("max_contributions", 1) != 1:
             raise InvalidInput(
                 place.within("learners", number).message(
-                    f"visits was {learner['visits']!r}, but synthetic people come once each, as "
-                    "the number of visits is not declared; plan with visits = 1, or on an older or "
-                    "public table (--table FILE)."
+                    f"max_contributions was {learner['max_contributions']!r}, but synthetic people "
+                    "come once each, as how often people come is not declared; plan with "
+                    "max_contributions = 1, or on an older or public table (--table FILE)."
                 )
             )
     values = dict(checked(entry.options, options, place.within("problem")))

@@ -23,7 +23,7 @@ import numpy as np
 from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Seed
 from discreet.learners.base import Learner
-from discreet.learners.contributions import visit_numbers
+from discreet.learners.contributions import earlier_contributions
 from discreet.learners.policy import Actions, Policy
 from discreet.privacy import SimulatedNoise
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
@@ -68,15 +68,15 @@ def run_learner(
         (n,) each person's contribution to the metric.
 
     Raises:
-        InvalidInput: as `check_visits`, before the first person is served.
+        InvalidInput: as `check_contributions`, before the first person is served.
     """
     values = np.empty(len(people))
     budget, ids = learner.budget, people.ids
     counted = ids is not None and budget.protects == "person"
     silent: BoolArray | None = None
     if ids is not None and counted and budget.is_local:
-        silent = visit_numbers(ids) >= budget.visits
-        check_visits(learner, int(silent.sum()))
+        silent = earlier_contributions(ids) >= budget.max_contributions
+        check_contributions(learner, int(silent.sum()))
     start = 0
     while start < len(people):
         policy = learner.policy()
@@ -105,7 +105,7 @@ def _acted(policy: Policy[Any], rng: np.random.Generator, contexts: FloatArray) 
     return actions
 
 
-def check_visits(learner: Learner[Any, Any, Any], beyond: int) -> None:
+def check_contributions(learner: Learner[Any, Any, Any], beyond: int) -> None:
     """Reject people whose visits would cost privacy without a report.
 
     Args:
@@ -116,7 +116,7 @@ def check_visits(learner: Learner[Any, Any, Any], beyond: int) -> None:
         raise InvalidInput(
             f"{beyond} visits come after the first one of their person, but {learner.name} reveals "
             "something of a context at every action, also without a report; take another learner, "
-            'let each person come once, or set protects = "visit".'
+            'let each person come once, or set protects = "contribution".'
         )
 
 

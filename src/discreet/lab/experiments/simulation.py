@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Seed, run_trials
-from discreet.lab.experiments.serving import check_visits, people_of, play, trace_of
+from discreet.lab.experiments.serving import check_contributions, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.policy import Policy
 from discreet.learners.registry import learner_class, make_learner
@@ -229,31 +229,33 @@ def check_setting(problem: Problem, setting: Setting, rounds: int) -> tuple[str,
         problem.check_reference(setting.learner)
         return ()
     learner = learner_of(problem, setting, rounds, 0, SimulatedNoise(0))
-    return (*learner.warnings, *_visit_warnings(problem, learner))
+    return (*learner.warnings, *_contribution_warnings(problem, learner))
 
 
-def _visit_warnings(problem: Problem, learner: Learner[Any, Any, Any]) -> Iterator[str]:
+def _contribution_warnings(problem: Problem, learner: Learner[Any, Any, Any]) -> Iterator[str]:
     """Warnings about people who come more than once.
 
     Raises:
         InvalidInput: where a budget covers several visits of people without ids, or as
-            `check_visits`.
+            `check_contributions`.
     """
     budget, visits = learner.budget, problem.visits
-    if visits is None and budget.visits > 1:
+    if visits is None and budget.max_contributions > 1:
         raise InvalidInput(
-            f"visits was {budget.visits}, but no column says which rows are of one person: name "
-            'it as id = "..." under [people], or leave visits out.'
+            f"max_contributions was {budget.max_contributions}, but no column says which rows "
+            'are of one person: name it as id = "..." under [people], or leave '
+            "max_contributions out."
         )
-    if visits is None or not budget.private or budget.protects == "visit":
+    if visits is None or not budget.private or budget.protects == "contribution":
         return
-    beyond = int(np.maximum(visits - budget.visits, 0).sum())
-    check_visits(learner, beyond)
+    beyond = int(np.maximum(visits - budget.max_contributions, 0).sum())
+    check_contributions(learner, beyond)
     if beyond:
+        covered = budget.max_contributions
         yield (
             f"{beyond:,} of {int(visits.sum()):,} visits in the table come after the first "
-            f"{'one' if budget.visits == 1 else budget.visits} of their person: those visits are "
-            f"served, and ignored by the learner under visits = {budget.visits}."
+            f"{'one' if covered == 1 else covered} of their person: those visits are served, and "
+            f"ignored by the learner under max_contributions = {covered}."
         )
 
 

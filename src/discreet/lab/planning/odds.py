@@ -162,9 +162,10 @@ def _part(guarantee: Guarantee) -> str:
             "The possibilities are rows that lie within distance "
             f"{guarantee.adjacency.radius:g} of each other."
         )
-    if guarantee.adjacency.unit == "visit":
+    if guarantee.adjacency.unit == "contribution":
         return (
-            "This covers one visit: people who come more often are protected less, without limit."
+            "This covers one contribution: people who come more often are protected less, without "
+            "limit."
         )
     count = guarantee.reports_per_person
     often = "once" if count == 1 else f"up to {count} times"

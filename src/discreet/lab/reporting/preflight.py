@@ -102,7 +102,7 @@ class LinePreflight:
 
     Attributes:
         label, learner: of the line, and the learner's registered name.
-        trust_model, epsilon, delta, visits: of the budget; None without privacy.
+        trust_model, epsilon, delta, max_contributions: of the budget; None without privacy.
         reports: how many visits are learnt from.
         worth: people without privacy whose data show at least as much; None where unknown, and
             where nothing is learnt.
@@ -119,7 +119,7 @@ class LinePreflight:
     trust_model: str
     epsilon: float | None
     delta: float | None
-    visits: int | None
+    max_contributions: int | None
     reports: float
     worth: float | None
     worth_of_arm: float | None
@@ -267,7 +267,7 @@ def _line(study: Study, setting: Setting, seconds: float) -> LinePreflight:
         trust_model=budget.trust_model,
         epsilon=budget.epsilon if budget.private else None,
         delta=budget.delta if budget.private else None,
-        visits=budget.visits if budget.private else None,
+        max_contributions=budget.max_contributions if budget.private else None,
         reports=reports,
         worth=worth(reports),
         worth_of_arm=of_arm,
@@ -281,9 +281,9 @@ def _line(study: Study, setting: Setting, seconds: float) -> LinePreflight:
 def _reports(study: Study, setting: Setting) -> float:
     """How many visits a learner learns from; on average, where a replicate draws some of them."""
     visits, budget = study.problem.visits, setting.budget
-    if visits is None or not budget.private or budget.protects == "visit":
+    if visits is None or not budget.private or budget.protects == "contribution":
         return float(study.rounds)
-    return study.rounds * float(np.minimum(visits, budget.visits).sum() / visits.sum())
+    return study.rounds * float(np.minimum(visits, budget.max_contributions).sum() / visits.sum())
 
 
 def _guarantee(
@@ -304,7 +304,7 @@ def _guarantee(
         adjacency=replace(learner.adjacency, unit=budget.protects),
         data=(),
         noise=(),
-        reports_per_person=budget.visits,
+        reports_per_person=budget.max_contributions,
         releases=1,
     )
     return asked, None
@@ -407,8 +407,8 @@ def budget_notes(checked: Preflight) -> Iterator[str]:
     """What budgets leave out: visits beyond the bound, and noise that is not drawn yet."""
     over: dict[tuple[int, float], list[str]] = {}
     for line in checked.lines:
-        if line.visits is not None and line.reports < checked.people:
-            over.setdefault((line.visits, line.reports), []).append(line.label)
+        if line.max_contributions is not None and line.reports < checked.people:
+            over.setdefault((line.max_contributions, line.reports), []).append(line.label)
     for (visits, reports), labels in over.items():
         yield (
             f"{listed(labels)}: {counted(visits, 'visit')} of a person are learnt from, in all "

@@ -163,7 +163,7 @@ class StudyResult:
         | over_non_private, ..     | than with the same learner without privacy                  |
         | held_epsilon, held_delta | derived from the noise that was drawn; NaN for references   |
         | learner                  | its registered name                                         |
-        | visits, protects         | what an epsilon covers                                      |
+        | max_contributions        | what an epsilon covers                                      |
         | metric, rounds           | reward or regret, summed over this many people               |
         | replicates               | over which means are taken                                  |
         | seconds                  | spent by the learner in a replicate                         |
@@ -190,7 +190,7 @@ class StudyResult:
             "held_epsilon": None if guarantee is None else guarantee.epsilon,
             "held_delta": None if guarantee is None else guarantee.delta,
             "learner": line.learner,
-            "visits": budget.visits,
+            "max_contributions": budget.max_contributions,
             "protects": budget.protects,
             "metric": self.numbers.metric,
             "rounds": self.numbers.rounds,

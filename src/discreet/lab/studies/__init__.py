@@ -15,7 +15,7 @@ id = "user"                  # the column of ids
 [[learners]]                 # without a name: the usual learner of such a problem
 epsilon = [1.0, 2.0, 4.0]    # one line of the result for each
 non_private = true           # and one without privacy
-visits = 3                   # reports of one person that an epsilon covers; 1 if left out
+max_contributions = 3        # reports of one person that an epsilon covers; 1 if left out
 
 [[learners]]
 name = "uniform"

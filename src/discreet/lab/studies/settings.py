@@ -56,8 +56,8 @@ class LearnerEntry(Strict):
     epsilon: list[float] | float = Field(default_factory=list)
     delta: float | None = None
     trust_model: Literal["local", "joint", "outsourced", "none"] | None = None
-    visits: int = Field(default=1, ge=1, le=10_000)
-    protects: Literal["person", "visit"] = "person"
+    max_contributions: int = Field(default=1, ge=1, le=10_000)
+    protects: Literal["person", "contribution"] = "person"
     non_private: bool = False
     protects_nobody: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
@@ -99,11 +99,15 @@ def _settings(
 ) -> list[Setting]:
     """The settings of one learner; none for one without a name on a problem that is refused."""
     if entry.name in REFERENCES:
-        asks = entry.delta is not None or entry.visits > 1 or entry.protects == "visit"
+        asks = (
+            entry.delta is not None
+            or entry.max_contributions > 1
+            or entry.protects == "contribution"
+        )
         if entry.epsilon or entry.non_private or entry.trust_model or asks:
             raise InvalidInput(
                 f"{entry.name} is a reference and takes no budget; remove its epsilon, delta, "
-                "visits, protects, trust_model and non_private."
+                "max_contributions, protects, trust_model and non_private."
             )
         return [Setting(entry.name, entry.label or entry.name, NonPrivate(), entry.options)]
     if entry.name is None and problem is None:
@@ -167,8 +171,12 @@ def _budget(entry: LearnerEntry, learner: str, trust_model: str, epsilon: float)
             f"trust_model was {toml_value(trust_model)}; {learner} takes {' or '.join(private)}."
         )
     fields: dict[str, Any] = {"trust_model": trust_model, "epsilon": epsilon}
-    given = {"delta": entry.delta, "visits": entry.visits, "protects": entry.protects}
-    usual = {"delta": None, "visits": 1, "protects": "person"}
+    given = {
+        "delta": entry.delta,
+        "max_contributions": entry.max_contributions,
+        "protects": entry.protects,
+    }
+    usual = {"delta": None, "max_contributions": 1, "protects": "person"}
     fields |= {name: value for name, value in given.items() if value != usual[name]}
     budget = budget_from_fields(fields)
     check_protects(budget, entry.protects_nobody, "protects_nobody = true")

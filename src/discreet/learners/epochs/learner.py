@@ -147,7 +147,7 @@ class EpochStatistics(Statistics):
     """Sums of contributions by version of the policy."""
 
     kind: ClassVar[str] = "epoch-statistics"
-    silences: ClassVar[bool] = True
+    handles_over_limit: ClassVar[bool] = True
 
     epochs: Mapping[Annotated[int, Range(0)], EpochSum]
 
@@ -242,7 +242,8 @@ class EpochRelease(Serializable):
             )
 
     def record(self, people: OnceEach) -> Release:
-        """The release as a guarantee counts it; each visit is in one release of the group."""
+        """The release as a guarantee counts it; each contribution is in one release of the
+        group."""
         return Release(
             mechanism="Gaussian noise on the sum of an epoch's rows",
             event=GaussianEvent(self.multiplier),
@@ -280,8 +281,8 @@ class PublicSum(NamedTuple):
 
 
 MECHANISMS: dict[str, Callable[[int, Local], VectorReport]] = {
-    "privunit": lambda size, budget: PrivUnit(size, budget.visit_epsilon),
-    "l2_ball": lambda size, budget: l2_ball(size, budget.visit_epsilon),
+    "privunit": lambda size, budget: PrivUnit(size, budget.contribution_epsilon),
+    "l2_ball": lambda size, budget: l2_ball(size, budget.contribution_epsilon),
     "gaussian": lambda size, budget: GaussianVector(size, *budget.gaussian_report),
 }
 """The mechanisms of local reports, from the numbers in a row and the budget."""
@@ -360,7 +361,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         gaussian, delta = mechanism == "gaussian", budget.delta
         # Several pure reports cost less together at a delta.
         if budget.is_local and (
-            (gaussian and delta == 0.0) or (not gaussian and delta > 0.0 and budget.visits == 1)
+            (gaussian and delta == 0.0)
+            or (not gaussian and delta > 0.0 and budget.max_contributions == 1)
         ):
             raise InvalidInput(
                 f"delta was {delta:g} and mechanism {mechanism!r}; under local privacy "
@@ -470,8 +472,8 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             contributions: Any = whole(
                 policy.contributions_of(reports.contexts, reports.arms, reports.rewards)
             )
-            if reports.silent is not None:
-                contributions[reports.silent] = 0
+            if reports.over_limit is not None:
+                contributions[reports.over_limit] = 0
         else:
             contributions = reports.rows
             if contributions.shape[1] != policy.contribution.size:
@@ -669,7 +671,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return best_contribution(candidates, belief, doubt, people, noise)
 
     def _central_releases(self) -> list[Release]:
-        people = OnceEach(f"one row of learner {self.identity}", self.budget.visits)
+        people = OnceEach(f"one row of learner {self.identity}", self.budget.max_contributions)
         return [drawn.record(people) for drawn in self._released.drawn]
 
     # Options and state.

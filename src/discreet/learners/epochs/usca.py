@@ -124,7 +124,7 @@ class ExactRange(UscaCalibration):
                 error = error + noise * contribution.clipping_norm**2 / shrunk
             doubt = float(chances @ ((phi @ axes) ** 2 @ error))
             if learner.predictions is not None and learner.budget.private:
-                epsilon = learner.budget.visit_epsilon
+                epsilon = learner.budget.contribution_epsilon
                 scale = learner.exact_range(contribution) * learner.predictions / epsilon
                 doubt += float(learner.features.contexts.weights @ np.minimum(scale, 1.0) ** 2)
             candidates.append((contribution, doubt))
@@ -188,7 +188,7 @@ class Usca(EpochLearner):
         self._length = self.horizon
         # The mechanism of one prediction, refused now rather than when a prediction is spent.
         self.mechanism_of_one = (
-            ExponentialMechanism(budget.visit_epsilon / predictions)
+            ExponentialMechanism(budget.contribution_epsilon / predictions)
             if predictions is not None and budget.private
             else None
         )
@@ -353,7 +353,7 @@ class Usca(EpochLearner):
                 sensitivity=float(self.ranges(where).max()),
                 sensitivity_source="largest range over arms, over all pairs of contexts and arms",
                 scale=cost,
-                people=Rounds(0, max(1, self.people), self.budget.visits),
+                people=Rounds(0, max(1, self.people), self.budget.max_contributions),
                 data=DATA,
                 noise=name,
             )

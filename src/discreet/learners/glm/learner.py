@@ -141,10 +141,10 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
         **common: Unpack[Common],
     ) -> None:
         super().__init__(domain, space, budget, **common)
-        if budget.delta > 0.0 and budget.visits == 1:
+        if budget.delta > 0.0 and budget.max_contributions == 1:
             raise InvalidInput(
                 f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
-                "epsilon without delta. (Several visits of a person may have one.)"
+                "epsilon without delta. (Several contributions of a person may have one.)"
             )
         self.link: Link = one_of(link, "link", LINKS)
         self.public_points = None
@@ -157,7 +157,8 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
             raise InvalidInput(f"the kernel {chosen} has no largest norm; choose another.")
         # A part in 10^12 covers the rounding of the features' arithmetic.
         self._norm = self._features.norm_bound * (1.0 + 1e-12)
-        PrivUnit(self._features.features, budget.visit_epsilon)  # refuses one that is too small
+        # Refuses an epsilon that is too small.
+        PrivUnit(self._features.features, budget.contribution_epsilon)
 
     @property
     def _where(self) -> FloatArray | None:
@@ -218,7 +219,7 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
         sums = self._sums
         if sums.checks == 0.0:
             return 0.0, 1.0
-        noise = 1.0 / PrivUnit(1, self.budget.visit_epsilon).mean_cosine
+        noise = 1.0 / PrivUnit(1, self.budget.contribution_epsilon).mean_cosine
         square, doubt = max(sums.squares / sums.checks, 0.0), 0.5 * noise / math.sqrt(sums.checks)
         rate = max(_LEAST_CUT, self.people**0.25 / (2.0 * math.sqrt(noise)))
         least, most = (max(square + each * doubt, 0.0) for each in (-2.0, 1.0))
@@ -247,7 +248,7 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
             response=np.zeros((size, size)),
             limit=limit,
             spread_share=_CHECKING if least < 1.0 else 0.0,
-            epsilon=self.budget.visit_epsilon,
+            epsilon=self.budget.contribution_epsilon,
         )
         rng = np.random.default_rng([self.public_seed, header["version"]])
         return designed(policy, drawn_sets(self._sample, self.space.most, rng), rng)

@@ -443,7 +443,7 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
         assert isinstance(self._stream, PrivateStream)
         release = self._stream.record(
             self.data,
-            OnceEach(f"one row of learner {self.identity}", self.budget.visits),
+            OnceEach(f"one row of learner {self.identity}", self.budget.max_contributions),
             self.sensitivity_source,
         )
         return [] if release is None else [release]

@@ -104,7 +104,7 @@ class GramStatistics(Statistics):
     """Sums over people (see the module's table); those of plain rows are whole numbers."""
 
     kind: ClassVar[str] = "gram-statistics"
-    silences: ClassVar[bool] = True
+    handles_over_limit: ClassVar[bool] = True
 
     row: Annotated[IntArray | FloatArray, Shape("size")]
     design: Annotated[FloatArray, Shape("k")]

@@ -215,13 +215,15 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         ]
 
         def design(cells: Cells) -> QueryDesign:
-            mechanism = k_ary_response(cells.count, self.budget.visit_epsilon)
+            mechanism = k_ary_response(cells.count, self.budget.contribution_epsilon)
             response = ResponseModel.of(cells, mechanism, grid.points, mass)
             return contrasts.design(response, self._left, rng)
 
         scales = np.array(self._hyperparameters.best.length_scales)
         cut = _cutting(grid.points, contrasts.weights, scales, self.domain.levels, rng)
-        counts = [count for count in CELL_COUNTS if count <= most_cells(self.budget.visit_epsilon)]
+        counts = [
+            count for count in CELL_COUNTS if count <= most_cells(self.budget.contribution_epsilon)
+        ]
         if self._ranks.asked.size:
             cells = Cells.along(self._ranks.asked, self._along.bins)
         else:
@@ -235,7 +237,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
             directions=queries.directions.astype(np.float32),
             cells=cells,
             density=density,
-            epsilon=self.budget.visit_epsilon,
+            epsilon=self.budget.contribution_epsilon,
         )
 
     # Statistics.
@@ -385,7 +387,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         columns = [axis for axis, count in enumerate(levels) if count is None]
         if isinstance(self.budget, NonPrivate) or self.density == "uniform":
             return []
-        if most_cells(self.budget.visit_epsilon) < MOST_PARTS:
+        if most_cells(self.budget.contribution_epsilon) < MOST_PARTS:
             return []  # there the first signs are worth more
         people = people_asked(self._along) * len(columns)
         expected = 1000 if self.horizon is None else self.horizon
@@ -395,7 +397,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
     @property
     def _along(self) -> SignedSubsetSelection:
         """The mechanism of reports of a part of a column."""
-        return k_ary_response(MOST_PARTS, self.budget.visit_epsilon)
+        return k_ary_response(MOST_PARTS, self.budget.contribution_epsilon)
 
     # Sources.
 

@@ -138,14 +138,14 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
     @property
     def batch_size(self) -> int:
         people, least = self._published_at, self.rules.batch
-        if free_bins(self.budget.visit_epsilon) > _TOLD:
+        if free_bins(self.budget.contribution_epsilon) > _TOLD:
             least = min(least, max(int(_FIRST_BATCH * self._variance), int(_EARLY_GROWTH * people)))
         return longest(self.half_life, max(least, int(people * self.rules.growth)))
 
     @property
     def _variance(self) -> float:
         """How many reports, of one bin, say as much as one person without privacy."""
-        return float(selection(1, self.budget.visit_epsilon).variance(1.0))
+        return float(selection(1, self.budget.contribution_epsilon).variance(1.0))
 
     @property
     def _before_learning(self) -> int:
@@ -232,7 +232,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
             **self.policy_header(),
             bins=self._decided.now.bins,
             offers=self._thompson(state),
-            epsilon=self.budget.visit_epsilon,
+            epsilon=self.budget.contribution_epsilon,
         )
 
     def _start_anew(self, view: View, length_scales: tuple[tuple[float, ...], ...]) -> None:
@@ -328,7 +328,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
             # A bin with nearly all the people of its parent is no finer than that.
             parents = view.mass[np.maximum(tree.parent[tree.leaves], 0)]
             chosen &= (mass > NEARLY_ALL * parents) & (tree.parent[tree.leaves] >= 0)
-        free = large(tree, mass, self.people, self.arms, self.budget.visit_epsilon)
+        free = large(tree, mass, self.people, self.arms, self.budget.contribution_epsilon)
         free &= splittable(tree, tree.leaves, levels).any(axis=1)
         chosen |= free & (tree.depth[tree.leaves] < rules.max_depth)
         room = rules.max_bins - len(tree.leaves)
@@ -340,7 +340,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
     def _noise_in_halves(self, active: BoolArray, mass: FloatArray) -> FloatArray:
         """(L,) standard deviation of an arm difference in half a bin after as many people again."""
         arms = active.sum(axis=1)
-        mechanism = selection(int((arms > 1).sum()) + 1, self.budget.visit_epsilon)
+        mechanism = selection(int((arms > 1).sum()) + 1, self.budget.contribution_epsilon)
         half = 0.5 * mass
         precision = self.people * half**2 / (mechanism.variance(half) * arms)
         noise: FloatArray = np.sqrt(2.0 / np.maximum(precision, 1e-12))

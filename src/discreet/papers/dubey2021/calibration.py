@@ -136,7 +136,8 @@ class PublishedJoint(_Published):
         return 1 + math.ceil(math.log2(self.horizon))
 
     def sigma(self, budget: Budget) -> float:
-        """Standard deviation of an entry of U (Lemma 2), for as many visits as are covered."""
+        """Standard deviation of an entry of U (Lemma 2), for as many contributions as are
+        covered."""
         bounded = 1.0 + self.norm_bound**2
         log = math.log(10.0 / budget.delta)
         once = 4.0 * math.sqrt(self.nodes) * bounded * log / budget.epsilon
@@ -202,7 +203,7 @@ class PublishedLocal(_Published):
         )
 
     def sigma_gram(self, budget: Budget) -> float:
-        """sigma_X, for as many visits as are covered."""
+        """sigma_X, for as many contributions as are covered."""
         if not isinstance(budget, Local) or budget.delta != self.delta:
             raise InvalidInput(
                 f"budget was {budget!r}; this calibration was made for Local(epsilon, "

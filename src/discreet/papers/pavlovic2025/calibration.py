@@ -209,7 +209,7 @@ def noise_deviation(budget: Joint, horizon: int, deviation: float) -> float:
 
     A release moves by at most 2 B sigma, so where S spans all features the noise multiplier is
     log T sqrt(log(1.25 log T / delta)) 2 / epsilon. Elsewhere rows are shorter than sigma. The
-    paper's people come once; for several visits of a person it is as many times as large.
+    paper's people come once; for several contributions of a person it is as many times as large.
     """
     log = math.log(horizon)
     tail = math.sqrt(math.log(1.25 * log / budget.delta))

@@ -87,7 +87,7 @@ class DecisionClient(Client):
         Args:
             context: values by column, or in order; the points of a decision set; None where
                 everyone can be given the same points.
-            person: an id, where the guarantee covers several visits of a person.
+            person: an id, where the guarantee covers several contributions of a person.
 
         Raises:
             Refused: for a context of another shape, or a key that opens nothing. Values outside

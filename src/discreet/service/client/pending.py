@@ -253,7 +253,7 @@ def _drawn(policy: Any, terms: Terms, others: int, row: Any, reward: float) -> R
         counter = ContributionCounter(terms, others, row["multiplier"] is not None)
         actions = decode(row["actions"], Actions)
         report = counter.report(policy, context, actions, [reward], noise)
-    elif others < terms.visits:
+    elif others < terms.max_contributions:
         arms = json.loads(row["actions"])
         report = policy.report(context, arms, [reward], noise, terms)
     assert report is not None

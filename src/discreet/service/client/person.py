@@ -236,7 +236,7 @@ def affordable(state: Connection, agreement: Agreement, facts: dict[str, Any]) -
         for row in state.execute(wanted.format(table), facts)
     ]
     terms, event = agreement.terms, _event(facts)
-    if len(before) >= terms.visits:
+    if len(before) >= terms.max_contributions:
         return False
     # As a ContributionCounter has it: of two kinds of reports shares do not add up.
     if terms.delta > 0.0 and any(type(each) is not type(event) for each in before):

@@ -10,9 +10,10 @@ batches: the learner is the same, bit for bit, as one that was given `in_order(r
 
 A stored row that cannot be read is set aside, and releases go on. Operators alone learn how many:
 
-* *Joint privacy.* The row stays a visit of its release and adds 0, as a visit beyond those covered
-  does. Whether a row is readable may depend on a person's data, so it must not change how many
-  people a release holds or when it comes. Its payload goes as that of every released row does.
+* *Joint privacy.* The row stays a contribution of its release and adds 0, as a contribution beyond
+  those covered does. Whether a row is readable may depend on a person's data, so it must not change
+  how many people a release holds or when it comes. Its payload goes as that of every released row
+  does.
 * *Local privacy.* The batch enters no release, and its body stays. Its public coins stay too, so
   none of its people report again.
 """
@@ -96,7 +97,7 @@ class ReleaseInput:
 
     Attributes:
         reports: as they enter the learner.
-        people: for each of them the ids, where visits of people are counted; else None.
+        people: for each of them the ids, where contributions of people are counted; else None.
         rows: the ids of their rows in the database.
         aside: the ids of rows that cannot be read; under joint privacy they are among `rows`.
     """
@@ -340,7 +341,7 @@ class Aggregator:
     def _rewarded(self, name: str, learner: AnyLearner, most: int, apart: bool) -> ReleaseInput:
         """Observations of people who trust the service, in the order of their ids."""
         cipher = self.store.database.cipher
-        counted = learner.budget.visits > 1
+        counted = learner.budget.max_contributions > 1
         texts: list[str] = []
         rows: list[str] = []
         aside: set[str] = set()
@@ -374,14 +375,14 @@ class Aggregator:
                         raise
                     aside.add(row.id)
                     text = encode(_nothing(learner, row.version))
-                    # Nothing is learnt of the visit, so it need be no one's.
+                    # Nothing is learnt of the contribution, so it need be no one's.
                     who.setdefault(row.id, pseudonym(cipher, name, row.id))
                 texts.append(text)
         parts = in_order(_read(texts, [[each] for each in rows]))
         people = [[who[each] for each in ids] for _, ids in parts] if counted else None
         if aside:
             parts = [
-                (part.silencing(np.array([each in aside for each in ids])), ids)
+                (part.limited(np.array([each in aside for each in ids])), ids)
                 for part, ids in parts
             ]
         return ReleaseInput([reports for reports, _ in parts], people, rows, aside)
@@ -489,7 +490,7 @@ def _check(
 
 
 def _nothing(learner: AnyLearner, version: int) -> Reports:
-    """A report of a visit without its data, which depends on none; to be silenced."""
+    """A report of a contribution without its data, which depends on none; to be silenced."""
     policy: Policy[Any] = learner.published(min(version, len(learner._policies) - 1))
     domain = policy.domain
     people: Any = 1

@@ -164,7 +164,9 @@ class StudyFacts(StudyRow):
     learner: str
     epsilon: Annotated[float, Field(gt=0)]
     delta: Delta
-    visits: Annotated[int, Field(ge=1, description="How many visits the budget covers.")]
+    max_contributions: Annotated[
+        int, Field(ge=1, description="How many contributions the budget covers.")
+    ]
     version: Version
     default_arm: Annotated[
         str | int | None, Field(description="The arm while the service cannot be reached.")
@@ -192,7 +194,7 @@ class TermsFields(Body):
     most_epsilon: Annotated[float, Field(gt=0)]
     reward_bounds: Annotated[dict[str, Any], _message("RewardBounds")]
     delta: Delta
-    visits: Annotated[int, Field(ge=1)]
+    max_contributions: Annotated[int, Field(ge=1)]
     sha256: Digest
 
 

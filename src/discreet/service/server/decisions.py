@@ -73,7 +73,7 @@ class DecisionStore:
             name: of the study.
             context: what the person brings: values by column, or in order; the points of a
                 decision set; None where everyone can be given the same points.
-            person: who it is, where a promise covers several visits of a person.
+            person: who it is, where a promise covers several contributions of a person.
             key: the id of the key that asked, by which the decision can be discarded.
 
         Raises:
@@ -88,12 +88,15 @@ class DecisionStore:
                 f"the study {name!r} has local privacy: its policy chooses on the device; fetch "
                 "the policy, and send the report."
             )
-        counted = served.learner.budget.visits > 1 and served.learner.budget.protects == "person"
+        counted = (
+            served.learner.budget.max_contributions > 1
+            and served.learner.budget.protects == "person"
+        )
         if counted != (person is not None):
             raise InvalidInput(
                 f"person was {'missing' if counted else 'given'}, and the study {name!r} promises "
                 f"{served.learner.budget!r}: send an id for each person if, and only if, a promise "
-                "covers several visits."
+                "covers several contributions."
             )
         if person is not None:
             (person,) = read_ids([person], 1)

@@ -40,8 +40,8 @@ LONGEST_ID, LONGEST_WARNING = 100, 240
 # characters take up to 12 (two escapes), and of a warning, whose take up to 6.
 _REQUEST, _ANSWER = 32, 192
 _PERSON, _WARNING = 16 + 12 * LONGEST_ID, 16 + 6 * LONGEST_WARNING
-# Characters of JSON: of the visits of one pseudonym, and of the list of them.
-_VISITOR, _VISITORS = 2 * _BRACKETS + 37 + _NUMBER, 32
+# Characters of JSON: of the contributions of one pseudonym, and of the list of them.
+_CONTRIBUTOR, _CONTRIBUTORS = 2 * _BRACKETS + 37 + _NUMBER, 32
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def request_bytes(learner: AnyLearner) -> int:
         for name, labels in zip(domain.names, domain.categories, strict=True)
     )
     points = space.most if isinstance(space, DecisionSets) else 1
-    person = _PERSON if learner.budget.visits > 1 else 0
+    person = _PERSON if learner.budget.max_contributions > 1 else 0
     return _REQUEST + person + points * (columns + _BRACKETS)
 
 
@@ -193,12 +193,12 @@ def encrypted(
 
 
 def longest_kept(kept: bytes) -> int:
-    """Bytes that `without_policies` does not exceed for any learner of as many visits as this one:
-    whatever its numbers are, and however many people the visits were of."""
+    """Bytes that `without_policies` does not exceed for any learner of as many contributions as
+    this one: whatever its numbers are, and however many people the contributions were of."""
     content = json.loads(zlib.decompress(kept))
-    visitors = content["state"]["target"].pop("visitors", [])
-    visits: int = sum(count for _, count in visitors)
-    return _longest(content) + _VISITORS + _VISITOR * visits
+    contributors = content["state"]["target"].pop("contributions", [])
+    contributions: int = sum(count for _, count in contributors)
+    return _longest(content) + _CONTRIBUTORS + _CONTRIBUTOR * contributions
 
 
 def longest_decision(domain: Box, space: ActionSpace) -> int:
@@ -243,7 +243,7 @@ def _numbers(policy: Policy[Any], context: Any, nearest: bool) -> Any:
 
 
 def pseudonym(cipher: Cipher | None, study: str, person: str) -> str:
-    """A text of one length that stands for a person in the visits of a study."""
+    """A text of one length that stands for a person in the contributions of a study."""
     return "#" + needed(cipher, study).mark(f"person {study} {person}".encode()).hex()[:32]
 
 

@@ -87,7 +87,7 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
             learner=served.learner.name,
             epsilon=budget.epsilon,
             delta=budget.delta,
-            visits=budget.visits,
+            max_contributions=budget.max_contributions,
             version=store.policy(study).version,
             default_arm=served.deployment.default_arm,
             sources=dict(served.deployment.sources),

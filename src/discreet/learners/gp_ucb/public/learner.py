@@ -186,8 +186,8 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
             row: NDArray[Any] = np.append(np.sqrt(UNIT) * (shown.T @ rewards), squares)
         else:
             rewards = rounded(taken.rewards - CENTRE)
-            if taken.silent is not None:
-                rewards[taken.silent] = 0
+            if taken.over_limit is not None:
+                rewards[taken.over_limit] = 0
             row = exact_product(np.column_stack([shown, rewards]), rewards[:, None])[:, 0]
         design = np.stack([weight.T @ psi, weight.T @ weight, psi.T @ psi]).ravel()
         return GramStatistics(reports=len(taken), row=row, design=design)

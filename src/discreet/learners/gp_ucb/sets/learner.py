@@ -131,8 +131,8 @@ class SetsGPUCB(GPUCBLearner[SetPolicy]):
         # Checks the points too.
         phi = in_unit_ball(self.features.transform(observed.points) / self.norm)
         centred = observed.rewards - self.weights.centre
-        if observed.silent is not None:
-            phi[observed.silent], centred[observed.silent] = 0.0, 0.0
+        if observed.over_limit is not None:
+            phi[observed.over_limit], centred[observed.over_limit] = 0.0, 0.0
         return exact_sums(phi, centred)
 
     def _row(self, counted: NDArray[Any]) -> FloatArray:

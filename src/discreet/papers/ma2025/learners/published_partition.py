@@ -271,7 +271,7 @@ class EliminationLearner(ArmLearner[EliminationPolicy, R, CellSums]):
 
     def _publish(self) -> EliminationPolicy:
         self._decide()
-        epsilon = self.budget.visit_epsilon
+        epsilon = self.budget.contribution_epsilon
         return EliminationPolicy(**self.policy_header(), bins=self._bins, epsilon=epsilon)
 
     def _decide(self) -> None:
@@ -408,7 +408,10 @@ class PublishedPartition(EliminationLearner[LaplaceReports]):
             everyone = [sums, *(source._sums.grown(nodes) for source in sources)]
             estimate, radius = several_sources(
                 np.array(
-                    [self.budget.visit_epsilon, *(source.budget.epsilon for source in sources)]
+                    [
+                        self.budget.contribution_epsilon,
+                        *(source.budget.epsilon for source in sources),
+                    ]
                 ),
                 np.stack([known.times[leaves] for known in everyone]),
                 np.stack([known.chosen[leaves] for known in everyone]),
@@ -418,7 +421,7 @@ class PublishedPartition(EliminationLearner[LaplaceReports]):
             )
             return estimate, np.where(self._bins.active, radius, np.inf)
         chosen, times = sums.chosen[leaves], sums.times[leaves][:, None]
-        spread = np.maximum(times / self.budget.visit_epsilon**2, chosen)
+        spread = np.maximum(times / self.budget.contribution_epsilon**2, chosen)
         known = self._bins.active & (chosen != 0.0)
         radius = np.full(chosen.shape, np.inf)
         np.divide(np.sqrt(constant * spread), np.abs(chosen), out=radius, where=known)

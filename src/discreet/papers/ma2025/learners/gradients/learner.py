@@ -196,7 +196,7 @@ class GradientLearner(ArmLearner[GradientPolicy, GradientReports, GradientSums])
     ) -> None:
         self.calibration = Descent.checked(calibration)
         super().__init__(domain, arms, budget, **common)
-        self._mechanism = self._mechanism_of(self.budget.visit_epsilon)
+        self._mechanism = self._mechanism_of(self.budget.contribution_epsilon)
         self._delay = self.calibration.delay(self.arms, self._mechanism.mean_square)
         start = self.model.start(self.arms, self.public_seed)
         self._iterate = Iterate(start, start)
@@ -243,7 +243,7 @@ class GradientLearner(ArmLearner[GradientPolicy, GradientReports, GradientSums])
             parameters=self._iterate.parameters,
             averages=self._iterate.averages,
             exploring=self.calibration.exploring(self._iterate.time, self._delay),
-            epsilon=self.budget.visit_epsilon,
+            epsilon=self.budget.contribution_epsilon,
             mechanism_name=self.calibration.mechanism,
         )
 

@@ -1,4 +1,5 @@
-"""Somebody who comes k times: what noise is sized for, against every way in which visits fall."""
+"""Somebody who comes k times: what noise is sized for, against every way in which contributions
+fall."""
 
 from __future__ import annotations
 
@@ -72,14 +73,16 @@ class TestComposition:
 
 
 class TestBudgets:
-    @pytest.mark.parametrize("budget", [Local(2.0, visits=3), Joint(1.0, DELTA, visits=5)])
+    @pytest.mark.parametrize(
+        "budget", [Local(2.0, max_contributions=3), Joint(1.0, DELTA, max_contributions=5)]
+    )
     def test_they_are_kept_and_read_again(self, budget: Budget) -> None:
         assert budget_from_fields(budget.to_fields()) == budget
-        assert f"visits={budget.visits}" in repr(budget)
+        assert f"max_contributions={budget.max_contributions}" in repr(budget)
 
-    def test_one_visit_is_what_it_was(self) -> None:
+    def test_one_contribution_is_what_it_was(self) -> None:
         assert Local(2.0).to_fields() == {"trust_model": "local", "epsilon": 2.0, "delta": 0.0}
-        assert Local(2.0).visit_epsilon == Joint(2.0, 0.0).visit_epsilon == 2.0
+        assert Local(2.0).contribution_epsilon == Joint(2.0, 0.0).contribution_epsilon == 2.0
         multiplier = gaussian_noise_multiplier(1.0, DELTA)
         assert (
             Local(1.0, DELTA).noise_multiplier == Joint(1.0, DELTA).noise_multiplier == multiplier
@@ -88,45 +91,51 @@ class TestBudgets:
     @pytest.mark.parametrize("visits", [2, 10, 1000])
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
     def test_reports_of_a_person_compose_to_the_budget(self, epsilon: float, visits: int) -> None:
-        budget = Local(epsilon, 1e-2, visits=visits)  # a delta at which a report alone costs none
+        budget = Local(
+            epsilon, 1e-2, max_contributions=visits
+        )  # a delta at which a report alone costs none
         one = GaussianEvent(budget.noise_multiplier)
         assert composed_epsilon([one] * visits, 1e-2) == pytest.approx(epsilon, rel=1e-8)
         again = GaussianEvent(gaussian_noise_multiplier(*budget.gaussian_report))
         assert composed_epsilon([again] * visits, 1e-2) <= epsilon
         assert composed_epsilon([again] * visits, 1e-2) == pytest.approx(epsilon, rel=1e-6)
 
-    @pytest.mark.parametrize("fields", [{"visits": 0}, {"visits": 1.5}, {"visits": True}])
-    def test_what_is_no_number_of_visits_is_refused(self, fields: dict[str, int]) -> None:
-        with pytest.raises(InvalidInput, match="visits was"):
+    @pytest.mark.parametrize(
+        "fields",
+        [{"max_contributions": 0}, {"max_contributions": 1.5}, {"max_contributions": True}],
+    )
+    def test_what_is_no_number_of_contributions_is_refused(self, fields: dict[str, int]) -> None:
+        with pytest.raises(InvalidInput, match="max_contributions was"):
             Local(1.0, **fields)
 
-    def test_a_visit_is_protected_by_itself_only_if_asked_for_by_name(self) -> None:
+    def test_a_contribution_is_protected_by_itself_only_if_asked_for_by_name(self) -> None:
         with pytest.raises(InvalidInput, match="leave out one of the two"):
-            Joint(1.0, DELTA, visits=2, protects="visit")
+            Joint(1.0, DELTA, max_contributions=2, protects="contribution")
         with pytest.raises(InvalidInput, match="protects"):
             Local(1.0, protects="event")  # type: ignore[arg-type]
-        unit = Adjacency("number", unit=Local(1.0, protects="visit").protects)
+        unit = Adjacency("number", unit=Local(1.0, protects="contribution").protects)
         release = of(PureEvent(1.0), OnceEach("g", apart=True))
         sentence = derive_guarantee([release], "local", unit).sentence
-        assert "each visit by itself and not about a person" in sentence
-        assert "two visits make it epsilon = 2, ten epsilon = 10" in sentence
+        assert "each contribution by itself and not about a person" in sentence
+        assert "two contributions make it epsilon = 2, ten epsilon = 10" in sentence
 
 
 @settings(deadline=None, max_examples=30)
 @given(
     multipliers=st.lists(st.floats(0.5, 5.0), min_size=1, max_size=4),
-    visits=st.integers(1, 4),
+    max_contributions=st.integers(1, 4),
     apart=st.booleans(),
 )
 def test_a_certificate_is_the_worst_over_all_placements(
-    multipliers: list[float], visits: int, apart: bool
+    multipliers: list[float], max_contributions: int, apart: bool
 ) -> None:
-    """k visits divided between releases: those in one sum add up, mu^2 of separate draws does."""
-    people = OnceEach("one row", visits, apart)
+    """k contributions divided between releases: those in one sum add up, mu^2 of separate draws
+    does."""
+    people = OnceEach("one row", max_contributions, apart)
     releases = [of(GaussianEvent(m), people) for m in multipliers]
     pure = [of(PureEvent(1.0 / m), people) for m in multipliers]
     worst = worst_pure = 0.0
-    for placed in combinations_with_replacement(multipliers, visits):
+    for placed in combinations_with_replacement(multipliers, max_contributions):
         counts = Counter(placed)
         powers = [c if apart else c**2 for c in counts.values()]
         mu = math.sqrt(sum(p / m**2 for m, p in zip(counts, powers, strict=True)))
@@ -134,13 +143,13 @@ def test_a_certificate_is_the_worst_over_all_placements(
         worst_pure = max(worst_pure, sum(1.0 / m for m in placed))
     held = derive_guarantee(releases, "joint", RECORD, DELTA)
     assert held.epsilon == pytest.approx(worst, rel=1e-9)
-    assert held.reports_per_person == visits
+    assert held.reports_per_person == max_contributions
     assert derive_guarantee(pure, "joint", RECORD).epsilon == pytest.approx(worst_pure, rel=1e-12)
 
 
-def test_visits_in_several_rounds_cost_no_more_than_in_one() -> None:
+def test_contributions_in_several_rounds_cost_no_more_than_in_one() -> None:
     spans = [(0, 4, 2.0), (2, 6, 3.0), (5, 9, 1.5)]
-    releases = [of(GaussianEvent(m), Rounds(a, b, visits=3)) for a, b, m in spans]
+    releases = [of(GaussianEvent(m), Rounds(a, b, max_contributions=3)) for a, b, m in spans]
     worst = 0.0
     for placed in combinations_with_replacement(range(9), 3):
         inside = [(sum(a <= at < b for at in placed), m) for a, b, m in spans]
@@ -148,7 +157,7 @@ def test_visits_in_several_rounds_cost_no_more_than_in_one() -> None:
     assert derive_guarantee(releases, "joint", RECORD, DELTA).epsilon == pytest.approx(worst)
 
 
-def test_visits_to_two_kinds_of_releases_are_divided_in_the_worst_way() -> None:
+def test_contributions_to_two_kinds_of_releases_are_divided_in_the_worst_way() -> None:
     people = OnceEach("a group", 3)
     both = [of(PureEvent(0.5), people), of(GaussianEvent(2.0), people)]
     divided = [

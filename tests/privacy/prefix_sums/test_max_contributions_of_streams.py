@@ -1,4 +1,4 @@
-"""A person whose visits are in several rows of a stream, or several times in one."""
+"""A person whose contributions are in several rows of a stream, or several times in one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ DELTA = 1e-5
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=repr)
 @pytest.mark.parametrize("visits", [2, 3])
-def test_no_placement_of_visits_moves_a_stream_further(
+def test_no_placement_of_contributions_moves_a_stream_further(
     mechanism: PrefixMechanism, visits: int
 ) -> None:
-    """C applied to how many visits fall into each row: the largest norm is that of one row."""
+    """C applied to how many contributions fall into each row: the largest norm is that of one
+    row."""
     encoder, _ = encoder_matrix(mechanism, planned(mechanism, 12))
     rows = encoder.shape[1]
     norms = {
@@ -35,10 +36,10 @@ def test_no_placement_of_visits_moves_a_stream_further(
     assert visits * most <= visits * mechanism.column_norm * (1.0 + 1e-9)
 
 
-def test_a_stream_is_noisy_enough_for_visits_that_look_at_its_releases() -> None:
-    """Later visits may depend on earlier releases: whatever they do, mu^2 of all outputs stays
-    below that of the certificate, on every path."""
-    visits, budget = 3, Joint(2.0, DELTA, visits=3)
+def test_a_stream_is_noisy_enough_for_contributions_that_look_at_its_releases() -> None:
+    """Later contributions may depend on earlier releases: whatever they do, mu^2 of all outputs
+    stays below that of the certificate, on every path."""
+    visits, budget = 3, Joint(2.0, DELTA, max_contributions=3)
     for mechanism in EVERY[:4]:
         stream = PrivateStream(mechanism, 1, 2.0, budget.noise_multiplier, SimulatedNoise(3))
         encoder, _ = encoder_matrix(mechanism, planned(mechanism, 10))
