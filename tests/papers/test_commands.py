@@ -87,7 +87,7 @@ SMALL = {
     ),
     "9a": transfer("9a", "--auxiliary", 60, "--kappa", 0, "--kappa", 1),
     "9b": transfer("9b", "--auxiliary", 60, "--gamma", 0, "--gamma", 2),
-    "9c": transfer("9c", "--auxiliary", 60, "--auxiliary", 90, "--epsilon", 2),
+    "9c": transfer("9c", "--auxiliary", 60, "--epsilon", 2),
     "symmetric 7": transfer(
         "7", "--epsilon", 2, "--auxiliary", 60, "--sources", 1, "--rewards", "symmetric",
         rewards={"symmetric"},
@@ -97,7 +97,8 @@ SMALL = {
     ),
     "ldpmab-table-2": Small(
         "ldpmab-table-2",
-        ("--repetitions", 2, "--rounds", 40, "--epsilon", 2),
+        ("--repetitions", 2, "--rounds", 20, "--epsilon", 2, "--method", "published",
+         "--method", "linear"),
         ("adult", "jobs stand-in", "taxi stand-in", "Wilcoxon", "bounds fixed beforehand"),
         {
             "dataset": {"adult", "jobs stand-in", "taxi stand-in"},
@@ -151,6 +152,7 @@ _LONG = (
     "9a",
     "9b",
     "symmetric 7",
+    "symmetric 9c",
 )
 
 
@@ -218,7 +220,13 @@ def test_reproductions_are_commands_with_options_and_a_form(name: str) -> None:
 # The smallest wish of each kind of reproduction.
 QUICK: dict[str, dict[str, Any]] = {
     "dubey-figure-2": {"trials": 2, "rounds": [32], "method": ["ours", "uniform"]},
-    "ldpmab-figure-9c": {"repetitions": 2, "rounds": [100], "auxiliary": [60], "epsilon": [2.0]},
+    "ldpmab-figure-9c": {
+        "repetitions": 2,
+        "rounds": [100],
+        "auxiliary": [60],
+        "epsilon": [2.0],
+        "method": ["published"],
+    },
     "po-gp-ucb-figures": {"runs": 2, "rounds": 3, "only": ["synthetic-5"], "method": ["random"]},
     "po-gp-ucb-attack": {"trials": 40},
 }

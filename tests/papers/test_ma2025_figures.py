@@ -162,7 +162,7 @@ def test_long_titles_take_two_lines() -> None:
 
 def test_labels_stay_apart() -> None:
     wish = {"rounds": [100], "auxiliary": [60], "kappa": [0.0, 1.0]}
-    figure = sweep_figure(FIGURE_9A, FIGURE_9A.plan(2, **wish).results())
+    figure = sweep_figure(FIGURE_9A, FIGURE_9A.plan(1, **wish).results())
     assert [axes.get_title("left") for axes in figure.axes] == [
         "auxiliary epsilon 1, exponential rewards",
         "auxiliary epsilon 8, exponential rewards",

@@ -22,12 +22,12 @@ KINDS = ["no auxiliary data", "weak", "effective"]
 
 
 @cache
-def results(trials: int = 1) -> PaperResults:
-    return FIGURE_6.plan(trials, rounds=[400], auxiliary=[200]).results()
+def results(trials: int = 2) -> PaperResults:
+    return FIGURE_6.plan(trials, rounds=[250], auxiliary=[100]).results()
 
 
 @cache
-def drawn(trials: int = 1) -> Figure:
+def drawn(trials: int = 2) -> Figure:
     figure = average_figure(FIGURE_6, results(trials))
     figure.canvas.draw()
     return figure
@@ -75,7 +75,7 @@ def test_the_legend_names_the_best_arm() -> None:
 
 
 def test_arms_that_are_given_up_are_marked() -> None:
-    figure, trials, ends = drawn(2), results(2).trials, results(2).ends
+    figure, trials, ends = drawn(), results().trials, results().ends
     given_up = trials.dropna(subset="given_up")
     assert len(given_up) > 0
     for kind in KINDS:

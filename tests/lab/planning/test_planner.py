@@ -150,7 +150,7 @@ def test_unfinished_replicates_are_dropped_when_time_is_up(
 
 
 def test_a_limit_that_is_long_enough_changes_nothing(tmp_path: Path) -> None:
-    path = write_study(tmp_path, SMOOTH, 200)
+    path = write_study(tmp_path, SMOOTH, 100)
     free, limited = (
         planned(path, epsilons=(4.0,), replicates=3, seconds=seconds) for seconds in (None, 600.0)
     )

@@ -216,7 +216,7 @@ def test_a_public_report_cannot_smuggle_another_point_in() -> None:
     policy = one.policy()
     other = (policy._place + 1) % len(GRID.points)
     smuggled = Actions(np.array([other]), np.array([5]), policy)
-    with pytest.raises(InvalidInput, match="public_coin"):
+    with pytest.raises(InvalidInput, match="public coin"):
         policy.report(1, smuggled, [0.0], SimulatedNoise(0))
     rows = one.statistics(visit(policy, 4, 0)).rows
     assert (rows[:, :2] == policy.choice).all()

@@ -210,7 +210,7 @@ class TestRefusals:
         assert 5 < explorers.sum() < 195
         moved = good.gradients.copy()
         moved[explorers] = np.roll(moved[explorers], 1, axis=1)
-        with pytest.raises(InvalidInput, match="public_coin"):
+        with pytest.raises(InvalidInput, match="public coin"):
             learner.statistics(replace(good, gradients=moved))
         others = good.gradients.copy()
         others[~explorers] = np.roll(others[~explorers], 1, axis=1)
