@@ -28,7 +28,7 @@ from .broken import finding
 HONEST = [*mechanism_checks(), *outsourced_checks()]
 # What takes seconds, because it runs a curator or OpenDP for real.
 _LONG = ("outsourced, two releases", "outsourced, answers twice", "noise, secure")
-_LONG += ("outsourced, secure", "signed_subset_selection, 2 of 4")
+_LONG += ("outsourced, secure", "signed_subset_selection, 2 of 4", "exponential, integers")
 
 
 def named(name: str) -> Check:

@@ -239,13 +239,18 @@ def of_laplace(self: Any, values: np.ndarray, scale: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "instead", "fault"),
     [
-        ("keys", block, "operating system"),
+        pytest.param("keys", block, "operating system", marks=pytest.mark.slow),
         ("keys", refilled, "operating system"),
-        ("keys", lambda self, shape: KEYS(self, shape) | np.uint64(1), "operating system"),
+        pytest.param(
+            "keys",
+            lambda self, shape: KEYS(self, shape) | np.uint64(1),
+            "operating system",
+            marks=pytest.mark.slow,
+        ),
         ("coins", reused_coins, "operating system"),
         ("add_gaussian", tiled(4096), "OpenDP"),
-        ("add_gaussian", tiled(100_000), "OpenDP"),
-        ("add_gaussian", in_pairs, "OpenDP"),
+        pytest.param("add_gaussian", tiled(100_000), "OpenDP", marks=pytest.mark.slow),
+        pytest.param("add_gaussian", in_pairs, "OpenDP", marks=pytest.mark.slow),
         ("add_gaussian", by_row, "OpenDP"),
         ("add_gaussian", quiet_alone, "OpenDP"),
         ("add_gaussian", of_laplace, "OpenDP"),

@@ -707,7 +707,7 @@ class LearnerContract:
             assert not policy.reports_are_private
             assert len(policy.report(contexts, np.array([0]), [0.0], SimulatedNoise(0))) == 1
             return
-        with pytest.raises(InvalidInput, match="public_coins"):
+        with pytest.raises(InvalidInput, match="public coins"):
             policy.report(contexts, np.array([0]), [0.0], SimulatedNoise(0))
 
     def test_bad_reports_change_nothing(self, row: Row) -> None:

@@ -148,8 +148,8 @@ def report(row: tuple[Callable[[float], Any], FloatArray]) -> tuple[Any, SignedR
             {"public_coins": [], "places": np.zeros((0, 1)), "signs": np.zeros((0, 1))},
             "at least one",
         ),
-        ({"public_coins": [-1]}, "public coins had -1"),
-        ({"public_coins": [PUBLIC_COINS]}, "public coins had"),
+        ({"public_coins": [-1]}, "public_coins had -1"),
+        ({"public_coins": [PUBLIC_COINS]}, "public_coins had"),
     ],
 )
 def test_reports_that_nobody_makes_are_refused(

@@ -107,7 +107,7 @@ def test_a_limit_that_cannot_be_kept_is_announced_and_decides_nothing(tmp_path: 
 @pytest.mark.parametrize(
     ("seconds", "horizons", "epsilons"),
     [
-        (1000.0, (20, 40, 80, 160, 320), 5),
+        pytest.param(1000.0, (20, 40, 80, 160, 320), 5, marks=pytest.mark.slow),
         (110.0, (20, 80, 320), 5),
         (80.0, (20, 80, 320), 3),
         (1.0, (20, 40, 80), 3),

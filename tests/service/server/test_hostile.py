@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -66,17 +67,16 @@ def test_each_costly_body_is_refused(bench: Any, target: Any, number: int) -> No
 @pytest.mark.parametrize("number", range(2, 9))
 def test_a_costly_body_takes_a_few_times_as_long_as_its_json(bench: Any, number: int) -> None:
     body = bench.costly_bodies()[number]
-    model, took = TypeAdapter(ReportsBody), dict[str, float]()
-    for name in ("json", "refusal"):
+    model, took = TypeAdapter(ReportsBody), {"json": math.inf, "refusal": math.inf}
+    for name in 5 * ("json", "refusal"):
         started = time.process_time()
-        for _ in range(3):
-            if name == "json":
-                json.loads(body)
-            else:
-                with pytest.raises((InvalidInput, RequestValidationError)):
-                    read_reports(texts(model.validate_python(read_body(model, body))))
-        took[name] = time.process_time() - started
-    assert took["refusal"] < 30.0 * took["json"] + 0.1
+        if name == "json":
+            json.loads(body)
+        else:
+            with pytest.raises((InvalidInput, RequestValidationError)):
+                read_reports(texts(model.validate_python(read_body(model, body))))
+        took[name] = min(took[name], time.process_time() - started)
+    assert took["refusal"] < 30.0 * took["json"] + 0.03
 
 
 def test_the_benchmarks_check_accepts_no_accepted_request(bench: Any, target: Any) -> None:
