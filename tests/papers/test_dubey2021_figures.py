@@ -26,10 +26,11 @@ from discreet.papers.dubey2021.figures import (
     figure_1,
 )
 from discreet.papers.report import regret_figure
-from discreet.papers.reproduction import Case, CaseRequest, RegretFigure, plan_of, results_of, serve
+from discreet.papers.reproduction import Case, CaseRequest, RegretFigure, plan_of, serve
 from discreet.privacy import Joint
 from discreet.validation import InvalidInput
 from tests.lab.reporting.cases import overlapping
+from tests.papers.invented import invented_results
 
 
 def test_ball_points_lie_in_the_ball_and_on_its_boundary() -> None:
@@ -149,16 +150,8 @@ def test_a_case_that_cannot_work_is_refused_before_anything_runs() -> None:
 def test_figures_have_a_panel_for_each_kind_and_labels_apart(
     what: RegretFigure, log_scale: bool, tmp_path: Path
 ) -> None:
-    cases, rng = what.planned([32]), np.random.default_rng(0)
-    promise = dict.fromkeys(("excess_noise", "true_epsilon_auxiliary"))
-    promise |= {"true_epsilon": 1.0, "protects": "reward", "seconds": 0.1}
-    rows = []
-    for place, trial in np.ndindex(len(cases), 2):
-        trace = np.cumsum(rng.random(32)) * (1.0 + place % 7)
-        same = {"case": place, "trial": trial, "metric": "regret"}
-        traced = {"along": np.arange(1, 33), "trace": trace}
-        rows.append({**same, "value": trace[-1], "final": False, **traced, **promise})
-    figure = regret_figure(None, results_of(cases, pd.DataFrame(rows)), log_scale)
+    cases = what.planned([32])
+    figure = regret_figure(None, invented_results(cases), log_scale)
     figure.canvas.draw()
     assert len(figure.axes) == len({case.panel for case in cases} - {None, ""})
     assert overlapping(figure) == []

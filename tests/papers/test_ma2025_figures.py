@@ -31,6 +31,7 @@ from discreet.papers.ma2025.report import density, setting_figure, sweep_figure
 from discreet.papers.reproduction import Case
 from discreet.privacy import Local, SimulatedNoise
 from tests.lab.reporting.cases import overlapping
+from tests.papers.invented import invented_results
 
 LOGGED = (FIGURE_7, FIGURE_8, FIGURE_9A, FIGURE_9B, FIGURE_9C)
 
@@ -153,7 +154,7 @@ def test_the_figure_of_the_setting_has_both_reward_functions() -> None:
 
 def test_long_titles_take_two_lines() -> None:
     wish = {"rounds": [100], "auxiliary": [60], "epsilon": [1.0], "rewards": "symmetric"}
-    figure = sweep_figure(FIGURE_7, FIGURE_7.plan(1, **wish).results())
+    figure = sweep_figure(FIGURE_7, invented_results(FIGURE_7.planned(**wish)))
     titles = [axes.get_title("left") for axes in figure.axes]
     assert titles[0] == "ours, no auxiliary data, symmetric rewards"
     assert titles[2] == "ours, 2 sources of 60, epsilon 8, symmetric\nrewards"
@@ -162,7 +163,7 @@ def test_long_titles_take_two_lines() -> None:
 
 def test_labels_stay_apart() -> None:
     wish = {"rounds": [100], "auxiliary": [60], "kappa": [0.0, 1.0]}
-    figure = sweep_figure(FIGURE_9A, FIGURE_9A.plan(1, **wish).results())
+    figure = sweep_figure(FIGURE_9A, invented_results(FIGURE_9A.planned(**wish)))
     assert [axes.get_title("left") for axes in figure.axes] == [
         "auxiliary epsilon 1, exponential rewards",
         "auxiliary epsilon 8, exponential rewards",

@@ -23,7 +23,7 @@ KINDS = ["no auxiliary data", "weak", "effective"]
 
 @cache
 def results(trials: int = 2) -> PaperResults:
-    return FIGURE_6.plan(trials, rounds=[250], auxiliary=[100]).results()
+    return FIGURE_6.plan(trials, rounds=[120], auxiliary=[60]).results()
 
 
 @cache
@@ -37,59 +37,45 @@ def titled(figure: Figure, text: str) -> list[Axes]:
     return [axes for axes in figure.axes if axes.get_title("left") == text]
 
 
-def test_a_column_of_panels_for_each_method() -> None:
-    figure = drawn()
+def test_a_column_of_panels_for_each_method_with_areas_legend_and_marks() -> None:
+    figure, curves = drawn(), results().curves
     for method in ("ours", "published"):
         assert len(titled(figure, f"{method}: regret per person so far, over all people")) == 1
     assert len(titled(figure, "regret per person so far, at (1/3, 1/3)")) == 2
-    for kind in KINDS:
-        assert len(titled(figure, f"{kind}: arms at (1/3, 1/3)")) == 2
     assert len(figure.axes) == 2 * (2 + 3)
+    assert overlapping(figure) == []
 
-
-def test_the_areas_are_the_shares_in_the_colours_of_the_arms() -> None:
-    figure, curves = drawn(), results().curves
     ours = curves[(curves["method"] == "ours") & curves["metric"].str.startswith("share_of_arm")]
+    ends, given_up = results().ends, results().trials.dropna(subset="given_up")
+    assert len(given_up) > 0
     for kind in KINDS:
-        areas = [
-            area
-            for area in titled(figure, f"{kind}: arms at (1/3, 1/3)")[0].collections
-            if isinstance(area, PolyCollection)
-        ]
+        first, second = titled(figure, f"{kind}: arms at (1/3, 1/3)")
+        areas = [area for area in first.collections if isinstance(area, PolyCollection)]
         assert [to_hex(np.asarray(area.get_facecolor())[0]).upper() for area in areas] == list(
             arm_colors(3)
         )
         own = ours[ours["label"] == kind].pivot(index="at", columns="metric", values="mean")
         tops = [np.asarray(area.get_paths()[0].vertices)[:, 1].max() for area in areas]
         np.testing.assert_allclose(tops, np.cumsum(own.to_numpy(), axis=1).max(axis=0))
+        mine = ends[(ends["label"] == kind) & (ends["method"] == "published")]["case"].iloc[0]
+        assert len(second.lines) == given_up[given_up["case"] == mine]["given_up"].nunique()
 
-
-def test_the_legend_names_the_best_arm() -> None:
-    (legend,) = drawn().legends
+    (legend,) = figure.legends
     assert {text.get_text() for text in legend.get_texts()} == {
         "arm 1, the best at (1/3, 1/3)",
         "arm 2",
         "arm 3",
         "an arm is given up there: it is not offered again",
     }
+    one_method_and_unfinished_lines_are_drawn()
 
 
-def test_arms_that_are_given_up_are_marked() -> None:
-    figure, trials, ends = drawn(), results().trials, results().ends
-    given_up = trials.dropna(subset="given_up")
-    assert len(given_up) > 0
-    for kind in KINDS:
-        mine = ends[(ends["label"] == kind) & (ends["method"] == "published")]["case"].iloc[0]
-        places = given_up[given_up["case"] == mine]["given_up"].nunique()
-        assert len(titled(figure, f"{kind}: arms at (1/3, 1/3)")[1].lines) == places
+@pytest.mark.slow
+def test_nothing_overlaps_in_a_single_trial() -> None:
+    assert overlapping(drawn(1)) == []
 
 
-@pytest.mark.parametrize("trials", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_nothing_overlaps_or_leaves_the_page(trials: int) -> None:
-    assert overlapping(drawn(trials)) == []
-
-
-def test_one_method_and_unfinished_lines_are_drawn() -> None:
+def one_method_and_unfinished_lines_are_drawn() -> None:
     everything = results()
 
     def of(method: str, cases: int = 9) -> Figure:
