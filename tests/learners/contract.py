@@ -306,27 +306,43 @@ def same_sums(one: Statistics, two: Statistics, exact: bool) -> bool:
 class LearnerContract:
     """Subclass with a fixture `row`."""
 
-    def test_policy_round_trips_and_chooses_the_same(self, row: Row) -> None:
-        policy = taught(row).policy()
-        copy = decode(encode(policy), type(policy))
-        assert encode(copy) == encode(policy)
+    def test_policies_and_pending_actions_are_messages_that_cannot_be_changed(
+        self, row: Row
+    ) -> None:
+        """A device keeps its policy, and what it did until the reward comes, as messages."""
+        policy, scene = taught(row).policy(), row.scene
+        later = decode(encode(policy), type(policy))
+        assert encode(later) == encode(policy)
+        assert later.digest == policy.digest
         described(type(policy)).validate(json.loads(encode(policy)))
-        contexts = row.scene.contexts(300, 5)
+        with pytest.raises(AttributeError):
+            policy.version = 9  # type: ignore[misc]
+        for value in arrays(policy):
+            with pytest.raises(ValueError, match="read-only"):
+                value[...] = 0
+
+        contexts = scene.contexts(300, 5)
         mine, odds = policy.act(contexts, np.random.default_rng(1))
-        theirs, same_odds = copy.act(contexts, np.random.default_rng(1))
+        theirs, same_odds = later.act(contexts, np.random.default_rng(1))
         assert np.array_equal(mine.arms, theirs.arms)
         assert (mine.points is None) == isinstance(policy, ArmPolicy)
         assert mine.points is None or np.array_equal(mine.points, theirs.points)
         # Thompson sampling has NaN for propensities, which have no closed form.
         assert np.array_equal(odds, same_odds, equal_nan=True)
+        # Public coins do not depend on the context.
+        other, _ = policy.act(scene.contexts(300, 6), np.random.default_rng(1))
+        assert np.array_equal(mine.public_coins, other.public_coins)
+        assert (mine.public_coins < PUBLIC_COINS).all()
 
-    def test_policy_cannot_be_changed(self, row: Row) -> None:
-        policy = row.make().policy()
-        with pytest.raises(AttributeError):
-            policy.version = 9  # type: ignore[misc]
-        for value in arrays(taught(row).policy()):
-            with pytest.raises(ValueError, match="read-only"):
-                value[...] = 0
+        contexts = scene.contexts(20, 4)
+        actions, _ = policy.act(contexts, np.random.default_rng(4))
+        rewards = scene.rewards(contexts, actions, 4)
+        report = encode(policy.report(contexts, actions, rewards, SimulatedNoise(1)))
+        kept = decode(encode(actions), Actions)
+        assert encode(later.report(contexts, kept, rewards, SimulatedNoise(1))) == report
+        # Points come from the decision set or from the public coin, never from the actions.
+        forged = replace(actions, points=np.full((20, 2), 1e9))
+        assert encode(policy.report(contexts, forged, rewards, SimulatedNoise(1))) == report
 
     def test_propensities_are_the_probabilities_of_the_actions_and_true(self, row: Row) -> None:
         policy = taught(row).policy()
@@ -353,13 +369,6 @@ class LearnerContract:
         error = np.sqrt(expected * (1.0 - expected) / len(chosen))
         # Rare actions are Poisson, with a heavier tail: three more of them are allowed.
         assert (np.abs(count / len(chosen) - expected) <= 4.5 * error + 3.0 / len(chosen)).all()
-
-    def test_public_coins_do_not_depend_on_the_context(self, row: Row) -> None:
-        policy = taught(row).policy()
-        one, two = (row.scene.contexts(50, seed) for seed in (1, 2))
-        public_coins = [policy.act(x, np.random.default_rng(4))[0].public_coins for x in (one, two)]
-        assert np.array_equal(*public_coins)
-        assert (public_coins[0] < PUBLIC_COINS).all()
 
     def test_reports_round_trip(self, row: Row) -> None:
         learner = taught(row)
@@ -410,14 +419,6 @@ class LearnerContract:
         assert one.people == two.people
         assert same_sums(one._sums, two._sums, row.exact)
 
-    def test_statistics_change_nothing(self, row: Row) -> None:
-        learner = taught(row)
-        reports = visit(row, learner.policy(), 25, 3)
-        before = state(learner)
-        learner.statistics(reports)
-        learner.check_reports(reports)
-        assert state(learner) == before
-
     def test_reports_are_checked_as_they_are_when_they_are_added(self, row: Row) -> None:
         learner = taught(row)
         reports: Any = visit(row, learner.policy(), 3, 3)
@@ -437,17 +438,18 @@ class LearnerContract:
                 said.add(str(refusal.value))
             assert len(said) == 1
 
-    def test_nothing_is_drawn_again(self, row: Row) -> None:
+    def test_reading_reports_and_asking_again_change_nothing(self, row: Row) -> None:
         learner = taught(row)
         policy = learner.policy()
-        assert learner.policy() is policy
+        reports = visit(row, policy, 25, 3)
         before = state(learner)
+        learner.statistics(reports)
+        learner.check_reports(reports)
         learner.guarantee()
-        learner.policy()
+        assert learner.policy() is policy
         assert state(learner) == before
         missing = learner.batch_size - (learner.people - learner._published_at)
-        fewer = min(missing - 1, 10)
-        if fewer:
+        if fewer := min(missing - 1, 10):
             learner.update(visit(row, policy, fewer, 2))
             assert learner.policy() is policy
 
@@ -468,6 +470,7 @@ class LearnerContract:
         learner = row.make()
         assert learner.guarantee().releases == 0
         learner = taught(row)
+        learner.policy()
         guarantee = learner.guarantee()
         assert guarantee.trust_model == learner.budget.trust_model
         releases = learner.releases
@@ -479,14 +482,21 @@ class LearnerContract:
         if guarantee.trust_model == "none":
             assert guarantee.epsilon == np.inf
             return
-        asked = learner.budget.epsilon
-        assert asked * (1.0 - 1e-6) <= guarantee.epsilon <= asked * (1.0 + 1e-12)
+        budget = learner.budget
+        assert budget.epsilon * (1.0 - 1e-6) <= guarantee.epsilon <= budget.epsilon
+        # To the last bit, as each sampler achieves it.
+        for name in (SecureNoise.name, SimulatedNoise.name):
+            for policy in learner._policies if isinstance(budget, Local) else ():
+                release = policy.release(name)
+                assert release is not None
+                assert composed_epsilon([release.event], budget.delta) <= budget.epsilon
         assert guarantee.repeated(2).epsilon == pytest.approx(2 * guarantee.epsilon)
         assert "simulated" in guarantee.sentence
         assert guarantee.adjacency.record in guarantee.sentence
 
     def test_saved_learners_go_on_where_they_stopped(self, row: Row, tmp_path: Path) -> None:
         learner = taught(row)
+        policy = learner.policy()
         path = tmp_path / "learner.json"
         save(learner, path)
         # Under joint privacy a learner draws noise; only a source that goes on where the old one
@@ -498,6 +508,14 @@ class LearnerContract:
         assert again.guarantee() == learner.guarantee()
         with pytest.raises(InvalidInput, match="folder"):
             save(learner, tmp_path / "none" / "learner.json")
+        fresh = SimulatedNoise(99)
+        other = load(path, fresh)
+        assert encode(other.policy()) == encode(policy)
+        assert state(other) == state(learner)
+        assert fresh.keys(1) == SimulatedNoise(99).keys(1), "noise was drawn"
+        if learner.budget.trust_model == "joint":
+            with pytest.raises(InvalidInput, match="noise"):
+                load(path)
         assert ("SECRET" in path.read_text()[:200]) == learner.secret
         if learner.budget.trust_model in ("none", "joint") and not isinstance(learner, Uniform):
             assert learner.secret
@@ -507,23 +525,6 @@ class LearnerContract:
             again.update(visit(row, again.policy(), people, seed))
         assert encode(again.policy()) == encode(learner.policy())
         assert state(again) == state(learner)
-
-    def test_loading_with_another_noise_source_draws_nothing_again(
-        self, row: Row, tmp_path: Path
-    ) -> None:
-        learner = taught(row)
-        learner.policy()
-        path = tmp_path / "learner.json"
-        save(learner, path)
-        fresh = SimulatedNoise(99)
-        again = load(path, fresh)
-        assert encode(again.policy()) == encode(learner.policy())
-        assert again.guarantee() == learner.guarantee()
-        assert state(again) == state(learner)
-        assert fresh.keys(1) == SimulatedNoise(99).keys(1), "noise was drawn"
-        if learner.budget.trust_model == "joint":
-            with pytest.raises(InvalidInput, match="noise"):
-                load(path)
 
     def test_the_units_of_the_domain_do_not_matter(self, row: Row) -> None:
         policy = taught(row).policy()
@@ -535,38 +536,47 @@ class LearnerContract:
         scaled = DOMAIN.to_unit(contexts)
         assert np.array_equal(policy.probabilities(contexts), unit.probabilities(scaled))
 
-    def test_bad_contexts_are_refused(self, row: Row) -> None:
-        policy = row.make().policy()
-        for name, contexts in row.scene.bad_contexts.items():
+    def test_bad_input_is_refused(self, row: Row) -> None:
+        """Values of a person only where reports are not private."""
+        policy, scene, noise = row.make().policy(), row.scene, SimulatedNoise(0)
+        private, rng = policy.reports_are_private, np.random.default_rng(0)
+        for name, contexts in scene.bad_contexts.items():
             with pytest.raises(InvalidInput, match="contexts"):
-                policy.act(contexts, np.random.default_rng(0))
+                policy.act(contexts, rng)
             people = len(contexts) if isinstance(contexts, list | np.ndarray) else 1
-            good = row.scene.contexts(max(people, 1), 0)
-            actions, _ = policy.act(good, np.random.default_rng(0))
-            if policy.reports_are_private and name in row.scene.bad_values:
-                continue
-            with pytest.raises(InvalidInput, match="contexts"):
-                policy.report(contexts, actions, np.zeros(len(actions)), SimulatedNoise(0))
+            actions, _ = policy.act(scene.contexts(max(people, 1), 0), rng)
+            if not (private and name in scene.bad_values):
+                with pytest.raises(InvalidInput, match="contexts"):
+                    policy.report(contexts, actions, np.zeros(len(actions)), noise)
 
-    @pytest.mark.parametrize("rewards", [[9.0, 0.0], [np.nan, 0.0], [0.0], [[0.0], [0.0]]])
-    def test_bad_rewards_are_refused(self, row: Row, rewards: object) -> None:
-        policy = row.make().policy()
-        contexts = row.scene.contexts(2, 0)
-        actions, _ = policy.act(contexts, np.random.default_rng(0))
-        if policy.reports_are_private and np.shape(rewards) == (2,):
-            return
-        with pytest.raises(InvalidInput, match="rewards"):
-            policy.report(contexts, actions, rewards, SimulatedNoise(0))  # type: ignore[arg-type]
+        two = scene.contexts(2, 0)
+        actions, _ = policy.act(two, rng)
+        values: list[Any] = [] if private else [[9.0, 0.0], [np.nan, 0.0]]
+        for rewards in ([0.0], [[0.0], [0.0]], *values):
+            with pytest.raises(InvalidInput, match="rewards"):
+                policy.report(two, actions, rewards, noise)  # type: ignore[arg-type]
 
-    def test_unknown_arms_are_refused(self, row: Row) -> None:
-        policy = row.make().policy()
-        contexts = row.scene.contexts(1, 0)
-        for arm in row.scene.bad_arms:
+        one = scene.contexts(1, 0)
+        for arm in () if private else scene.bad_arms:
             actions = Actions(np.array([arm]), np.array([1], dtype=np.uint64), policy)
-            if policy.reports_are_private:
-                continue
             with pytest.raises(InvalidInput, match="arms"):
-                policy.report(contexts, actions, [0.0], SimulatedNoise(0))
+                policy.report(one, actions, [0.0], noise)
+        # Bare arms are taken where reports say the same whoever chose the arm.
+        if policy.accepts_logged_actions:
+            assert not private
+            assert len(policy.report(one, np.array([0]), [0.0], noise)) == 1
+        else:
+            with pytest.raises(InvalidInput, match="public coins"):
+                policy.report(one, np.array([0]), [0.0], noise)
+
+        with pytest.raises(InvalidInput, match="default_rng"):
+            policy.act(one, 1)  # type: ignore[arg-type]
+        actions, _ = policy.act(one, rng)
+        with pytest.raises(InvalidInput, match="SecureNoise"):
+            policy.report(one, actions, [0.0], rng)  # type: ignore[arg-type]
+        terms = Terms(Box((0.0,), (1.0,)), policy.space, 1e9, delta=0.5)
+        with pytest.raises(InvalidInput, match="domain"):
+            policy.act("no contexts", rng, terms)
 
     def test_a_private_report_is_never_refused_for_what_it_holds(self, row: Row) -> None:
         """Silence is not private: whatever the context, arm and reward are, a report leaves."""
@@ -626,39 +636,6 @@ class LearnerContract:
             with pytest.raises(InvalidInput, match="another policy"):
                 other.report(data, actions, data, SimulatedNoise(0))  # type: ignore[arg-type]
 
-    def test_pending_actions_survive_as_json(self, row: Row) -> None:
-        """A device keeps what it did until the reward comes, and its policy, as messages."""
-        policy = taught(row).policy()
-        contexts = row.scene.contexts(20, 4)
-        actions, _ = policy.act(contexts, np.random.default_rng(4))
-        kept = decode(encode(actions), Actions)
-        later = decode(encode(policy), Policy)
-        assert later.digest == policy.digest
-        rewards = row.scene.rewards(contexts, actions, 4)
-        first = policy.report(contexts, actions, rewards, SimulatedNoise(1))
-        second = later.report(contexts, kept, rewards, SimulatedNoise(1))
-        assert encode(first) == encode(second)
-
-    def test_terms_are_checked_before_acting(self, row: Row) -> None:
-        policy = row.make().policy()
-        wrong = Terms(Box((0.0,), (1.0,)), policy.space, 1e9, delta=0.5)
-        with pytest.raises(InvalidInput, match="domain"):
-            policy.act("no contexts", np.random.default_rng(0), wrong)
-
-    def test_nothing_holds_more_than_was_asked(self, row: Row) -> None:
-        """To the last bit, as each sampler really achieves it."""
-        learner = taught(row)
-        learner.policy()
-        budget = learner.budget
-        if budget.trust_model == "none":
-            pytest.skip("nothing is promised")
-        assert learner.guarantee().epsilon <= budget.epsilon
-        for name in (SecureNoise.name, SimulatedNoise.name):
-            for policy in learner._policies if isinstance(budget, Local) else ():
-                release = policy.release(name)
-                assert release is not None
-                assert composed_epsilon([release.event], budget.delta) <= budget.epsilon
-
     def test_two_learners_never_share_people_or_reports(self, row: Row) -> None:
         """Nor do two of one seed: who reports to both is promised the sum."""
         one, two = row.make(), row.fresh()
@@ -679,36 +656,6 @@ class LearnerContract:
         assert together >= 1.3 * max(alone)
         if budget.delta == 0.0:
             assert together == pytest.approx(sum(alone))
-
-    def test_points_are_never_taken_from_the_actions(self, row: Row) -> None:
-        """A person's side works them out again, from the decision set or from the public_coin."""
-        policy = taught(row).policy()
-        contexts = row.scene.contexts(4, 0)
-        actions, _ = policy.act(contexts, np.random.default_rng(0))
-        honest = policy.report(contexts, actions, np.zeros(4), SimulatedNoise(0))
-        forged = replace(actions, points=np.full((4, 2), 1e9))
-        again = policy.report(contexts, forged, np.zeros(4), SimulatedNoise(0))
-        assert encode(again) == encode(honest)
-
-    def test_other_generators_and_noise_are_refused(self, row: Row) -> None:
-        policy = row.make().policy()
-        contexts = row.scene.contexts(1, 0)
-        with pytest.raises(InvalidInput, match="default_rng"):
-            policy.act(contexts, 1)  # type: ignore[arg-type]
-        actions, _ = policy.act(contexts, np.random.default_rng(0))
-        with pytest.raises(InvalidInput, match="SecureNoise"):
-            policy.report(contexts, actions, [0.0], np.random.default_rng(0))  # type: ignore[arg-type]
-
-    def test_bare_arms_are_refused(self, row: Row) -> None:
-        """Unless reports say the same whoever chose the arm."""
-        policy = row.make().policy()
-        contexts = row.scene.contexts(1, 0)
-        if policy.accepts_logged_actions:
-            assert not policy.reports_are_private
-            assert len(policy.report(contexts, np.array([0]), [0.0], SimulatedNoise(0))) == 1
-            return
-        with pytest.raises(InvalidInput, match="public coins"):
-            policy.report(contexts, np.array([0]), [0.0], SimulatedNoise(0))
 
     def test_bad_reports_change_nothing(self, row: Row) -> None:
         learner = taught(row)
@@ -763,10 +710,10 @@ class LearnerContract:
                     table[name] = kept
         return made
 
-    def test_merge_rejects_statistics_of_another_stream_or_epsilon(self, row: Row) -> None:
+    def test_merge_rejects_statistics_of_another_stream_epsilon_or_noise(self, row: Row) -> None:
         learner = row.make()
-        sums = learner.statistics(visit(row, learner.policy(), 4, 1))
-        before = state(learner)
+        reports = visit(row, learner.policy(), 4, 1)
+        sums, before = learner.statistics(reports), state(learner)
         for bad in (
             replace(sums, source="another"),
             replace(sums, source=""),
@@ -776,20 +723,11 @@ class LearnerContract:
                 learner.merge(decode(encode(bad), learner.statistics_type))
             with pytest.raises(InvalidInput, match="statistics of"):
                 sums + bad
-        assert state(learner) == before
-        learner.merge(decode(encode(sums), learner.statistics_type))
-
-    def test_statistics_name_the_noise_of_their_reports(self, row: Row) -> None:
-        learner = row.make()
-        reports = visit(row, learner.policy(), 4, 1)
-        before = state(learner)
-        for bad in (
-            replace(learner.statistics(reports), noise=()),
-            replace(learner._sums, noise=(reports.noise,)),
-        ):
+        for bad in (replace(sums, noise=()), replace(learner._sums, noise=(reports.noise,))):
             with pytest.raises(InvalidInput, match="noise"):
                 learner.merge(bad)
         assert state(learner) == before
+        learner.merge(decode(encode(sums), learner.statistics_type))
 
     def test_foreign_statistics_are_refused(self, row: Row) -> None:
         learner = taught(row)
