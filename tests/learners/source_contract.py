@@ -66,51 +66,30 @@ class SourceContract:
             learner.update(told(policy, 1, 50 + version))
         assert learner.policy("bank").version == 3
 
-    def test_what_a_policy_says_of_itself(self, row: SourceRow) -> None:
+    def test_policies_are_messages_that_cannot_be_changed(self, row: SourceRow) -> None:
         learner = row.fresh(bank=2.0, shop=3.0)
-        policy = learner.policy("bank")
-        assert (policy.stream, policy.epsilon, policy.arms) == ("bank", 2.0, ARMS)
-        assert (policy.domain, policy.reward_bounds) == (DOMAIN, BOUNDS)
+        first = learner.policy("bank")
+        assert (first.stream, first.epsilon, first.arms) == ("bank", 2.0, ARMS)
+        assert (first.domain, first.reward_bounds) == (DOMAIN, BOUNDS)
         teach(learner, "bank")
-        later = learner.policy("bank")
-        assert later.stream_id == policy.stream_id
-        assert later.group == policy.group
-        other = learner.policy("shop")
+        policy, other = learner.policy("bank"), learner.policy("shop")
+        assert (policy.stream_id, policy.group) == (first.stream_id, first.group)
         assert other.stream_id != policy.stream_id
         assert other.group != policy.group
         assert row.make(12).identity not in policy.stream_id
-
-    def test_policies_round_trip_and_report_the_same(self, row: SourceRow) -> None:
-        learner = row.fresh(bank=2.0)
-        teach(learner, "bank")
-        policy = learner.policy("bank")
-        copy = decode(encode(policy), Policy)
-        described(Policy).validate(json.loads(encode(policy)))
-        assert type(copy) is type(policy)
-        assert encode(copy) == encode(policy)
-        assert encode(told(copy, 60, 9)) == encode(told(policy, 60, 9))
-
-    def test_policies_cannot_be_changed(self, row: SourceRow) -> None:
-        learner = row.fresh(bank=2.0)
-        teach(learner, "bank")
-        policy = learner.policy("bank")
         with pytest.raises(AttributeError):
             policy.version = 9
         for array in arrays(policy):
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = 0
 
-    def test_reports_round_trip(self, row: SourceRow) -> None:
-        one, two = row.fresh(bank=2.0), row.fresh(bank=2.0)
-        reports = told(one.policy("bank"), 40, 7)
-        two.policy("bank")
-        copy = decode(encode(reports), Reports)
-        assert type(copy) is type(reports)
-        one.update(reports)
-        two.update(copy)
-        assert state(one) == state(two)
+        copy = decode(encode(policy), Policy)
+        described(Policy).validate(json.loads(encode(policy)))
+        assert type(copy) is type(policy)
+        assert encode(copy) == encode(policy)
+        assert encode(told(copy, 60, 9)) == encode(told(policy, 60, 9))
 
-    def test_reports_add_in_any_order(self, row: SourceRow) -> None:
+    def test_reports_add_in_any_order_and_as_messages(self, row: SourceRow) -> None:
         one, two = row.fresh(bank=2.0, shop=6.0), row.fresh(bank=2.0, shop=6.0)
         batches = [
             told(one.policy(name), count, seed)
@@ -120,27 +99,26 @@ class SourceContract:
             two.policy(name)
         one.update(batches)
         for batch in reversed(batches):
-            two.update(batch)
+            received = decode(encode(batch), Reports)
+            assert type(received) is type(batch)
+            assert encode(received) == encode(batch)
+            two.update(received)
         assert (one.streams["bank"].people, one.streams["shop"].people) == (22, 60)
         assert (two.streams["bank"].people, two.streams["shop"].people) == (22, 60)
         assert np.allclose(known(one), known(two), rtol=1e-9, atol=1e-9)
 
-    def test_late_reports_are_used(self, row: SourceRow) -> None:
-        learner = row.fresh(bank=2.0)
-        first = learner.policy("bank")
+    def test_late_reports_are_used_and_are_not_of_the_target(self, row: SourceRow) -> None:
+        plain, learner = row.make(11), row.fresh(bank=2.0, shop=1.0)
+        target, first = learner.policy(), learner.policy("bank")
+        assert encode(target) == encode(plain.policy()), "a source without reports"
+        assert learner.streams["bank"].people == learner.streams["shop"].people == 0
         teach(learner, "bank")
         before, people = known(learner), learner.streams["bank"].people
         learner.update(told(first, 30, 99))
         assert learner.streams["bank"].people == people + 30
         assert known(learner) != before
-        learner.policy()
-
-    def test_people_of_sources_are_nobody_of_the_target(self, row: SourceRow) -> None:
-        learner = row.fresh(bank=2.0)
-        policy = learner.policy()
-        teach(learner, "bank")
         assert learner.people == 0
-        assert learner.policy() is policy, "a policy of the target lasts as well"
+        assert learner.policy() is target, "a policy of the target lasts as well"
 
     def test_equal_reports_give_equal_learners(self, row: SourceRow) -> None:
         states = []
@@ -169,12 +147,6 @@ class SourceContract:
         chances = learner.policy().probabilities(SCENE.contexts(50, 1))
         assert np.allclose(chances.sum(axis=1), 1.0)
         assert (chances >= 0.0).all()
-
-    def test_a_source_without_reports_changes_nothing(self, row: SourceRow) -> None:
-        plain, heard = row.make(11), row.fresh(bank=4.0, shop=1.0)
-        heard.policy("bank")
-        assert encode(heard.policy()) == encode(plain.policy())
-        assert heard.streams["bank"].people == heard.streams["shop"].people == 0
 
     def test_guarantees_are_listed_apart(self, row: SourceRow) -> None:
         plain, learner = row.make(11), row.fresh(bank=2.0, shop=6.0)

@@ -171,12 +171,6 @@ def test_contributions_are_numbered_in_order() -> None:
     assert ContributionLedger.from_fields(visitors.to_fields()) == visitors
 
 
-def test_texts_that_differ_are_two_people() -> None:
-    """An array of texts drops zeros at the end: a new id of one person would silence another."""
-    ids = read_ids(["a\0", "a", "a\0"], 3)
-    assert ContributionLedger().beyond(ids, covered=1).tolist() == [False, False, True]
-
-
 @pytest.mark.parametrize(
     ("people", "message"),
     [
@@ -199,17 +193,11 @@ def test_ids_that_are_none_are_refused(people: Any, message: str) -> None:
         read_ids(people, 2)
 
 
-def test_ids_are_texts_or_whole_numbers() -> None:
+def test_ids_are_texts_or_whole_numbers_that_can_be_saved() -> None:
     assert read_ids(np.array([7, 8]), 2) == read_ids(["7", " 8"], 2) == ["7", "8"]
-
-
-def test_nobody_is_silenced_because_of_the_id_of_another() -> None:
-    """NumPy drops zeros at the end of texts; else the id of one person decided about another."""
-    apart = ContributionLedger().beyond(read_ids(["a\0", "a"], 2), covered=1)
-    assert apart.tolist() == [False, False]
-
-
-def test_ids_that_are_saved_can_be_read_again() -> None:
+    # NumPy drops zeros at the end of texts: the id of one person would silence another.
+    ids = read_ids(["a\0", "a", "a\0"], 3)
+    assert ContributionLedger().beyond(ids, covered=1).tolist() == [False, False, True]
     for given in (10**199, "b" * 200):
         visitors = ContributionLedger()
         visitors.add(read_ids([given], 1))
@@ -386,6 +374,15 @@ def test_pure_reports_of_several_contributions_may_use_a_delta() -> None:
     assert 1.0 - 1e-9 < held.epsilon <= 1.0
 
 
+CONTEXT = np.full((1, 2), 0.3)
+
+
+def reported(counter: ContributionCounter, policy: Policy[Any], noise: Any = None) -> Any:
+    """What a device sends for one more contribution, None if it sends nothing."""
+    actions, _ = policy.act(CONTEXT, np.random.default_rng(1))
+    return counter.report(policy, CONTEXT, actions, [1.0], noise or SimulatedNoise(1))
+
+
 class TestTheCounterOnADevice:
     @staticmethod
     def scene() -> tuple[Policy[Any], Terms]:
@@ -394,37 +391,24 @@ class TestTheCounterOnADevice:
 
     def test_reports_end_with_the_contributions_that_were_agreed(self) -> None:
         policy, terms = self.scene()
-        counter, context, rng = (
-            ContributionCounter(terms),
-            np.full((1, 2), 0.3),
-            np.random.default_rng(1),
-        )
-        sent = []
-        for _ in range(4):
-            actions, _ = policy.act(context, rng)
-            sent.append(counter.report(policy, context, actions, [1.0], SimulatedNoise(1)))
+        counter = ContributionCounter(terms)
+        sent = [reported(counter, policy) for _ in range(4)]
         assert [report is not None for report in sent] == [True, True, False, False]
         assert (counter.made, counter.left) == (2, 0)
         assert ContributionCounter(terms, made=1).left == 1
-
-    def test_a_report_is_counted_before_it_is_drawn(self) -> None:
-        policy, terms = self.scene()
-        counter, context = ContributionCounter(terms), np.full((1, 2), 0.3)
-        actions, _ = policy.act(context, np.random.default_rng(1))
-        with pytest.raises(InvalidInput):
-            counter.report(policy, context, actions, [1.0], noise="none")  # type: ignore[arg-type]
-        assert counter.made == 1
-
-    def test_one_contribution_at_a_time(self) -> None:
-        policy, terms = self.scene()
-        context = np.full((2, 2), 0.3)
-        actions, _ = policy.act(context, np.random.default_rng(1))
-        with pytest.raises(InvalidInput, match="one contribution"):
-            ContributionCounter(terms).report(
-                policy, context, actions, [1.0, 1.0], SimulatedNoise(1)
-            )
         with pytest.raises(InvalidInput, match="made was -1"):
             ContributionCounter(terms, made=-1)
+
+    def test_one_contribution_at_a_time_is_counted_before_it_is_drawn(self) -> None:
+        policy, terms = self.scene()
+        counter = ContributionCounter(terms)
+        with pytest.raises(InvalidInput):
+            reported(counter, policy, noise="none")
+        assert counter.made == 1
+        two = np.full((2, 2), 0.3)
+        actions, _ = policy.act(two, np.random.default_rng(1))
+        with pytest.raises(InvalidInput, match="one contribution"):
+            ContributionCounter(terms).report(policy, two, actions, [1.0, 1.0], SimulatedNoise(1))
 
     @staticmethod
     def kinds(terms: Terms) -> tuple[Policy[Any], Policy[Any]]:
@@ -455,34 +439,22 @@ class TestTheCounterOnADevice:
         policies = self.kinds(terms)
         events = [policy.release(SimulatedNoise.name).event for policy in policies]  # type: ignore[union-attr]
         assert composed_epsilon(events, terms.delta) > 1.15 * terms.most_epsilon
-        counter, context, rng = (
-            ContributionCounter(terms),
-            np.full((1, 2), 0.3),
-            np.random.default_rng(1),
-        )
-        policy, other = policies[first], policies[1 - first]
-        actions, _ = policy.act(context, rng)
-        assert counter.report(policy, context, actions, [1.0], SimulatedNoise(1)) is not None
+        counter, policy, other = ContributionCounter(terms), policies[first], policies[1 - first]
+        assert reported(counter, policy) is not None
         assert counter.gaussian is bool(first)
         if restarted:
             counter = ContributionCounter(terms, counter.made, counter.gaussian)
-        actions, _ = other.act(context, rng)
         with pytest.raises(InvalidInput, match="one kind"):
-            counter.report(other, context, actions, [1.0], SimulatedNoise(1))
+            reported(counter, other)
         assert counter.made == 1
-        actions, _ = policy.act(context, rng)
-        assert counter.report(policy, context, actions, [1.0], SimulatedNoise(1)) is not None
-
-    def test_a_counter_that_goes_on_says_of_which_kind_reports_were(self) -> None:
-        terms = Terms(SQUARE, 3, 1.0, delta=1e-6, max_contributions=2)
+        assert reported(counter, policy) is not None
+        # A counter that goes on is told of which kind reports were.
         with pytest.raises(InvalidInput, match="gaussian was None"):
             ContributionCounter(terms, made=1)
         assert ContributionCounter(terms, made=1, gaussian=False).left == 1
 
     def test_threads_make_no_more_reports_than_were_agreed(self) -> None:
         policy, terms = self.scene()
-        context = np.full((1, 2), 0.3)
-        actions, _ = policy.act(context, np.random.default_rng(1))
         sent: list[Any] = []
 
         class Slow(ContributionCounter):
@@ -497,7 +469,7 @@ class TestTheCounterOnADevice:
         counter = Slow(terms)
 
         def come() -> None:
-            sent.append(counter.report(policy, context, actions, [1.0], SimulatedNoise(1)))
+            sent.append(reported(counter, policy))
 
         threads = [threading.Thread(target=come) for _ in range(5)]
         for thread in threads:

@@ -200,8 +200,8 @@ def bumps(contexts: FloatArray, arms: int) -> FloatArray:
 @pytest.mark.parametrize(
     ("domain", "arms", "budget", "batches"),
     [
-        (unit_cube(1), 2, Local(1.0), 30),
-        (Box((0.0,) * 3, (1.0,) * 3, levels=(None, 4, 2)), 3, Local(3.0), 25),
+        (unit_cube(1), 2, Local(1.0), 20),
+        (Box((0.0,) * 3, (1.0,) * 3, levels=(None, 4, 2)), 3, Local(3.0), 12),
         pytest.param(
             Box((0.0,) * 2, (1.0,) * 2, levels=(2, 2)), 2, Local(8.0), 25, marks=pytest.mark.slow
         ),
@@ -209,7 +209,7 @@ def bumps(contexts: FloatArray, arms: int) -> FloatArray:
         (unit_cube(6), 3, Local(2.0), 3),
         pytest.param(unit_cube(20), 2, Local(4.0), 3, marks=pytest.mark.slow),
         pytest.param(unit_cube(2), 20, Local(4.0), 7, marks=pytest.mark.slow),
-        (unit_cube(2), 3, NonPrivate(), 22),
+        (unit_cube(2), 3, NonPrivate(), 12),
         (unit_cube(1), 2, Local(0.01), 8),
         pytest.param(unit_cube(1), 2, Local(100.0), 8, marks=pytest.mark.slow),
     ],
@@ -255,7 +255,7 @@ def test_columns_with_few_values_are_learnt() -> None:
     domain = Box((0.0, 0.0), (1.0, 1.0), levels=(2, 2))
     learner = LocalKernel(domain, 2, Local(4.0), public_seed=2)
     rng = np.random.default_rng(2)
-    for batch in range(40):
+    for batch in range(20):
         contexts = rng.integers(2, size=(60, 2)).astype(float)
         first = (contexts[:, 0] == contexts[:, 1]).astype(float)
         serve(learner, contexts, np.stack([first, 1.0 - first], axis=1), batch)
@@ -335,7 +335,7 @@ class TestPredict:
         """All arms always give 2 of [-2, 3]."""
         learner = self.learner()
         rng = np.random.default_rng(0)
-        for batch in range(20):
+        for batch in range(12):
             contexts = learner.domain.from_unit(rng.random((60, 2)))
             serve(learner, contexts, np.full((60, 3), 2.0), batch)
         mean, deviation = learner.predict(learner.domain.from_unit(midpoints(6, 2)))
