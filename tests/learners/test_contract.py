@@ -184,6 +184,8 @@ def test_every_registered_learner_has_a_row() -> None:
 
 # Each takes seconds, and has the code of quicker rows beside it.
 _SLOW = (
+    "capri, local bernstein",
+    "capri, non-private bernstein",
     "gp_ucb, buffered_toeplitz",
     "gp_ucb, half_life and local",
     "gp_ucb, half_life without noise",
@@ -194,9 +196,12 @@ _SLOW = (
     "local_kernel, epsilon 6",
     "local_kernel, levels",
     "partition, epsilon 6",
+    "private_neural, greedy at once",
+    "private_neural, non-private",
     "released_thompson, half_life",
     "released_thompson, joint doses",
     "released_thompson, non-private arms",
+    "usca, joint arms",
 )
 
 

@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 
 from discreet import Box, Joint, Local, NonPrivate, SimulatedNoise, Unprotected, make_learner
-from discreet.learners.base import Learner
+from discreet.learners.base import LOCAL_RECORD, Learner
+from discreet.learners.messages import Totals
+from discreet.learners.policy import TARGET_NAME, Policy
+from discreet.learners.stream import Stream
+from discreet.people.domain import RewardBounds, unit_cube
 from discreet.validation import InvalidInput
 
 from .contract import BOUNDS, DOMAIN, Row
@@ -174,6 +178,22 @@ def test_a_learner_that_was_not_made_can_be_shown() -> None:
     """As in a traceback from its constructor."""
     learner = Learner.__new__(type(make_learner("uniform", DOMAIN_OF_TWO, 3, NonPrivate())))
     assert repr(learner) == "Uniform(..)"
+
+
+def test_a_stream_that_is_printed_holds_no_sums() -> None:
+    sums = Totals(values=np.array([12345.0]), reports=1)
+    stream: Stream[Policy[Any], Totals] = Stream(
+        TARGET_NAME,
+        "some learner",
+        Joint(1.0, 1e-6),
+        LOCAL_RECORD,
+        domain=unit_cube(1),
+        arms=2,
+        reward_bounds=RewardBounds(),
+        _sums=sums,
+    )
+    assert "12345" not in repr(stream)
+    assert "12345" not in f"{stream}"
 
 
 def test_messages_say_public_facts_only() -> None:
