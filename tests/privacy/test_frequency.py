@@ -61,47 +61,31 @@ def private_values(bins: int) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.parametrize(("bins", "size"), SHAPES)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-class TestSubsetSelectionByEnumeration:
-    def test_probabilities(self, bins: int, size: int, epsilon: float) -> None:
-        mechanism = SignedSubsetSelection(bins, size, epsilon)
-        for j, s in private_values(bins):
-            total = 0.0
-            for report, expected in by_definition(bins, size, epsilon, j, s).items():
-                found = math.exp(mechanism.log_probability(*map(np.array, report), j, s))
-                assert found == pytest.approx(expected, rel=1e-9)
-                total += found
-            assert total == pytest.approx(1.0, abs=1e-9)
+def test_subset_selection_by_enumeration(bins: int, size: int, epsilon: float) -> None:
+    """Probabilities, the largest log ratio, and p, b and q of the module's table."""
+    mechanism = SignedSubsetSelection(bins, size, epsilon)
+    reports = all_reports(bins, size)
+    logs = np.empty((2 * bins, len(reports)))
+    for person, (j, s) in enumerate(private_values(bins)):
+        table = by_definition(bins, size, epsilon, j, s)
+        logs[person] = [mechanism.log_probability(*map(np.array, each), j, s) for each in reports]
+        expected = [table[report] for report in reports]
+        np.testing.assert_allclose(np.exp(logs[person]), expected, rtol=1e-9)
+        assert math.fsum(np.exp(logs[person])) == pytest.approx(1.0, abs=1e-9)
 
-    def test_the_largest_log_ratio_is_epsilon(self, bins: int, size: int, epsilon: float) -> None:
-        mechanism = SignedSubsetSelection(bins, size, epsilon)
-        worst = 0.0
-        for report in all_reports(bins, size):
-            chosen, reported = map(np.array, report)
-            logs = [
-                mechanism.log_probability(chosen, reported, j, s) for j, s in private_values(bins)
-            ]
-            worst = max(worst, max(logs) - min(logs))
-        assert worst == pytest.approx(epsilon, abs=1e-9)
+        def shown(i: int, sign: int, table: dict[Report, float] = table) -> float:
+            """P(h_i = sign)."""
+            return math.fsum(p for report, p in table.items() if says(report, i, sign))
 
-    def test_marginals(self, bins: int, size: int, epsilon: float) -> None:
-        """p, b and q of the module's table, and the contrasts made of them."""
-        mechanism = SignedSubsetSelection(bins, size, epsilon)
-        for j, s in private_values(bins):
-            table = by_definition(bins, size, epsilon, j, s)
-
-            def shown(
-                i: int, sign: int, table: dict[Report, float] = table
-            ) -> float:  # P(h_i = sign)
-                return math.fsum(p for report, p in table.items() if says(report, i, sign))
-
-            p, b = shown(j, s), shown(j, -s)
-            assert mechanism.true_probability == pytest.approx(p, rel=1e-9)
-            assert mechanism.false_probability == pytest.approx(b, rel=1e-9)
-            assert mechanism.contrast == pytest.approx(p - b, rel=1e-9)
-            q = shown((j + 1) % bins, s) if bins > 1 else 0.0
-            for i, sign in product(set(range(bins)) - {j}, (-1, 1)):
-                assert mechanism.other_probability == pytest.approx(shown(i, sign), rel=1e-9)
-            assert mechanism.mass_contrast == pytest.approx(p + b - 2 * q, abs=1e-9)
+        p, b = shown(j, s), shown(j, -s)
+        assert mechanism.true_probability == pytest.approx(p, rel=1e-9)
+        assert mechanism.false_probability == pytest.approx(b, rel=1e-9)
+        assert mechanism.contrast == pytest.approx(p - b, rel=1e-9)
+        q = shown((j + 1) % bins, s) if bins > 1 else 0.0
+        for i, sign in product(set(range(bins)) - {j}, (-1, 1)):
+            assert mechanism.other_probability == pytest.approx(shown(i, sign), rel=1e-9)
+        assert mechanism.mass_contrast == pytest.approx(p + b - 2 * q, abs=1e-9)
+    assert np.ptp(logs, axis=0).max() == pytest.approx(epsilon, abs=1e-9)
 
 
 class TestSubsetSelectionSampler:
