@@ -51,14 +51,24 @@ def test_inner_products_approximate_the_kernel(name) -> None:
 
 
 @each_map
-def test_json_gives_bit_identical_features_and_the_same_norm(name) -> None:
+def test_copies_by_json_and_scikit_learn_give_the_same_features(name) -> None:
     given = MAPS[name]
     x = points_of(given, 50)
+    phi = given.transform(x)
     back = received(json.loads(json.dumps(sent(given))))
-    np.testing.assert_array_equal(back.transform(x), given.transform(x))
+    np.testing.assert_array_equal(back.transform(x), phi)
     assert back.norm_bound == given.norm_bound
     assert back.kernel == given.kernel
     assert back.domain == given.domain
+    np.testing.assert_array_equal(clone(given).fit(x).transform(x), phi)
+    assert len(given.get_feature_names_out()) == given.features
+    line = make_pipeline(given, Ridge(1e-3)).fit(x, x[:, 0])
+    assert line.predict(x).shape == (len(x),)
+    text = repr(given)
+    assert text.startswith(f"{type(given).__name__}(columns=[")
+    assert f"features={given.features}" in text
+    assert len(text) < 300
+    assert "\n" not in text
 
 
 @each_map
@@ -72,17 +82,6 @@ def test_groups_partition_the_features_and_stand_alone(name) -> None:
     for group in given.groups:
         alone = group.map.transform(x[:, list(group.columns)])
         np.testing.assert_allclose(alone, phi[:, group.features], atol=1e-12)
-
-
-@each_map
-def test_scikit_learn_clones_it_and_puts_it_into_a_pipeline(name) -> None:
-    given = MAPS[name]
-    x = points_of(given, 50)
-    copy = clone(given)
-    np.testing.assert_array_equal(copy.fit(x).transform(x), given.transform(x))
-    assert len(given.get_feature_names_out()) == given.features
-    line = make_pipeline(given, Ridge(1e-3)).fit(x, x[:, 0])
-    assert line.predict(x).shape == (len(x),)
 
 
 @each_map
@@ -187,13 +186,3 @@ def test_a_domain_must_be_a_box() -> None:
     assert isinstance(received(fields).domain, Box)
     with pytest.raises(InvalidInput, match="Box"):
         clone(MAPS["linear"]).set_params(domain=((0.0, 1.0),))
-
-
-@each_map
-def test_it_says_what_it_is_in_a_line(name) -> None:
-    given = MAPS[name]
-    text = repr(given)
-    assert text.startswith(f"{type(given).__name__}(columns=[")
-    assert f"features={given.features}" in text
-    assert len(text) < 300
-    assert "\n" not in text
