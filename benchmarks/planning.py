@@ -393,12 +393,10 @@ def random_study(number: int, learner: str) -> Study:
     )
 
 
-def verdicts_of(
-    study: Study, replicates: int, jobs: int, seconds: float | None = None
-) -> dict[str, str]:
+def verdicts_of(study: Study, replicates: int, jobs: int) -> dict[str, str]:
     """The words of a plan, by what they are about."""
     plan = discreet.plan(
-        study, epsilons=_TRIED, lose_at_most=_BAR, replicates=replicates, jobs=jobs, seconds=seconds
+        study, epsilons=_TRIED, lose_at_most=_BAR, replicates=replicates, jobs=jobs
     )
     words = {f"epsilon {epsilon:g}": told.word for epsilon, told in plan.verdicts.items()}
     return {"gain": plan.gains.word, **words}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import discreet
-import discreet.lab.reporting.plan
 from discreet.cli.plan import numbers_in, share_of
 from discreet.records import ORIGIN, PLANNED, holds_records
 from discreet.validation import InvalidInput
@@ -55,25 +54,6 @@ def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
     code, out, err = invoke("plan", path, *arguments)
     assert code == 0, err
     assert "Planning used no one's data" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "seconds"), [((), 75.0), (("--seconds", 9), 9.0), (("--seconds", 0), None)]
-)
-def test_a_plan_has_a_limit_on_time(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[object, ...],
-    seconds: float | None,
-) -> None:
-    def plan(study: Path, **options: object) -> None:
-        queried.append(options["seconds"])
-        raise InvalidInput("that was all.")
-
-    queried: list[object] = []
-    monkeypatch.setattr(discreet.lab.reporting.plan, "plan", plan)
-    code, _, _ = invoke("plan", write_study(tmp_path, SMOOTH, 100), *arguments)
-    assert (code, queried) == (2, [pytest.approx(seconds, rel=0.5) if seconds else None])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,12 +57,6 @@ def plan(
     replicates: Annotated[
         int | None, typer.Option(min=2, help="Replicates on which all numbers rest; 8 if left out.")
     ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            help="A limit on time, within which a smaller plan is made: 75 if left out, 0 for none."
-        ),
-    ] = None,
     table: Annotated[
         Path | None,
         typer.Option(help="A public or older table in place of the file's, which is not read."),
@@ -93,11 +86,9 @@ def plan(
 
     Of --people, --lose-at-most and --epsilon give any two, and the plan answers with the third.
     """
-    started = monotonic()
     from discreet.lab.environments.synthetic_people import CONTRAST
-    from discreet.lab.planning.design import EPSILONS
-    from discreet.lab.planning.planner import REPLICATES, SECONDS, PlanRequest
-    from discreet.lab.planning.source import study_for
+    from discreet.lab.planning.design import EPSILONS, study_for
+    from discreet.lab.planning.planner import REPLICATES, PlanRequest
 
     with reporting_errors():
         errors = ErrorCollector()
@@ -113,10 +104,9 @@ def plan(
                     f"--contrast was {contrast:g}, which is about synthetic people; add "
                     "--synthetic or leave it out."
                 )
-        limit = (SECONDS if seconds is None else seconds) or None
         names = () if learners is None else names_in(learners)
         with errors.collected():
-            PlanRequest(people, share, epsilon, tried, names, trust_model, seconds=limit)
+            PlanRequest(people, share, epsilon, tried, names, trust_model)
         inputs = [study] if table is None else [study, table]
         with errors.collected():
             check_outputs(((json, RECORDS), (report, PAGE)), inputs)
@@ -137,8 +127,6 @@ def plan(
                 learners=names,
                 trust_model=trust_model,
                 replicates=replicates or REPLICATES,
-                # What was imported and read counts too.
-                seconds=limit and max(limit - (monotonic() - started), 0.1),
                 jobs=jobs or cores(),
                 table=table,
                 synthetic=synthetic,

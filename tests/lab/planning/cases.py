@@ -12,8 +12,7 @@ import numpy as np
 
 from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import Setting
-from discreet.lab.planning.forecast import Forecast, PlanLine
-from discreet.lab.planning.grid import RaceResult
+from discreet.lab.planning.forecast import Forecast, PlanLine, RaceResult
 from discreet.lab.reporting.plan import Plan
 from discreet.lab.reporting.provenance import provenance_of_audit
 from discreet.learners.base import LOCAL_RECORD

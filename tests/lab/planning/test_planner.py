@@ -1,10 +1,8 @@
-"""Plans of small studies that really ran: against a long run, within a limit on time, and on whose
-data."""
+"""Plans of small studies that really ran: against a long run, and on whose data."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,9 @@ import numpy as np
 import pytest
 
 from discreet.lab.experiments import Setting, simulate
-from discreet.lab.planning.design import Contender, checked_epsilons, plan_design
+from discreet.lab.planning.design import Contender, checked_epsilons, plan_design, study_for
 from discreet.lab.planning.forecast import Forecast
-from discreet.lab.planning.grid import SimulationGrid
 from discreet.lab.planning.planner import PlanRequest, make_forecast
-from discreet.lab.planning.source import study_for
 from discreet.lab.studies import load_study
 from discreet.privacy import Joint, Local
 from discreet.validation import InvalidInput
@@ -66,7 +62,7 @@ def test_all_lines_meet_the_same_people(smooth: Forecast) -> None:
     assert np.isfinite(smooth.frame["gain"]).all()
 
 
-def test_a_plan_without_a_limit_leaves_nothing_out(tmp_path: Path) -> None:
+def test_horizons_are_runs_of_their_own(tmp_path: Path) -> None:
     smooth = planned(write_study(tmp_path, SMOOTH, 160), epsilons=(2.0, 4.0), replicates=2)
     assert smooth.horizons == (20, 40, 80, 160)
     assert not smooth.left_out
@@ -88,74 +84,6 @@ def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
     winner = next(each for each in raced if each.won)
     assert winner.mean != pytest.approx(float(plan.private[0].worth[:, -1].mean()), abs=1e-12)
     assert plan.private[0].learner == winner.setting.learner
-
-
-def test_a_limit_that_cannot_be_kept_is_announced_and_decides_nothing(tmp_path: Path) -> None:
-    path = write_study(tmp_path, SMOOTH, 1600)
-    with pytest.warns(UserWarning, match="limit on time will not be kept: the smallest plan takes"):
-        plan = planned(path, seconds=0.01, replicates=5)
-    assert plan.horizons == (100, 200, 400)
-    assert plan.epsilons == (0.5, 2.0, 8.0)
-    assert plan.replicates == 1
-    left_out = " ".join(plan.left_out)
-    assert "epsilon = 1 and 4: too much for the limit on time." in left_out
-    assert "800 and 1,600 people: too much" in left_out
-    assert "replicates 2 to 5" in left_out
-    assert plan.gains.word == "cannot tell yet"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "horizons", "epsilons"),
-    [
-        pytest.param(1000.0, (20, 40, 80, 160, 320), 5, marks=pytest.mark.slow),
-        (110.0, (20, 80, 320), 5),
-        (80.0, (20, 80, 320), 3),
-        (1.0, (20, 40, 80), 3),
-    ],
-)
-def test_a_smaller_plan_has_fewer_horizons_then_epsilons_then_people(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    seconds: float,
-    horizons: tuple[int, ...],
-    epsilons: int,
-) -> None:
-    """Each run of a learner takes a second: with 5 epsilons and no privacy at 5 horizons, in 6
-    replicates, 180, at 3 horizons 108, and with 3 epsilons 72."""
-
-    def a_second(self: SimulationGrid, run: Any) -> float:
-        return float(run.setting.learner == "partition")
-
-    monkeypatch.setattr(SimulationGrid, "elapsed", 0.0)
-    monkeypatch.setattr(SimulationGrid, "_expected", a_second)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        path = write_study(tmp_path, SMOOTH, 320)
-        plan = planned(path, seconds=seconds, replicates=2)
-    assert (plan.horizons, len(plan.epsilons)) == (horizons, epsilons)
-
-
-def test_unfinished_replicates_are_dropped_when_time_is_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Short runs promise nothing of what long ones take: a second each."""
-    monkeypatch.setattr(SimulationGrid, "total", lambda self, runs: 0.0)
-    monkeypatch.setattr(SimulationGrid, "elapsed", property(lambda self: float(len(self._worth))))
-    path = write_study(tmp_path, SMOOTH, 40)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        plan = planned(path, seconds=30.0, replicates=9, epsilons=(4.0,))
-    assert 2 <= plan.replicates < 9
-    assert np.isfinite(plan.frame["gain"]).all()
-
-
-def test_a_limit_that_is_long_enough_changes_nothing(tmp_path: Path) -> None:
-    path = write_study(tmp_path, SMOOTH, 100)
-    free, limited = (
-        planned(path, epsilons=(4.0,), replicates=3, seconds=seconds) for seconds in (None, 600.0)
-    )
-    assert not limited.left_out
-    assert limited.frame.equals(free.frame)
 
 
 def test_a_private_table_is_called_so(tmp_path: Path) -> None:
@@ -227,7 +155,6 @@ def test_the_design_with_learners_under_two_trust_models(tmp_path: Path) -> None
         ({"people": 10, "lose_at_most": 0.1, "epsilon": 1.0}, "at most two"),
         ({"lose_at_most": 5.0}, "lose_at_most was 5"),
         ({"replicates": 1}, "replicates was 1"),
-        ({"seconds": 0.0}, "seconds was 0"),
     ],
 )
 def test_refusals(tmp_path: Path, wishes: dict[str, Any], message: str) -> None:

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from discreet.lab.planning.forecast import Interval, PlanAnswer
-from discreet.lab.planning.grid import RaceResult
+from discreet.lab.planning.forecast import Interval, PlanAnswer, RaceResult
 from discreet.lab.reporting.layout import NARROW, WIDE
 from discreet.lab.reporting.plan import (
     Plan,
@@ -215,15 +214,13 @@ def test_figures_have_room_for_their_texts(made: Plan, width: float) -> None:
     for figure in (
         made.plot.loss(width),
         made.plot.people(width),
-        made.plot.growth(width),
-        made.plot.odds(0, width),
-        made.plot.odds(1, width),
+        made.plot.odds(width),
     ):
         assert not overlapping(figure)
 
 
 def test_icons_count_what_they_say(made: Plan) -> None:
-    figure = made.plot.odds(0)
+    figure = made.plot.odds()
     counts = [
         [len(line.get_xdata()) for line in axes.lines]  # type: ignore[arg-type]
         for axes in figure.axes
@@ -243,9 +240,7 @@ def test_a_folder_that_is_not_there_is_refused(made: Plan, tmp_path: Path) -> No
         made.report(tmp_path / "nowhere" / "plan.html")
 
 
-def test_a_prior_or_an_epsilon_that_is_not_there_is_refused(made: Plan) -> None:
-    with pytest.raises(InvalidInput, match="prior was 5; it must be one of 0, 1"):
-        made.plot.odds(prior=5)
+def test_an_epsilon_that_is_not_there_is_refused(made: Plan) -> None:
     with pytest.raises(InvalidInput, match="epsilon was nan"):
         made.line(float("nan"))
 

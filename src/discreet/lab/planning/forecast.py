@@ -47,7 +47,6 @@ from discreet.lab.planning.curves import (
     resamples,
     steady_ceiling,
 )
-from discreet.lab.planning.grid import RaceResult
 from discreet.lab.planning.odds import Explanation, explain
 from discreet.privacy import Guarantee
 from discreet.records import PLANNED, Value
@@ -203,6 +202,29 @@ def verdict(values: FloatArray, bar: float = 0.0) -> Verdict:
 
 
 @dataclass(frozen=True)
+class RaceResult:
+    """How a contender did in the selection for a budget.
+
+    Attributes:
+        epsilon: of the budget; None for no privacy.
+        setting: the contender under it.
+        people: with how many it ran.
+        replicates: how many it ran.
+        mean: its worth per person, in these replicates; NaN without any.
+        won: whether it was chosen.
+        dropped: whether it was clearly behind after some rung.
+    """
+
+    epsilon: float | None
+    setting: Setting
+    people: int
+    replicates: int
+    mean: float
+    won: bool
+    dropped: bool
+
+
+@dataclass(frozen=True)
 class Advice:
     """What a plan recommends.
 
@@ -237,7 +259,7 @@ class Forecast:
         lose_at_most: the share of the gain that may be lost.
         seed: of everything that was drawn.
         seconds: that planning took.
-        seconds_each: that a replicate with all lines and all who are expected takes.
+        seconds_each: that a replicate with all lines took.
         path: of the study file; None where there is none.
         question: which of the three was asked for, and the two that were given, if one was.
     """

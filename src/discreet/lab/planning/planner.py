@@ -1,52 +1,231 @@
-"""One plan: select learners, measure them on fresh people, within a limit on time.
+"""One plan: learners are selected by successive halving, and measured on fresh people.
 
-Short runs estimate how long learners take. A plan whose fewest replicates of a verdict do not fit
-into the limit is made smaller before it starts: fewer horizons, then fewer epsilons, then fewer
-people. A limit that is too short even then is announced by a warning at once. Contenders of a
-budget are selected by `successive_halving`; winners are measured replicate by replicate, and at the
-limit an unfinished replicate is dropped, unless it is the first.
+All settings of a replicate serve the same people. Each number of people is simulated by itself,
+because learners may plan for their horizon.
+
+| array | shape  | meaning                                                          |
+|-------|--------|------------------------------------------------------------------|
+| worth | (r, h) | the metric per person, more is better; a row for each replicate, |
+|       |        | a column for each horizon                                        |
+
+Notes
+-----
+*Successive halving.* The contenders of a budget run in rungs of 4, 8, 16, .. replicates. After each
+rung those are dropped whose paired difference from the leader is below 0 by Student's t, at the
+one-sided level
+
+    0.01 / (rungs * the sum over budgets of (contenders - 1)).
+
+By the union bound a true best is dropped anywhere in a plan with probability at most 1%, as far as
+means over replicates are normal. After the last rung the highest mean wins. It is flattered by
+having been selected (the winner's curse), so a plan measures winners on fresh replicates.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import joblib
+import numpy as np
 
-from discreet.lab.experiments import BEST_FIXED, REFERENCES, UNIFORM, Setting
+from discreet.lab.environments.base import Problem
+from discreet.lab.experiments import BEST_FIXED, REFERENCES, UNIFORM, Setting, simulate
+from discreet.lab.experiments.means import mean_and_error, p_value
 from discreet.lab.planning.design import EPSILONS, PlanDesign, checked_epsilons, plan_design
-from discreet.lab.planning.forecast import (
-    FEWEST,
-    LOSE_AT_MOST,
-    Asked,
-    Forecast,
-    Kind,
-    PlanLine,
-)
-from discreet.lab.planning.grid import (
-    FIRST_REPLICATE,
-    FIRST_RUNG,
-    RaceResult,
-    Run,
-    SimulationGrid,
-    runs_of,
-    successive_halving,
-    tried_seconds,
-)
+from discreet.lab.planning.forecast import LOSE_AT_MOST, Asked, Forecast, Kind, PlanLine, RaceResult
 from discreet.lab.studies import Study
 from discreet.learners.registry import learner_class
 from discreet.parallel import in_parallel
-from discreet.validation import ErrorCollector, number_from, positive_number, whole_number
+from discreet.privacy import Guarantee
+from discreet.validation import (
+    ErrorCollector,
+    FloatArray,
+    number_from,
+    positive_number,
+    whole_number,
+)
+
+ERROR = 0.01
+"""The probability that a true best is dropped anywhere in a plan."""
+FIRST_RUNG = 4
+FIRST_REPLICATE = 1_000_000
+"""Number of the first replicate that selects; those that measure start at 0."""
+
+
+class Run(NamedTuple):
+    """One replicate of one setting.
+
+    Attributes:
+        setting: what runs.
+        people: how many are served.
+        replicate: its number.
+    """
+
+    setting: Setting
+    people: int
+    replicate: int
+
+
+class Ran(NamedTuple):
+    """A finished run: its worth per person, and the guarantee of its learner."""
+
+    run: Run
+    worth: float
+    guarantee: Guarantee | None
+
+
+def carry_out(problem: Problem, seed: int, run: Run) -> Ran:
+    """One run; the same arguments give the same anywhere."""
+    outcome = simulate(problem, run.setting, run.people, seed, run.replicate)
+    sign = 1.0 if problem.metric == "reward" else -1.0
+    worth = sign * outcome.record.value / run.people
+    return Ran(run, worth, outcome.guarantee)
+
+
+@dataclass
+class SimulationGrid:
+    """The runs of a plan that are finished.
+
+    Attributes:
+        problem, seed: as in every run.
+        jobs: processes.
+        guarantees: by label, the weakest of any run.
+    """
+
+    problem: Problem
+    seed: int
+    jobs: int = 1
+    guarantees: dict[str, Guarantee] = field(default_factory=dict)
+    _worth: dict[tuple[str, int, int], float] = field(default_factory=dict)
+
+    def carry_out(self, runs: Sequence[Run], done: Callable[[], None] = lambda: None) -> None:
+        """Simulate what is not there yet, runs of most people first.
+
+        Args:
+            runs: what is simulated.
+            done: called after each run.
+        """
+        missing = [run for run in runs if not self._has(run)]
+        tasks = (
+            joblib.delayed(carry_out)(self.problem, self.seed, run)
+            for run in sorted(missing, key=lambda run: run.people, reverse=True)
+        )
+        for run, worth, guarantee in in_parallel(tasks, self.jobs):
+            label = run.setting.label
+            self._worth[label, run.people, run.replicate] = worth
+            kept = self.guarantees.get(label)
+            if guarantee is not None and (kept is None or guarantee.epsilon > kept.epsilon):
+                self.guarantees[label] = guarantee
+            done()
+
+    def _has(self, run: Run) -> bool:
+        return (run.setting.label, run.people, run.replicate) in self._worth
+
+    def worth(self, label: str, horizons: Sequence[int], replicates: Sequence[int]) -> FloatArray:
+        """(r, h) see the module; NaN where it was not simulated."""
+        rows = [
+            [self._worth.get((label, people, number), math.nan) for people in horizons]
+            for number in replicates
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(horizons))
+
+
+def runs_of(
+    settings: Iterable[Setting], horizons: Sequence[int], replicates: Iterable[int]
+) -> list[Run]:
+    """One run for each setting, horizon and replicate."""
+    return [
+        Run(setting, people, number)
+        for number in replicates
+        for setting in settings
+        for people in horizons
+    ]
+
+
+def rungs(replicates: int) -> tuple[int, ...]:
+    """The numbers of replicates after which contenders are compared: 4, 8, 16, .., `replicates`."""
+    counts, count = [], FIRST_RUNG
+    while count < replicates:
+        counts.append(count)
+        count *= 2
+    return (*counts, max(replicates, 2))
+
+
+def successive_halving(
+    grid: SimulationGrid,
+    groups: Mapping[float | None, Sequence[Setting]],
+    people: int,
+    replicates: int,
+    done: Callable[[], None] = lambda: None,
+) -> list[RaceResult]:
+    """The results of all contenders, budget by budget.
+
+    Args:
+        grid: takes what is simulated.
+        groups: the contenders of each budget; a single one wins without a run.
+        people: with how many they run.
+        replicates: of the last rung.
+        done: called after each run.
+    """
+    stops = rungs(replicates)
+    level = ERROR / max(sum(len(group) - 1 for group in groups.values()) * len(stops), 1)
+    left = {epsilon: list(group) for epsilon, group in groups.items()}
+    counts = {each.label: 0 for group in groups.values() for each in group}
+
+    def worth(setting: Setting) -> FloatArray:
+        numbers = range(FIRST_REPLICATE, FIRST_REPLICATE + counts[setting.label])
+        return grid.worth(setting.label, (people,), numbers)[:, 0]
+
+    for stop in stops:
+        racing = [each for group in left.values() if len(group) > 1 for each in group]
+        numbers = range(FIRST_REPLICATE, FIRST_REPLICATE + stop)
+        grid.carry_out(runs_of(racing, (people,), numbers), done)
+        counts |= {each.label: stop for each in racing}
+        for epsilon, rest in left.items():
+            if len(rest) > 1:
+                behind = p_values({each.label: worth(each) for each in rest})
+                left[epsilon] = [each for each in rest if behind[each.label] >= level]
+    results = []
+    for epsilon, group in groups.items():
+        means = {each.label: float(worth(each).mean()) for each in group if counts[each.label]}
+        names = [each.label for each in left[epsilon]]
+        winner = max(names, key=lambda name: means.get(name, -math.inf))
+        results += [
+            RaceResult(
+                epsilon,
+                each,
+                people,
+                counts[each.label],
+                means.get(each.label, math.nan),
+                won=each.label == winner,
+                dropped=each.label not in names,
+            )
+            for each in group
+        ]
+    return results
+
+
+def p_values(worths: Mapping[str, FloatArray]) -> dict[str, float]:
+    """By contender the one-sided p-value of being no worse than the leader; 1 for the leader.
+
+    Args:
+        worths: (r,) of each, on the same people.
+    """
+    leader = max(worths, key=lambda label: float(worths[label].mean()))
+    behind = {}
+    for label, worth in worths.items():
+        mean, error = mean_and_error(worths[leader] - worth)
+        behind[label] = 1.0 if mean <= 0.0 else 0.5 * p_value(mean, error, len(worth))
+    return behind
+
+
+# The plan.
 
 REPLICATES = 8
-SECONDS = 75.0
-"""The limit on time of a plan on the command line, where none is given."""
-_LEAST_HORIZONS = _LEAST_EPSILONS = 3
-_SHARE = 0.4  # of the limit, for the selection of learners
 
 # What a plan is doing: the step, how much of it is done, how much there is (0: unknown).
 Progress = Callable[[str, int, int], None]
@@ -64,7 +243,6 @@ class PlanRequest:
         learners: names in place of those of the study.
         trust_model: where the study has learners under several.
         replicates: fresh ones, on which all numbers rest.
-        seconds: a limit on time; None for none.
         jobs: processes.
     """
 
@@ -75,7 +253,6 @@ class PlanRequest:
     learners: tuple[str, ...] = ()
     trust_model: str | None = None
     replicates: int = REPLICATES
-    seconds: float | None = None
     jobs: int = 1
 
     def __post_init__(self) -> None:
@@ -84,7 +261,6 @@ class PlanRequest:
             (self.people, lambda value: whole_number(value, "people", minimum=1)),
             (self.lose_at_most, lambda value: number_from(value, "lose_at_most", 0.0, 1.0)),
             (self.epsilon, lambda value: positive_number(value, "epsilon")),
-            (self.seconds, lambda value: positive_number(value, "seconds")),
             (self.replicates, lambda value: whole_number(value, "replicates", minimum=2)),
             (self.jobs, lambda value: whole_number(value, "jobs", minimum=1)),
         ]
@@ -145,28 +321,29 @@ def make_forecast(
     show = progress or (lambda *_: None)
     size = study.problem.size
     people = expected if size is None else min(expected, size)
-    whole = plan_design(study, people, request.tried, request.learners, request.trust_model)
-    left_out = list(whole.left_out)
+    design = plan_design(study, people, request.tried, request.learners, request.trust_model)
+    left_out = list(design.left_out)
     if people < expected:
         left_out.append(
             f"Left out: more than {people:,} people, as the table has no more; curves go on beyond."
         )
-    limit = math.inf if request.seconds is None else request.seconds
-    grid = SimulationGrid(whole.problem, whole.seed, request.jobs, limit)
-    design = whole
-    if request.seconds is not None:
-        show("Measuring how long the learners take", 0, 0)
-        design = _within(grid, whole, request)
-        left_out += _gone(whole, design)
-    races = _select(grid, design, request, left_out, show)
+    grid = SimulationGrid(design.problem, design.seed, request.jobs)
+    groups, started, done = design.groups(), time.monotonic(), 0
+
+    def one_more(step: str, total: int) -> None:
+        nonlocal done
+        done += 1
+        show(step, done, total)
+
+    races = successive_halving(
+        grid, groups, people, request.replicates, lambda: one_more("Selecting learners", 0)
+    )
     winners = {each.epsilon: each.setting for each in races if each.won}
-    count = _measure(grid, design, winners, request, show)
-    if count < request.replicates:
-        left_out.append(
-            f"Left out: replicates {count + 1} to {request.replicates}, as the limit "
-            "on time was used up; intervals are wider for it."
-        )
-    everything = replace(whole, epsilons=design.epsilons)
+    settings = [*(winners[epsilon] for epsilon in (*design.epsilons, None)), *design.references]
+    runs = runs_of(settings, design.horizons, range(request.replicates))
+    selected, done = time.monotonic(), 0
+    grid.carry_out(runs, lambda: one_more("Simulating", len(runs)))
+    ended = time.monotonic()
     return Forecast(
         name=study.name,
         title=study.title,
@@ -174,164 +351,16 @@ def make_forecast(
         data=data,
         horizons=design.horizons,
         expected=expected,
-        lines=tuple(_lines(grid, design, winners, count)),
+        lines=tuple(_lines(grid, design, winners, request.replicates)),
         races=tuple(races),
         left_out=tuple(left_out),
         lose_at_most=LOSE_AT_MOST if request.lose_at_most is None else request.lose_at_most,
         seed=design.seed,
-        seconds=grid.elapsed,
-        seconds_each=grid.total(_replicate(everything, winners, 0)),
+        seconds=ended - started,
+        seconds_each=(ended - selected) / request.replicates,
         path=study.path,
         question=request.question,
     )
-
-
-def _within(grid: SimulationGrid, whole: PlanDesign, request: PlanRequest) -> PlanDesign:
-    """The largest design whose fewest replicates of a verdict fit into the limit on time."""
-    middle = whole.epsilons[len(whole.epsilons) // 2]
-    tries = [
-        (each.at(middle), [each.at(other) for other in whole.epsilons]) for each in whole.private
-    ]
-    tries += [(each.at(None), [each.at(None)]) for each in whole.free]
-    tasks = (
-        joblib.delayed(tried_seconds)(whole.problem, whole.seed, setting, whole.horizons[0])
-        for setting, _ in tries
-    )
-    for (_, alike), seconds in zip(tries, in_parallel(tasks, grid.jobs), strict=True):
-        grid.seconds.update({each.label: dict(seconds) for each in alike})
-    grid.seconds.update({each.label: {1: 0.0} for each in whole.references})
-
-    def one(design: PlanDesign) -> list[Run]:
-        winners = {epsilon: group[0] for epsilon, group in design.groups().items()}
-        return _replicate(design, winners, 0)
-
-    racing = any(len(group) > 1 for group in whole.groups().values())
-    share = 1.0 - _SHARE if racing else 1.0
-    designs = list(_smaller(whole, request))
-    fitting = (each for each in designs if grid.allows(one(each), FEWEST, share))
-    design = next(fitting, designs[-1])
-    runs = one(design)
-    if not grid.allows(runs):
-        warnings.warn(
-            "The limit on time will not be kept: the smallest plan takes about "
-            f"{grid.total(runs):,.0f} s more. Give a longer limit or fewer epsilons.",
-            stacklevel=2,
-        )
-    elif not grid.allows(runs, FEWEST):
-        warnings.warn(
-            "The limit on time is too short for a yes or a no: the smallest plan that may give one "
-            f"takes about {FEWEST * grid.total(runs):,.0f} s more.",
-            stacklevel=2,
-        )
-    return design
-
-
-def _smaller(whole: PlanDesign, request: PlanRequest) -> Iterator[PlanDesign]:
-    """The design, and smaller ones: fewer horizons, then epsilons, then people."""
-    yield whole
-    horizons, epsilons = whole.horizons, whole.epsilons
-    yield replace(whole, horizons=_three(horizons))
-    if len(epsilons) > _LEAST_EPSILONS:
-        own = request.epsilon
-        kept = epsilons[::2] if own is None else (own, epsilons[0], epsilons[-1])
-        epsilons = tuple(sorted(set(kept)))
-    for cut in range(max(len(horizons) - _LEAST_HORIZONS, 0) + 1):
-        fewer = _three(horizons[: len(horizons) - cut])
-        yield replace(whole, horizons=fewer, epsilons=epsilons)
-
-
-def _three(horizons: tuple[int, ...]) -> tuple[int, ...]:
-    """The first, the middle and the last of horizons."""
-    return tuple(sorted({horizons[0], horizons[len(horizons) // 2], horizons[-1]}))
-
-
-def _gone(whole: PlanDesign, design: PlanDesign) -> Iterator[str]:
-    """What a smaller design leaves out."""
-    horizons = [f"{each:,}" for each in whole.horizons if each not in design.horizons]
-    if horizons:
-        yield (
-            f"Left out: simulations with {' and '.join(horizons)} people: too much for the limit "
-            "on time."
-        )
-    epsilons = [f"{each:g}" for each in whole.epsilons if each not in design.epsilons]
-    if epsilons:
-        yield f"Left out: epsilon = {' and '.join(epsilons)}: too much for the limit on time."
-
-
-def _select(
-    grid: SimulationGrid,
-    design: PlanDesign,
-    request: PlanRequest,
-    left_out: list[str],
-    show: Progress,
-) -> list[RaceResult]:
-    """The contender of each budget, selected with as many people as the limit on time allows."""
-    groups = design.groups()
-    racing = [each for group in groups.values() if len(group) > 1 for each in group]
-    numbers = range(FIRST_REPLICATE, FIRST_REPLICATE + FIRST_RUNG)
-    people = next(
-        (
-            each
-            for each in reversed(design.horizons)
-            if grid.allows(runs_of(racing, (each,), numbers), share=_SHARE)
-        ),
-        None,
-    )
-    done = 0
-
-    def one_more() -> None:
-        nonlocal done
-        done += 1
-        show("Selecting learners", done, 0)
-
-    if people is None and racing:
-        left_out.append(
-            "Left out: the selection of learners: too much for the limit on time; the first was "
-            "taken."
-        )
-        groups = {epsilon: group[:1] for epsilon, group in groups.items()}
-    elif people is not None and racing and people < design.people:
-        left_out.append(
-            f"Left out: selection with more than {people:,} people: too much for the limit on "
-            "time; with more, another learner may be the better one."
-        )
-    most = people or design.people
-    return successive_halving(grid, groups, most, request.replicates, _SHARE, one_more)
-
-
-def _measure(
-    grid: SimulationGrid,
-    design: PlanDesign,
-    winners: Mapping[float | None, Setting],
-    request: PlanRequest,
-    show: Progress,
-) -> int:
-    """Simulate fresh replicates; how many the limit on time allowed."""
-    replicates = [_replicate(design, winners, number) for number in range(request.replicates)]
-    done = 0
-
-    def one_more() -> None:
-        nonlocal done
-        done += 1
-        show("Simulating", done, sum(map(len, replicates)))
-
-    if math.isinf(grid.limit):
-        grid.carry_out([run for runs in replicates for run in runs], one_more)
-        return request.replicates
-    for count, runs in enumerate(replicates):
-        if count and not grid.allows(runs):
-            return count
-        if not grid.carry_out(runs, one_more, grid.limit if count else math.inf):
-            return count
-    return request.replicates
-
-
-def _replicate(
-    design: PlanDesign, winners: Mapping[float | None, Setting], number: int
-) -> list[Run]:
-    """The runs of one replicate: the winners of the epsilons, no privacy, and references."""
-    settings = [*(winners[epsilon] for epsilon in (*design.epsilons, None)), *design.references]
-    return runs_of(settings, design.horizons, (number,))
 
 
 def _lines(

@@ -25,9 +25,8 @@ from matplotlib.ticker import LogLocator
 from rich.table import Table
 
 from discreet.lab.environments.synthetic_people import CONTRAST
-from discreet.lab.experiments import BEST_FIXED
 from discreet.lab.planning.curves import REACH, interval
-from discreet.lab.planning.design import EPSILONS
+from discreet.lab.planning.design import EPSILONS, study_for
 from discreet.lab.planning.forecast import (
     FEWEST,
     KEEP,
@@ -38,10 +37,8 @@ from discreet.lab.planning.forecast import (
     Word,
     student,
 )
-from discreet.lab.planning.grid import ERROR
-from discreet.lab.planning.odds import PRIORS, Explanation, chance_text, out_of_100
-from discreet.lab.planning.planner import REPLICATES, PlanRequest, Progress, make_forecast
-from discreet.lab.planning.source import study_for
+from discreet.lab.planning.odds import Explanation, chance_text, out_of_100
+from discreet.lab.planning.planner import ERROR, REPLICATES, PlanRequest, Progress, make_forecast
 from discreet.lab.reporting.figures import Axis, lines, number_axis
 from discreet.lab.reporting.layout import (
     BLUE,
@@ -75,7 +72,7 @@ from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.provenance import Provenance, provenance
 from discreet.lab.reporting.words import terminal_table
 from discreet.lab.studies import Study
-from discreet.validation import ErrorCollector, FloatArray, invalid, one_of, path_of
+from discreet.validation import ErrorCollector, FloatArray, invalid, path_of
 
 _ONE_CHOICE = "one choice for everyone"
 _MARK = "*"  # of extrapolated numbers
@@ -124,13 +121,9 @@ class PlanPlots:
         """The share of the gain that is kept against the number of people."""
         return people_figure(self._forecast, width)
 
-    def growth(self, width: float = WIDE) -> Figure:
-        """The simulated gain against the number of people."""
-        return growth_figure(self._forecast, width)
-
-    def odds(self, prior: int = 0, width: float = WIDE) -> Figure:
-        """What each epsilon means for one person; prior 0 is 50 out of 100, 1 is 1 out of 100."""
-        return odds_figure(self._forecast.explanations, prior, width)
+    def odds(self, width: float = WIDE) -> Figure:
+        """How certain each epsilon lets an observer become about one person, from 50 out of 100."""
+        return odds_figure(self._forecast.explanations, width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +187,6 @@ def plan(
     learners: Sequence[str] = (),
     trust_model: str | None = None,
     replicates: int = REPLICATES,
-    seconds: float | None = None,
     jobs: int = 1,
     table: str | Path | None = None,
     synthetic: bool = False,
@@ -215,7 +207,6 @@ def plan(
         learners: names in place of those of the study.
         trust_model: `local` or `joint`, where the study has learners under both.
         replicates: fresh ones on which all numbers rest, at least 2.
-        seconds: a limit on time, within which a smaller plan is made.
         jobs: processes.
         table: a public or older table in place of the study's, which is not read.
         synthetic: whether synthetic people take the place of the study's, which are not read.
@@ -242,7 +233,6 @@ def plan(
             learners=_several(learners, str, "learners", "a list of names"),
             trust_model=trust_model,
             replicates=replicates,
-            seconds=seconds,
             jobs=jobs,
         )
     with errors.collected():
@@ -283,12 +273,11 @@ def render_plan(plan: Plan) -> str:
         loss_rows=loss_rows(plan),
         loss_note=loss_note(plan),
         people=image(plan.plot.people) if plan.worthwhile else None,
-        growth=image(plan.plot.growth),
         people_heads=people_heads(plan),
         people_rows=people_rows(plan),
         people_note=people_note(plan),
-        even=image(lambda width: plan.plot.odds(0, width)),
-        rare=image(lambda width: plan.plot.odds(1, width)),
+        odds=image(plan.plot.odds),
+        odds_rows=odds_rows(plan),
         basis=list(basis(plan)),
     )
 
@@ -371,8 +360,7 @@ def takes_text(forecast: Forecast) -> str:
     if found.replicates is None:
         return "It is too close to call at this number of people: more than 1,000 replicates."
     seconds = about_time(found.replicates * forecast.seconds_each)
-    many = f" with {forecast.expected:,} people" * (forecast.people < forecast.expected)
-    return f"A verdict takes about {found.replicates:,} replicates{many}, {seconds}."
+    return f"A verdict takes about {found.replicates:,} replicates, {seconds}."
 
 
 def question_text(forecast: Forecast) -> str:
@@ -628,12 +616,20 @@ def odds_table(forecast: Forecast) -> Table:
         caption="How certain an observer can become, out of 100, that something is true of you, if "
         "you do not take part and if you do: starting from 50:50, and from 1 in 100.",
     )
+    for epsilon, even, rare in odds_rows(forecast):
+        table.add_row(epsilon, "50", even, "1", rare)
+    return table
+
+
+def odds_rows(forecast: Forecast) -> list[tuple[str, str, str]]:
+    """By epsilon, the most certain an observer can become from 50, and from 1, out of 100."""
+    rows = []
     for epsilon, explained in forecast.explanations.items():
         even, rare = (
             str(out_of_100(moved.most)) if moved.most <= 0.99 else ">99" for moved in explained.odds
         )
-        table.add_row(f"{epsilon:g}", "50", even, "1", rare)
-    return table
+        rows.append((f"{epsilon:g}", even, rare))
+    return rows
 
 
 def loss_note(forecast: Forecast) -> str:
@@ -774,19 +770,15 @@ def _known(values: FloatArray) -> FloatArray:
     return known
 
 
-def odds_figure(
-    explanations: dict[float, Explanation], prior: int = 0, width: float = WIDE
-) -> Figure:
+def odds_figure(explanations: dict[float, Explanation], width: float = WIDE) -> Figure:
     """Icons of 100: how certain an observer can become without a person's data, and with them.
 
     Args:
         explanations: by epsilon.
-        prior: which of the priors: 0 for 50 out of 100, 1 for 1 out of 100.
         width: of the figure.
     """
     columns = 3 if width <= NARROW else max(4, min(6, 1 + len(explanations)))
-    place = one_of(prior, "prior", range(len(PRIORS)))
-    odds = [each.odds[place] for each in explanations.values()]
+    odds = [each.odds[0] for each in explanations.values()]
     first = out_of_100(odds[0].prior)
     panels = [("you do not take part", first, first)]
     for epsilon, moved in zip(explanations, odds, strict=True):
@@ -815,37 +807,3 @@ def _icons(axes: Axes, before: int, after: int, size: float) -> None:
     axes.set(xlim=(-0.7, 9.7), ylim=(-0.7, 9.7), xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     axes.grid(False)
-
-
-def growth_figure(forecast: Forecast, width: float = WIDE, height: float = 2.9) -> Figure:
-    """The gain of each epsilon, and of no privacy, against the number of people simulated."""
-    hues = tints(BLUE, len(forecast.epsilons))
-    named = [
-        (f"epsilon {e:g}", line)
-        for e, line in zip(forecast.epsilons, forecast.private, strict=True)
-    ]
-    styles = {name: Stroke(hue, mark="o") for (name, _), hue in zip(named, hues, strict=True)}
-    styles |= {
-        "no privacy": Stroke(_FREE.color, _FREE.dashes, mark="o"),
-        "reference": _ONE,
-        "at random": CHANCE,
-    }
-    named += [("no privacy", forecast.free), ("at random", forecast.chance)]
-    points = []
-    for name, line in named:
-        for place, people in enumerate(forecast.horizons):
-            gain = student(line.gain[:, place])
-            half = gain.high - gain.mean
-            points.append({"name": name, "x": people, "mean": gain.mean, "half_width": half})
-    over = "one choice for everyone" if forecast.reference.learner == BEST_FIXED else "chance"
-    first, last = forecast.horizons[0], forecast.horizons[-1]
-    return lines(
-        pd.DataFrame(points).assign(panel=f"gain per person over {over}"),
-        styles,
-        x=Axis(
-            "people served", log=True, limits=(0.9 * first, 1.1 * last), ticks=forecast.horizons,
-        ),
-        y=Axis(limits=_limits(points), most=6),
-        width=width,
-        height=height,
-    )  # fmt: skip

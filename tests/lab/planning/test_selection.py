@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import pytest
 
 from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import Setting
-from discreet.lab.planning.grid import (
+from discreet.lab.planning.planner import (
     FIRST_REPLICATE,
     Run,
     SimulationGrid,
@@ -31,19 +30,14 @@ class Drawn(SimulationGrid):
         means: of each label.
         seed: of what is drawn.
         spread: standard deviation of what learners do with the same people.
-        limit: on time; a run takes a second, by its own account.
     """
 
-    def __init__(
-        self, means: Mapping[str, float], seed: int, spread: float = 0.1, limit: float = math.inf
-    ) -> None:
-        super().__init__(exponential(), seed, limit=limit)
+    def __init__(self, means: Mapping[str, float], seed: int, spread: float = 0.1) -> None:
+        super().__init__(exponential(), seed)
         self.means, self.spread = means, spread
         self.done: list[Run] = []
 
-    def carry_out(
-        self, runs: Sequence[Run], done: Callable[[], None] = lambda: None, until: float = math.inf
-    ) -> bool:
+    def carry_out(self, runs: Sequence[Run], done: Callable[[], None] = lambda: None) -> None:
         for run in runs:
             if self._has(run):
                 continue
@@ -53,8 +47,6 @@ class Drawn(SimulationGrid):
             worth = self.means[label] + crowd + self.spread * own.standard_normal()
             self.done.append(run)
             self._worth[label, run.people, run.replicate] = worth
-            self.seconds.setdefault(label, {})[run.people] = 1.0
-        return True
 
 
 def group(*names: str) -> tuple[Setting, ...]:
@@ -112,13 +104,6 @@ def test_selection_flatters_the_winner_and_fresh_replicates_do_not() -> None:
     assert abs(np.mean(fresh)) < 4.0 * 0.5 / math.sqrt(150)
 
 
-def test_selection_stops_where_the_limit_does_not_allow_another_rung() -> None:
-    grid = Drawn({"a": 0.0, "b": 0.0}, 2, limit=60.0)
-    results = successive_halving(grid, {1.0: group("a", "b")}, PEOPLE, 64, 0.4)
-    # 8 and 8 runs are within 24 seconds; 16 more are within 24 as well, 32 more are not.
-    assert {each.replicates for each in results} == {16}
-
-
 def test_equal_results_are_no_reason_to_drop() -> None:
     same = np.array([1.0, 2.0, 3.0])
     assert p_values({"a": same, "b": same}) == {"a": 1.0, "b": 1.0}
@@ -129,15 +114,3 @@ def test_every_number_of_people_is_a_run_of_its_own() -> None:
     (setting,) = group("p")
     runs = runs_of([setting], (50, 100), (0, 1))
     assert [(run.people, run.replicate) for run in runs] == [(50, 0), (100, 0), (50, 1), (100, 1)]
-
-
-def test_time_is_expected_from_what_was_measured() -> None:
-    (setting,) = group("p")
-    grid = SimulationGrid(exponential(), 1, limit=10.0)
-    assert grid.total([Run(setting, 100, 0)]) == 0.0
-    grid.seconds["p"] = {100: 2.0}
-    assert grid.total([Run(setting, 300, 0)]) == 6.0
-    grid.seconds["p"] = {100: 2.0, 400: 4.0}  # time grows as the root of people
-    assert grid.total([Run(setting, 1600, 0)]) == pytest.approx(8.0)
-    assert grid.allows([Run(setting, 1600, 0)])
-    assert not grid.allows([Run(setting, 1600, 0)], times=2)
