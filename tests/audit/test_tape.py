@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.gaussian_process.kernels import RBF
 
 from discreet.audit.output_distributions import exact_epsilon, unary_ratio
 from discreet.audit.tape import (
@@ -30,7 +29,7 @@ from discreet.audit.tape import (
     loss_between,
     shared_noise,
 )
-from discreet.kernels.fourier import random_features
+from discreet.kernels import FiniteFeatures
 from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.local_kernel.features import _sobol_points
 from discreet.learners.partition.tree import Tree, spread_within
@@ -197,8 +196,10 @@ def test_low_discrepancy_points_are_public_and_the_same_for_everyone(
 
 
 def test_public_randomness_is_no_noise_and_depends_on_no_person() -> None:
+    table = FiniteFeatures(unit_cube(1), np.linspace(0.0, 1.0, 2000)[:, None], np.ones((2000, 1)))
+
     def features(seed: int) -> None:
-        random_features(RBF(), unit_cube(1), 8, seed=seed)
+        table.error_points(seed)
 
     tape, _ = recorded(lambda: features(3))
     same, _ = played(tape, lambda: features(3))
@@ -206,7 +207,7 @@ def test_public_randomness_is_no_noise_and_depends_on_no_person() -> None:
     other, _ = played(tape, lambda: features(4))
     assert [each.foreign for each in (tape, same, kept, other)] == [""] * 4
     assert [each.astray for each in (same, kept)] == ["", ""]
-    assert "public randomness of discreet.kernels.fourier" in other.astray
+    assert "public randomness of discreet.kernels.nystrom" in other.astray
 
 
 # Losses.

@@ -13,12 +13,17 @@ from discreet.kernels import (
     feature_map,
     finite_features,
     nystrom_features,
-    quadrature_features,
-    random_features,
     scaled,
 )
 from discreet.kernels.base import sub_box
 from discreet.kernels.compose import rotate, sum_features
+from discreet.kernels.fourier import (
+    FourierFeatures,
+    stationary_parts,
+    tensor_features,
+    trapezoid_rule,
+    widths_in,
+)
 from discreet.kernels.linear import LinearFeatures
 from discreet.people.domain import Box, unit_cube
 
@@ -34,6 +39,13 @@ def inside(domain: Box, count: int, seed: int = 0) -> np.ndarray:
     return domain.from_unit(np.vstack([unit, corners]))
 
 
+def quadrature(kernel, domain: Box, nodes: int, prune: float = 1e-12) -> FourierFeatures:
+    """Fourier features by the trapezoid rule with as many nodes in every column."""
+    nu, scales = stationary_parts(kernel, domain.dimension)
+    rules = [trapezoid_rule(nodes, nu, ratio) for ratio in widths_in(scales, domain)]
+    return tensor_features(domain, kernel, rules, prune)
+
+
 def sent(given: FeatureMap) -> dict:
     """A map as JSON values."""
     return to_json(given, FeatureMap)
@@ -44,18 +56,16 @@ def received(fields: object) -> FeatureMap:
 
 
 def all_maps() -> dict[str, FeatureMap]:
-    rbf = quadrature_features(RBF(1.0), BOX, 13)
-    matern = quadrature_features(Matern([1.0, 2.0], nu=1.5), BOX, 8)
+    rbf = quadrature(RBF(1.0), BOX, 13)
+    matern = quadrature(Matern([1.0, 2.0], nu=1.5), BOX, 8)
     linear = LinearFeatures(BOX, 0.5)
-    left = quadrature_features(RBF([1.0, 0.5]), sub_box(SLANTED, (0, 1)), 9)
-    right = rotate(quadrature_features(Matern(3.0, nu=2.5), sub_box(SLANTED, (2,)), 31), 1e-2)
+    left = quadrature(RBF([1.0, 0.5]), sub_box(SLANTED, (0, 1)), 9)
+    right = rotate(quadrature(Matern(3.0, nu=2.5), sub_box(SLANTED, (2,)), 31), 1e-2)
     grid = inside(BOX, 60)
     grid = np.unique(grid, axis=0)
     return {
-        "hermite": quadrature_features(RBF([1.0, 2.0]), BOX, (12, 8), rule="hermite"),
         "trapezoid": rbf,
         "matern": matern,
-        "random": random_features(Matern(1.0, nu=1.5), BOX, 40, seed=3),
         "rotated": rotate(rbf, 1e-2),
         "linear": linear,
         "cubic": LinearFeatures(BOX, 0.7, 3),

@@ -20,14 +20,13 @@ from discreet.kernels import (
     feature_map,
     finite_features,
     public_points,
-    quadrature_features,
     scaled,
 )
 from discreet.kernels.base import sub_box
 from discreet.kernels.compose import RotatedFeatures
 from discreet.people.domain import Box, unit_cube
 from discreet.validation import InvalidInput
-from tests.kernels.cases import BOX, inside
+from tests.kernels.cases import BOX, inside, quadrature
 
 SQUARE = unit_cube(2)
 CUBE = unit_cube(4)
@@ -83,7 +82,7 @@ def test_groups_of_several_columns_keep_their_own_features() -> None:
 
 
 def test_rotation_and_explicit_points_save_features() -> None:
-    plain = quadrature_features(RBF(0.5), SQUARE, 7)
+    plain = quadrature(RBF(0.5), SQUARE, 7)
     turned = feature_map(RBF(0.5), SQUARE, error=plain.sup_error())
     assert turned.features < plain.features
     turned = feature_map(RBF(0.5), SQUARE)
@@ -179,7 +178,7 @@ def test_scaling_a_map_scales_its_kernel_error_and_groups() -> None:
         (lambda: feature_map(Matern(1e-4, nu=0.5), unit_cube(1)), "2049 nodes do not reach"),
         (lambda: feature_map(DotProduct(1.0) ** 10, unit_cube(20)), "at most 20000"),
         (lambda: feature_map(Additive("RBF"), SQUARE), "or a list of them"),
-        (lambda: quadrature_features(RBF(1.0), SQUARE, 3000), "1 to 2049"),
+        (lambda: quadrature(RBF(1.0), SQUARE, 3000), "1 to 2049"),
         (lambda: feature_map(RBF(0.3), "square"), "Box"),
         (lambda: feature_map(RBF(0.3), SQUARE, error=0.0), "error"),
         (lambda: feature_map(RBF(0.3), SQUARE, points=[[0.5, 2.0]]), "declared bounds"),

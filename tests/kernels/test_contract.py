@@ -1,15 +1,13 @@
-"""What every feature map owes: certified norms, checked input, JSON, and scikit-learn's manners."""
+"""What every feature map owes: certified norms, checked input and JSON."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
 
 from discreet.kernels import FiniteFeatures
 from discreet.people.domain import Box
@@ -51,7 +49,7 @@ def test_inner_products_approximate_the_kernel(name) -> None:
 
 
 @each_map
-def test_copies_by_json_and_scikit_learn_give_the_same_features(name) -> None:
+def test_copies_by_json_give_the_same_features(name) -> None:
     given = MAPS[name]
     x = points_of(given, 50)
     phi = given.transform(x)
@@ -60,10 +58,6 @@ def test_copies_by_json_and_scikit_learn_give_the_same_features(name) -> None:
     assert back.norm_bound == given.norm_bound
     assert back.kernel == given.kernel
     assert back.domain == given.domain
-    np.testing.assert_array_equal(clone(given).fit(x).transform(x), phi)
-    assert len(given.get_feature_names_out()) == given.features
-    line = make_pipeline(given, Ridge(1e-3)).fit(x, x[:, 0])
-    assert line.predict(x).shape == (len(x),)
     text = repr(given)
     assert text.startswith(f"{type(given).__name__}(columns=[")
     assert f"features={given.features}" in text
@@ -95,8 +89,6 @@ def test_bad_inputs_are_refused(name) -> None:
     for bad in (outside, missing, x[:, :1], x[0], x[:0], [["a"] * x.shape[1]]):
         with pytest.raises(InvalidInput):
             given.transform(bad)
-        with pytest.raises(InvalidInput):
-            given.fit(bad)
 
 
 def test_data_frames_are_read_by_name() -> None:
@@ -106,20 +98,8 @@ def test_data_frames_are_read_by_name() -> None:
     np.testing.assert_array_equal(given.transform(table), given.transform(x))
 
 
-def test_parameters_are_checked_again_when_set() -> None:
-    given = clone(MAPS["trapezoid"])
-    weights = given.weights
-    assert given.set_params(weights=4.0 * weights).norm_bound == pytest.approx(2.0)
-    with pytest.raises(InvalidInput, match="weights"):
-        given.set_params(weights=-weights)
-    np.testing.assert_array_equal(given.weights, 4.0 * weights)
-    with pytest.raises(InvalidInput, match="it has"):
-        given.set_params(offset=1.0)
-    assert MAPS["trapezoid"].norm_bound == 1.0
-
-
 def test_an_unknown_kernel_has_no_error() -> None:
-    given = clone(MAPS["trapezoid"]).set_params(kernel=None)
+    given = replace(MAPS["trapezoid"], kernel=None)
     with pytest.raises(InvalidInput, match="does not know its kernel"):
         given.sup_error()
 
@@ -185,4 +165,4 @@ def test_a_domain_must_be_a_box() -> None:
     fields = sent(MAPS["linear"])
     assert isinstance(received(fields).domain, Box)
     with pytest.raises(InvalidInput, match="Box"):
-        clone(MAPS["linear"]).set_params(domain=((0.0, 1.0),))
+        replace(MAPS["linear"], domain=((0.0, 1.0),))

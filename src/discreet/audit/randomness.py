@@ -31,7 +31,6 @@ ALLOWED: dict[str, frozenset[str]] = {
     for what, sites in {
         _GENERATOR: (
             "kernels.base public_points",
-            "kernels.fourier random_features",
             "kernels.nystrom FiniteFeatures.error_points",
             "learners.glm.learner PrivateGLM._publish",
             "learners.glm.values score_values",

@@ -4,7 +4,7 @@
 |-------------|------------------------------------------------------------------------|
 | `build`     | `feature_map`: from a scikit-learn kernel to a map with a stated error |
 | `base`      | the contract `FeatureMap`; public points                               |
-| `fourier`   | Fourier features by quadrature and at random                           |
+| `fourier`   | Fourier features by quadrature                                         |
 | `linear`    | dot products and their powers                                          |
 | `nystrom`   | projection onto public points, and exact features on a finite set      |
 | `compose`   | coordinate groups side by side, scaling, principal axes                |
@@ -14,7 +14,7 @@
 from discreet.kernels.base import FeatureMap, public_points
 from discreet.kernels.build import feature_map
 from discreet.kernels.compose import AdditiveFeatures, scaled
-from discreet.kernels.fourier import FourierFeatures, quadrature_features, random_features
+from discreet.kernels.fourier import FourierFeatures
 from discreet.kernels.nystrom import (
     FiniteFeatures,
     NystromFeatures,
@@ -36,8 +36,6 @@ __all__ = [
     "kernel_to_text",
     "nystrom_features",
     "public_points",
-    "quadrature_features",
-    "random_features",
     "read_kernel",
     "scaled",
 ]

@@ -24,14 +24,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import qmc
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.codec import Serializable, described, fields_to_json, register
@@ -64,17 +63,10 @@ class Group:
     map: FeatureMap
 
 
-class FeatureMap(
-    Serializable,
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-    ABC,
-):
-    """A finite feature map on a public box; a scikit-learn transformer that learns nothing.
+class FeatureMap(Serializable, ABC):
+    """A finite feature map on a public box.
 
-    Subclasses are dataclasses of what travels; all else follows from that. They are not frozen, as
-    scikit-learn keeps notes of its own at transformers, but their arrays are read-only.
+    Subclasses are dataclasses of what travels; all else follows from that. Arrays are read-only.
 
     Attributes:
         domain: the public box of inputs.
@@ -89,6 +81,11 @@ class FeatureMap(
     kernel: Any
     # Whether the features can be computed without the kernel, so that it may be lost on the way.
     spares_kernel: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What `_derive` keeps."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,39 +128,6 @@ class FeatureMap(
             InvalidInput: for a wrong shape, NaN, or an input outside the box.
         """
         return self.compute(self.checked(X))
-
-    def fit(self, X: ArrayLike | None = None, y: Any = None) -> Self:  # noqa: N803
-        """Check the inputs and return the map unchanged: nothing is learned from them."""
-        if X is not None:
-            self.checked(X)
-        return self
-
-    def set_params(self, **params: Any) -> Self:
-        """Build the map anew with some parameters replaced, so that they are checked again."""
-        known = [field.name for field in fields(self)]
-        if not set(params) <= set(known):
-            raise InvalidInput(
-                f"{type(self).__name__} got the parameters {sorted(params)}; it has {known}."
-            )
-        fresh = replace(self, **params)
-        self.__dict__.clear()
-        self.__dict__.update(vars(fresh))
-        return self
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of columns d (scikit-learn's name)."""
-        return self.domain.dimension
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.features
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __sklearn_clone__(self) -> Self:
-        return replace(self)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -217,7 +181,7 @@ class FeatureMap(
         except InvalidInput:
             if not self.spares_kernel:
                 raise
-            return fields_to_json(replace(self, kernel=None))
+            return fields_to_json(replace(self, kernel=None))  # type: ignore[type-var]
 
     def _known_kernel(self) -> Any:
         if self.kernel is None:

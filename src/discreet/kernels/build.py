@@ -71,8 +71,8 @@ def feature_map(
     """The smallest map found whose `sup_error` for a scikit-learn kernel is at most `error`.
 
     For d > 1 the quadrature replaces a Matern kernel by the product of 1-d Matern kernels, which
-    is *not* the isotropic Matern (`quadrature_features` says more); the kernel of the result shows
-    it. `random_features`, `finite_features` and `nystrom_features` keep the isotropic kernel.
+    is *not* the isotropic Matern (fourier.py); the kernel of the result shows it. `finite_features`
+    and `nystrom_features` keep the isotropic kernel.
 
     If k(x, x) exceeds 1, so does `norm_bound`: it is certified all the same.
 

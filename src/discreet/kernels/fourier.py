@@ -1,4 +1,4 @@
-"""Fourier features of stationary kernels: by quadrature, and by random frequencies.
+"""Fourier features of stationary kernels by quadrature.
 
 phi(x) = [sqrt(a_i) cos(omega_i'(x - c)), sqrt(a_i) sin(omega_i'(x - c))], so that
 phi(x)'phi(z) = sum_i a_i cos(omega_i'(x - z)) and ||phi(x)||^2 = sum_i a_i at every x of R^d. The
@@ -16,19 +16,16 @@ frequencies omega and -omega give the same features, so one of each pair is kept
 By Bochner's theorem k(delta) = E cos(omega delta) for a stationary kernel with k(0) = 1, so nodes
 omega_i with weights a_i > 0 that sum to 1 give k(delta) ~ sum_i a_i cos(omega_i delta) and
 features of norm 1 (Mutny and Krause 2018, section 4). `nu` is the Matern smoothness; infinity is
-the squared exponential. Two rules for one column, of which boxes take products:
+the squared exponential. Boxes take products of the `trapezoid_rule` of each column: equally spaced
+frequencies with weights in proportion to the spectral density, which is the kernel made periodic;
+the period is chosen for the least error. At equal size its sup error is far below that of
+Gauss-Hermite nodes (9 nodes give 7e-4 where Gauss-Hermite needs 14 for 4e-4, at length scale 1 and
+width 4) and of the cotangent substitution that Mutny and Krause use for the Matern kernel (17
+nodes, nu = 5/2: 3e-3 against 6e-2).
 
-- `hermite_rule`: Gauss-Hermite nodes, for the squared exponential only (Mutny and Krause 2018;
-  Dubey 2021, Definition 4, whose weight is misprinted: the weight of n nodes omega is
-  2^(n-1) n! sqrt(pi) / (n^2 H_(n-1)(omega)^2), not with 2^(n-1/2) and H_(n-1)).
-- `trapezoid_rule`: equally spaced frequencies with weights in proportion to the spectral density,
-  which is the kernel made periodic; the period is chosen for the least error. At equal size its
-  sup error is far below that of Gauss-Hermite (9 nodes give 7e-4 where Gauss-Hermite needs 14 for
-  4e-4, at length scale 1 and width 4) and of the cotangent substitution with Gauss-Legendre nodes
-  that Mutny and Krause use for the Matern kernel (17 nodes, nu = 5/2: 3e-3 against 6e-2). A linear
-  program over the weights would halve the error once more; it is not worth a solver.
-
-Sources: Rahimi and Recht 2007 (random), Mutny and Krause 2018 (quadrature), Dubey 2021 section 4.2.
+For d > 1 the Matern kernel is replaced by the product of 1-d Matern kernels, one for each column
+(the "modified Matern" of Mutny and Krause 2018), because its spectral density must be a product.
+That is *not* the isotropic Matern kernel of scikit-learn: it is smaller off the axes.
 """
 
 from __future__ import annotations
@@ -40,22 +37,19 @@ from functools import lru_cache
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.polynomial.hermite import hermgauss
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from discreet.codec import Range, Shape
 from discreet.kernels.base import FeatureMap, OutOfReach
 from discreet.kernels.text import Additive
 from discreet.people.domain import Box
-from discreet.validation import FloatArray, InvalidInput, instance_of, positive_number, whole_number
+from discreet.validation import FloatArray, InvalidInput, positive_number
 
 # A tensor product larger than this is refused before any memory is taken, and one with more
 # frequencies after pruning because every later step would take long.
 MOST_NODES = 2_000_000
 MOST_FREQUENCIES = 10_000
 
-# Beyond this numpy's Gauss-Hermite nodes are untested.
-MOST_HERMITE = 180
 MOST_TRAPEZOID = 2049
 
 Rule = tuple[FloatArray, FloatArray]
@@ -114,53 +108,6 @@ class FourierFeatures(FeatureMap):
         return phi
 
 
-def quadrature_features(
-    kernel: Kernel,
-    domain: Box,
-    nodes: int | Sequence[int],
-    *,
-    rule: str = "trapezoid",
-    prune: float = 1e-12,
-) -> FourierFeatures:
-    """Fourier features of an RBF or Matern kernel on a tensor product of 1-d quadrature nodes.
-
-    The weights sum to exactly 1, so ||phi(x)|| = 1 on all of R^d. For d columns and n nodes in
-    each, m is about n^d.
-
-    For d > 1 the Matern kernel is replaced by the product of 1-d Matern kernels, one for each
-    column (the "modified Matern" of Mutny and Krause 2018), because its spectral density must be a
-    product. That is *not* the isotropic Matern kernel of scikit-learn: it is smaller off the axes.
-    `kernel` of the result is the product, and errors are measured against it. For the isotropic
-    kernel use `random_features`.
-
-    Args:
-        kernel: RBF or Matern, with one length scale or one for each column.
-        domain: the public box.
-        nodes: nodes in each column, one number or d of them.
-        rule: `trapezoid` (least error) or `hermite` (Gauss-Hermite, as published; RBF only).
-        prune: frequencies are dropped, smallest weights first, while those dropped sum to at most
-            this; the error grows by at most twice as much.
-
-    Raises:
-        InvalidInput: for another kernel or rule, or more than 10,000 frequencies.
-    """
-    d = instance_of(domain, "the domain", Box, "a discreet.people.domain.Box").dimension
-    nu, scales = stationary_parts(kernel, d)
-    counts = [nodes] * d if isinstance(nodes, int | np.integer) else list(nodes)
-    if len(counts) != d:
-        raise InvalidInput(f"nodes had {len(counts)} entries; give one number, or {d} of them.")
-    counts = [whole_number(n, "nodes", minimum=1) for n in counts]
-    if rule not in ("trapezoid", "hermite") or (rule == "hermite" and not math.isinf(nu)):
-        raise InvalidInput(
-            f"the rule was {rule!r} for {kernel}; use 'trapezoid', or 'hermite' for an RBF kernel."
-        )
-    rules = [
-        hermite_rule(n) if rule == "hermite" else trapezoid_rule(n, nu, ratio)
-        for n, ratio in zip(counts, widths_in(scales, domain), strict=True)
-    ]
-    return tensor_features(domain, kernel, rules, prune)
-
-
 def tensor_features(
     domain: Box, kernel: Kernel, rules: Sequence[Rule], prune: float
 ) -> FourierFeatures:
@@ -169,9 +116,10 @@ def tensor_features(
 
     Args:
         domain: the public box.
-        kernel: RBF or Matern; in several columns a Matern becomes a product (see above).
+        kernel: RBF or Matern; in several columns a Matern becomes a product (see the module).
         rules: d pairs of nodes, symmetric about 0, and weights.
-        prune: see `quadrature_features`.
+        prune: frequencies are dropped, smallest weights first, while those dropped sum to at most
+            this; the error grows by at most twice as much.
 
     Raises:
         OutOfReach: for more than 10,000 frequencies.
@@ -211,41 +159,9 @@ def tensor_features(
 def _too_many(rules: Sequence[Rule], count: int) -> OutOfReach:
     return OutOfReach(
         f"the tensor product of {' x '.join(str(len(n)) for n, _ in rules)} nodes has {count} "
-        f"frequencies; at most {MOST_FREQUENCIES} are allowed. Use an additive kernel, "
-        "method='random', or a finite set of points."
+        f"frequencies; at most {MOST_FREQUENCIES} are allowed. Use an additive kernel "
+        "or a finite set of points."
     )
-
-
-def random_features(kernel: Kernel, domain: Box, features: int, seed: int = 0) -> FourierFeatures:
-    """Random Fourier features of an RBF or (isotropic) Matern kernel; norm exactly 1.
-
-    The frequencies are q = features/2 draws from the spectral density: normal, or multivariate
-    Student t with 2 nu degrees of freedom; the error falls as 1/sqrt(features) only. The seed is
-    public: it decides which kernel is approximated, not what is released.
-
-    Args:
-        kernel: RBF or Matern, with one length scale or one for each column.
-        domain: the public box.
-        features: an even number m of at least 2.
-        seed: of the frequencies.
-
-    Raises:
-        InvalidInput: for another kernel, or an odd number of features.
-    """
-    nu, scales = stationary_parts(kernel, domain.dimension)
-    q, odd = divmod(whole_number(features, "features", minimum=2), 2)
-    if odd:
-        raise InvalidInput(
-            f"features was {features}; random Fourier features come in pairs of cosine and sine, "
-            "so give an even number."
-        )
-    rng = np.random.default_rng(whole_number(seed, "seed"))
-    omega = rng.standard_normal((q, domain.dimension)) / scales
-    if not math.isinf(nu):
-        omega *= np.sqrt(2.0 * nu / rng.chisquare(2.0 * nu, size=(q, 1)))
-    weights = np.full(q, 1.0 / q)
-    weights[0] = 1.0 - math.fsum(weights[1:])
-    return FourierFeatures(domain, omega, weights, kernel)
 
 
 def stationary_parts(kernel: Kernel, dimension: int) -> tuple[float, FloatArray]:
@@ -294,17 +210,6 @@ def rule_error(rule: Rule, nu: float, ratio: float) -> float:
     approximation = 2.0 * np.cos(np.outer(differences, nodes[:half])) @ weights[:half]
     approximation += weights[half] if len(nodes) % 2 else 0.0
     return float(np.abs(values - approximation).max())
-
-
-def hermite_rule(nodes: int) -> Rule:
-    """Gauss-Hermite quadrature of the squared exponential's spectral density."""
-    if not 1 <= nodes <= MOST_HERMITE:
-        raise InvalidInput(
-            f"nodes was {nodes}; Gauss-Hermite takes 1 to {MOST_HERMITE} nodes a column. Use the "
-            "rule 'trapezoid' for short length scales."
-        )
-    x, a = hermgauss(nodes)
-    return np.asarray(x) * math.sqrt(2.0), np.asarray(a) / a.sum()
 
 
 @lru_cache(maxsize=4096)
