@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.lab.reporting import audit, maps, report, search_report
+from discreet.lab.reporting import audit, report, search_report
 from discreet.lab.reporting.page import Image
 
 
@@ -18,9 +18,8 @@ def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     def described(draw: object, wide: float = 0.0) -> Image:
         return Image("data:image/svg+xml;base64,", "data:image/svg+xml;base64,")
 
-    for module in (audit, maps, report, search_report):
+    for module in (audit, report, search_report):
         monkeypatch.setattr(module, "image", described)
-    monkeypatch.setattr(maps, "small_image", described)
 
 
 @pytest.fixture

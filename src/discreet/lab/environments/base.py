@@ -40,7 +40,6 @@ Metric = Literal["regret", "reward"]
 MOST_PEOPLE = 10_000_000_000
 """The largest study of synthetic people; more than are alive."""
 _SHOWN = 8  # names of arms in a sentence
-_ENOUGH = 20  # people of one context whose best arm is known in hindsight
 
 
 class Chosen(Protocol):
@@ -110,14 +109,6 @@ class Population(ABC):
         """The mean reward of all people under these arms (n,) or this point (d,), without noise
         where means are known."""
 
-    def best_arms(self, contexts: FloatArray) -> IntArray:
-        """(n,) the best arm in each context (n, d), for maps; -1 where unknown.
-
-        Where means are unknown, the arm that was best in hindsight for at least 20 people of that
-        context.
-        """
-        return np.full(len(contexts), -1, dtype=np.int64)
-
 
 @dataclass(frozen=True, eq=False)
 class People(Population):
@@ -162,15 +153,6 @@ class People(Population):
             )
         totals = (self.rewards if self.means is None else self.means).sum(axis=0)
         return self.value_of(np.full(len(self), int(totals.argmax())))
-
-    def best_arms(self, contexts: FloatArray) -> IntArray:
-        best = super().best_arms(contexts)
-        values = self.rewards if self.means is None else self.means
-        for place, context in enumerate(contexts):
-            alike = (np.abs(self.contexts - context) <= 1e-9).all(axis=1)
-            if alike.sum() >= _ENOUGH:
-                best[place] = values[alike].sum(axis=0).argmax()
-        return best
 
     def oracle(self) -> FloatArray:
         if self.means is not None:
@@ -257,10 +239,6 @@ class Problem(ABC):
     def possible(self, points: FloatArray) -> BoolArray:
         """(n,) which points (n, d) are feasible for some person by public rules."""
         return np.ones(len(points), dtype=np.bool_)
-
-    def decision_sets(self, points: FloatArray) -> FloatArray | None:
-        """(n, c, d) the decision sets of people like points (n, d) by a public rule, or None."""
-        return None
 
     def check_reference(self, name: str) -> None:
         """`InvalidInput` where a reference (`best_fixed` or `oracle`) is not known here."""

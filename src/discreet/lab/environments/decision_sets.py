@@ -316,9 +316,6 @@ class DoseProblem(Problem):
         largest = _DOSE_PER_KG * points[:, 2]
         return np.asarray(points[:, 0] <= largest * (1.0 + 1e-9))
 
-    def decision_sets(self, points: FloatArray) -> FloatArray:
-        return self.doses(points[:, 1:])
-
     def doses(self, patients: FloatArray) -> FloatArray:
         """Patients (n, 3) as (age, weight, kidney function) -> their candidates (n, c, 4).
 

@@ -110,10 +110,6 @@ class GridPopulation(Population):
         """Zero for everyone: f is known for every context."""
         return np.zeros(len(self))
 
-    def best_arms(self, contexts: FloatArray) -> IntArray:
-        cells = np.abs(contexts[:, :1] - self.grid).argmin(axis=1)
-        return np.asarray(self.function[cells].argmax(axis=1), dtype=np.int64)
-
     def regret_of(self, probabilities: ArrayLike) -> float:
         """The mean regret of a policy for one new person, without sampling error.
 

@@ -57,7 +57,7 @@ _LINE = 1.25 / 72.0  # inches of a line of text for each point of its size
 _CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its size
 _NAMES = 0.31  # of the width of a figure, for the names of lines
 _LEADER = 11.0 / 72.0  # inches between the axes and the names of lines
-_MOST_ENTRIES = 12  # of a legend
+MOST_ENTRIES = 12  # of a legend
 _ARMS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW)
 
 Dashes = tuple[int, tuple[float, ...]]
@@ -215,10 +215,10 @@ def legend_above(figure: Figure, handles: Sequence[Artist], title: str = "") -> 
     if not handles:
         figure.suptitle(title, x=0.01, ha="left", fontsize=BODY, weight="bold", color=INK)
         return
-    if len(handles) > _MOST_ENTRIES:
-        more = f"and {len(handles) - _MOST_ENTRIES:,} more"
+    if len(handles) > MOST_ENTRIES:
+        more = f"and {len(handles) - MOST_ENTRIES:,} more"
         counted = Line2D([], [], linestyle="none", label=more)
-        handles = [*handles[:_MOST_ENTRIES], counted]
+        handles = [*handles[:MOST_ENTRIES], counted]
     for handle in handles:
         handle.set_label(wrapped(str(handle.get_label()), room - 0.5))
     longest = max(len(line) for each in handles for line in str(each.get_label()).split("\n"))

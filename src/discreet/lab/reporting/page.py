@@ -3,14 +3,13 @@
 Its sentences stand in the templates of the folder beside this file. Figures are drawn as SVG with
 text as paths and stand in the page as data; every one is there twice, wide and narrow, and the
 reader's screen picks. Everything that a template is given is escaped, and a hyphen before a number
-becomes a minus sign unless the text is `verbatim`, to be copied. The one script that a page may
-have is named by its hash in the page's security policy, so that no other can run there.
+becomes a minus sign unless the text is `verbatim`, to be copied. A page has no script, and its
+security policy lets none run.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -31,12 +30,11 @@ from discreet.records import check_path
 # A hyphen that is a sign: not within a word, a date or a range.
 _SIGN = re.compile(r"(?<![\w.)\]])-(?=\.?\d)|(?<=\de)-(?=\d)")
 _MINUS = "\u2212"
-_SCRIPT = "choose.js"
 
 
 @dataclass(frozen=True)
 class Image:
-    """A figure as the page holds it: data URIs; `narrow` is "" where one serves all screens."""
+    """A figure as the page holds it: data URIs for large and for small screens."""
 
     wide: str
     narrow: str
@@ -47,31 +45,15 @@ def image(draw: Callable[[float], Figure], wide: float = WIDE) -> Image:
     return Image(_data_uri(draw(wide)), _data_uri(draw(NARROW)))
 
 
-def small_image(draw: Callable[[float], Figure]) -> Image:
-    """A figure, drawn once, for small screens and for half of a large one."""
-    return Image(_data_uri(draw(NARROW)), "")
-
-
-def render(template: str, scripted: bool = False, **values: object) -> str:
+def render(template: str, **values: object) -> str:
     """A template of this package as HTML.
 
     Args:
         template: its name.
-        scripted: whether something on the page can be chosen, which takes the script.
         values: what the template is given.
     """
-    script = _source(_SCRIPT) if scripted else ""
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            version=version("discreet"),
-            script=Markup(script),  # a file of this package
-            script_hash=f"sha256-{digest}" if scripted else "",
-            **values,
-        )
-    )
+    page = _environment().get_template(template)
+    return page.render(version=version("discreet"), **values)
 
 
 def write_page(rendered: Callable[[], str], path: Path) -> None:
@@ -125,13 +107,6 @@ def _environment() -> jinja2.Environment:
         environment.filters[written.__name__] = written
     environment.globals |= {"counted": counted, "number": number_text}
     return environment
-
-
-def _source(name: str) -> str:
-    """A file beside the templates."""
-    loader = _environment().loader
-    assert loader is not None
-    return loader.get_source(_environment(), name)[0]
 
 
 def _data_uri(figure: Figure) -> str:

@@ -26,7 +26,7 @@ from discreet.lab.reporting.layout import (
     shade,
     tints,
 )
-from discreet.lab.reporting.maps import map_choices
+from discreet.lab.reporting.maps import maps_of
 from discreet.lab.reporting.numbers import listed
 from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.provenance import Provenance, provenance
@@ -51,6 +51,7 @@ _DRAWN, _SETTLED = 0.01, 0.1
 # A reference leaves the chart where it would take up more than this share of the height, which is
 # needed for what is compared; regret is seen from 0 on.
 _ROOM = {"reward": 0.4, "regret": 2.0 / 3.0}
+_HALF = 4.5  # inches: two maps beside each other
 _FAMILIES = (BLUE, VERMILLION, GREEN, PURPLE)
 _REFERENCES: dict[str, Dashes] = {
     UNIFORM: (0, (1, 1.5)),
@@ -81,7 +82,8 @@ def render_report(
     outcomes = with_best_fixed(study, outcomes)
     summary = summarise(outcomes, study.settings)
     rows = study.problem.rows
-    choices = map_choices(study, outcomes, summary)
+    drawn = maps_of(study, outcomes, summary)
+    pairs = all(len(each.maps) == 1 for each in drawn)
     glossary = {
         UNIFORM: "every choice equally likely for everyone, whatever came of it",
         HIGHEST: "always the choice with the largest value in one column, whatever came of it",
@@ -108,8 +110,8 @@ def render_report(
         single_replicate=all(line.half_width is None for line in summary.lines),
         progress=image(lambda width: progress_figure(outcomes, summary, width)),
         tradeoff=summary.private and image(lambda width: epsilon_figure(summary, width)),
-        choices=choices,
-        scripted=len(choices) > 1,
+        maps=[(each, image(each.figure, _HALF if pairs else WIDE)) for each in drawn],
+        pairs=pairs,
         points=arm_count(study.problem.space) is None,
         others_sets=isinstance(study.problem.space, DecisionSets),
         glossary=glossary | REFERENCES,
