@@ -18,7 +18,6 @@ from discreet.privacy import SimulatedNoise
 from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
-    Doubling,
     GeometricEpochs,
     Independent,
     LinearStream,
@@ -40,7 +39,6 @@ def mechanisms(people: int) -> list[tuple[str, PrefixMechanism]]:
         ("buffered Toeplitz, 4 (default)", BufferedToeplitz(people)),
         ("buffered Toeplitz, 6", BufferedToeplitz(people, buffers=6)),
         ("buffered, horizon 2^20", BufferedToeplitz(2**20)),
-        ("doubling, unknown horizon", Doubling()),
         ("epochs, growth 1.1", GeometricEpochs(horizon=people)),
         ("epochs, unknown horizon", GeometricEpochs()),
         ("epochs, growth 1.5", GeometricEpochs(1.5, horizon=people)),

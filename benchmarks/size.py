@@ -58,8 +58,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (266, 75_000),
-    "library": (102, 31_400),
+    "src": (265, 74_200),
+    "library": (100, 30_600),
     "LocalKernel, a round": (29, 10_300),
     "Capri, a round": (40, 13_500),
     "a policy on a device": (17, 5_800),

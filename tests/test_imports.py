@@ -22,8 +22,7 @@ from typer.testing import CliRunner
 import discreet
 import discreet.service.client
 from discreet.cli import _COMMANDS, _Deferred, app
-from discreet.codec import homes
-from discreet.learners.messages import Message
+from discreet.codec import Serializable, homes
 from discreet.learners.registry import LEARNERS
 from discreet.privacy.noise import _opendp
 
@@ -138,8 +137,10 @@ def test_every_kind_of_message_is_known_by_its_module() -> None:
         import_module(module.name)
     defined = {
         vars(found)["kind"]: found.__module__
-        for found in descendants(Message)
-        if "kind" in vars(found) and found.__module__.startswith("discreet.")
+        for found in descendants(Serializable)
+        if found.facts is not None
+        and "kind" in vars(found)
+        and found.__module__.startswith("discreet.")
     }
     assert defined == homes()
 

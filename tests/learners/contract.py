@@ -17,9 +17,9 @@ import jsonschema_rs
 import numpy as np
 import pytest
 
-from discreet.codec.schemas import Schemas
+from discreet.codec import Serializable
 from discreet.learners.base import Learner
-from discreet.learners.messages import PUBLIC_COINS, Message, Reports, Statistics, decode, encode
+from discreet.learners.messages import PUBLIC_COINS, Reports, Statistics, decode, encode
 from discreet.learners.policy import Actions, ArmPolicy, Policy, Terms
 from discreet.learners.references.uniform import Uniform
 from discreet.learners.saving import load, save
@@ -35,6 +35,7 @@ from discreet.people.domain import (
 )
 from discreet.privacy import Local, SecureNoise, SimulatedNoise, derive_guarantee
 from discreet.privacy.accounting import composed_epsilon
+from discreet.service.server.schemas import Schemas
 from discreet.validation import InvalidInput
 
 # Declared units that differ from [0, 1], so that forgetting to map them shows.
@@ -252,7 +253,7 @@ def arrays(value: object) -> Iterator[np.ndarray]:
     elif isinstance(value, tuple):
         for inner in value:
             yield from arrays(inner)
-    elif isinstance(value, Message):
+    elif isinstance(value, Serializable) and value.facts is not None:
         for inner in vars(value).values():
             yield from arrays(inner)
 

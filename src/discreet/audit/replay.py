@@ -36,7 +36,7 @@ from typing import Any, NamedTuple, Self, TextIO
 import numpy as np
 
 from discreet.audit.tape import AddedNoise, Loss, NoiseTape, loss_between, shared_noise, watching
-from discreet.learners.messages import Message, encode
+from discreet.codec import Serializable, encode
 from discreet.learners.policy import Policy
 from discreet.privacy import NoiseSource, Release, SecureNoise
 from discreet.privacy.accounting import Event, composed_epsilon
@@ -186,7 +186,7 @@ class Transcript:
         self.count += 1
         if not self.wanted:
             return
-        if isinstance(shown, Message):
+        if isinstance(shown, Serializable) and shown.facts is not None:
             self.seen.append((f"the repr of {name}", without_addresses(repr(shown)).encode()))
             shown = encode(shown)
         self.seen.append((name, fingerprint(shown)))

@@ -8,27 +8,19 @@ other learners.
 *Public coins.* A public coin is drawn before anyone looks at the person. Whatever it decides (the
 arm offered in each bin) the learner computes again from seed, policy version and public coin, so it
 need not be reported and costs no privacy.
-
-*Messages read together.* Those that say the same but for the rows of their people are put together
-as lists, and become arrays and are checked once: many messages of one person each cost little more
-than one of many. Where that is refused, or may not give what each message gives by itself, each is
-read by itself, and the refusal is that of the first that is wrong.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from itertools import chain
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.codec import (
     OPTIONAL_FIELD,
@@ -37,12 +29,10 @@ from discreet.codec import (
     Range,
     Serializable,
     Shape,
-    class_of,
     decode,
-    described,
     encode,
-    fields_from_json,
     register_lazy,
+    short_id,
 )
 from discreet.privacy.noise import check_noise_name
 from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
@@ -50,7 +40,6 @@ from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, Inva
 __all__ = [
     "PUBLIC_COINS",
     "SCHEMA",
-    "Message",
     "NoiseName",
     "Observations",
     "Reports",
@@ -67,36 +56,6 @@ PUBLIC_COINS = 2**53
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 # Noise sources that exist; a report may not invent one.
 NoiseName = Annotated[str, CheckedBy(check_noise_name)]
-
-
-def short_id(identity: str) -> str:
-    """The beginning of a long random identity; a name in words stays as it is."""
-    return f"{identity[:8]}.." if len(identity) > 12 and " " not in identity else identity
-
-
-class Message(Serializable, ABC):
-    """A frozen dataclass with a `kind`; its fields say what they may hold.
-
-    Its repr names facts that are public, and no field that people's data went into.
-
-    Attributes:
-        facts: the attributes that the repr shows, beside how many people it is about.
-    """
-
-    facts: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        # A dataclass writes a repr of all its fields, unless the class has one of its own.
-        if "__repr__" not in vars(cls):
-            cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
-
-    def __repr__(self) -> str:
-        shown: dict[str, Any] = {"n": len(self)} if isinstance(self, Sized) else {}
-        for name in self.facts:
-            value = getattr(self, name, None)
-            shown[name] = short_id(value) if isinstance(value, str) else value
-        return described(type(self).__name__, **shown)
 
 
 _KINDS = {
@@ -146,7 +105,7 @@ def public_uniforms(
 
 
 @dataclass(frozen=True)
-class Reports(Message):
+class Reports(Serializable, ABC):
     """Reports of n people who acted under one version of a policy.
 
     Attributes:
@@ -229,7 +188,7 @@ class Observations(Reports):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Statistics(Message):
+class Statistics(Serializable):
     """What a learner accumulates from reports; `+` is commutative and associative.
 
     Attributes:
@@ -261,7 +220,7 @@ class Statistics(Message):
     def __add__(self, other: Self) -> Self:
         """Numbers and arrays add; all other fields are the same in both."""
         added = self.tally(other)
-        for name in _names(type(self)):
+        for name in _names(cast(Any, type(self))):
             if name not in added:
                 added[name] = self._added(getattr(self, name), getattr(other, name), name)
         return type(self)(**added)
@@ -288,7 +247,7 @@ class Statistics(Message):
 
     def check_finite(self) -> None:
         """`InvalidInput` where numbers, each finite, add up to more than floats hold."""
-        for name in _names(type(self)):
+        for name in _names(cast(Any, type(self))):
             if not _adds_up(getattr(self, name)):
                 raise InvalidInput(
                     f"reports had numbers so large that the sums of {name} are not finite; send "
@@ -342,104 +301,3 @@ class Totals(Statistics):
     kind: ClassVar[str] = "totals"
 
     values: Annotated[FloatArray, Shape("k")]
-
-
-# Reports that came as several messages.
-
-# What the leaves of a list may be. One kind at a time: NumPy reads [1, true] and [1, 0.5] as what
-# neither [1] nor [true] is by itself.
-_LEAVES = ({int}, {float}, {bool})
-
-
-@dataclass(frozen=True)
-class ReadReports:
-    """The content of several messages.
-
-    Attributes:
-        reports: of all of them, one after another.
-        places: of the messages among those that were read, increasing.
-        sizes: how many reports each of them had.
-    """
-
-    reports: Reports
-    places: list[int]
-    sizes: list[int]
-
-
-@dataclass
-class _Alike:
-    """Messages with the same header, and their rows one after another."""
-
-    header: dict[str, Any]
-    names: list[str]
-    rows: list[list[Any]]
-    places: list[int] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-
-
-def read_reports(texts: Sequence[str]) -> list[ReadReports]:
-    """The reports of messages, together where they can be.
-
-    Args:
-        texts: messages as `encode` made them.
-
-    Raises:
-        InvalidInput: as `decode`, for the first message that is wrong.
-    """
-    try:
-        return [_together(each) for each in _alike(texts)]
-    except (InvalidInput, ValueError, TypeError, RecursionError):
-        made = [decode(text, Reports) for text in texts]
-        return [ReadReports(each, [place], [len(each)]) for place, each in enumerate(made)]
-
-
-def _alike(texts: Sequence[str]) -> list[_Alike]:
-    """Messages by their headers, in the order in which these came first."""
-    groups: dict[Any, _Alike] = {}
-    for place, text in enumerate(texts):
-        header, end = _READER.raw_decode(text)
-        if end != len(text) or type(header) is not dict:
-            raise ValueError("not one object")
-        names = [name for name, value in header.items() if type(value) is list and value]
-        rows = [header.pop(name) for name in names]
-        (size,) = set(map(len, rows))
-        # Values as text, because 1, 1.0 and true are equal numbers and different values.
-        key = (*names, None, *header, repr([*header.values()]))
-        group = groups.get(key)
-        if group is None:
-            group = groups[key] = _Alike(header, names, [[] for _ in names])
-        for their, row in zip(group.rows, rows, strict=True):
-            their += row
-        group.places.append(place)
-        group.sizes.append(size)
-    return list(groups.values())
-
-
-def _together(alike: _Alike) -> ReadReports:
-    header = dict(alike.header)
-    schema = header.pop("schema", None)
-    message: Any = class_of(header.pop("kind", None), Reports, "the message")
-    if type(schema) is not int or schema != SCHEMA:
-        raise ValueError("another schema")
-    arrays = dict(zip(alike.names, map(_array, alike.rows), strict=True))
-    reports = fields_from_json({**header, **arrays}, message)
-    if len(reports) != sum(alike.sizes):
-        raise ValueError("messages with other rows than those of people")
-    return ReadReports(reports, alike.places, alike.sizes)
-
-
-def _array(values: list[Any]) -> NDArray[Any]:
-    """Nested lists as an array; `ValueError` unless their leaves are of one kind of numbers."""
-    leaves = values
-    while (kinds := set(map(type, leaves))) == {list}:
-        leaves = list(chain.from_iterable(leaves))
-    if kinds not in _LEAVES:
-        raise ValueError("lists of several kinds")
-    return np.asarray(values)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"it held {name}")
-
-
-_READER = json.JSONDecoder(parse_constant=_no_constant)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,13 +30,14 @@ from discreet.codec import (
     OPTIONAL_FIELD,
     CheckedBy,
     Range,
+    Serializable,
     Shape,
     canonical,
     fields_to_json,
     from_json,
     to_json,
 )
-from discreet.learners.messages import PUBLIC_COINS, Message, Observations, Reports, public_uniforms
+from discreet.learners.messages import PUBLIC_COINS, Observations, Reports, public_uniforms
 from discreet.people.domain import (
     ActionSpace,
     ArmNames,
@@ -110,7 +111,7 @@ def stream_id(learner_id: str, name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Actions(Message):
+class Actions(Serializable):
     """What was chosen for n people, with the public coins under which it was chosen.
 
     Arms and points follow from contexts, so actions are as private as these: they are a message so
@@ -181,7 +182,7 @@ class Actions(Message):
 
 
 @dataclass(frozen=True)
-class Policy(Message, Generic[H]):
+class Policy(Serializable, ABC, Generic[H]):
     """One published release of what has been learnt; public, and the same for everyone.
 
     `H` is what `_read` makes of the contexts of people: it has a length.

@@ -243,47 +243,24 @@ class Stream(Generic[P, S]):
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """The inverse of `saved`. Its file's checksum shows that nothing was changed.
-
-        Raises:
-            InvalidInput: for policies of another stream, or another number of them than were
-                published.
-        """
+        """The inverse of `saved`; the checksum of its file shows that nothing was changed."""
         policies: tuple[Any, ...] = from_json(saved["policies"], tuple[Policy, ...], "policies")  # type: ignore[type-arg]
-        for last in policies[-1:]:
-            self._check_place(last, len(policies) - 1)
         sums = from_json(saved["sums"], type(self._sums), "sums")
-        if sums.reports and not policies:
-            raise InvalidInput(
-                f"{self.title} had {sums.reports} reports and no policy; load a file as save() "
-                "wrote it."
-            )
         # A server that is restored from a backup has a new identity, and the same sums.
         self._sums = self.marked(sums)
         self.policies = list(policies)
         self.published_at = whole_number(saved["published_at"], "published_at")
         self._contributions = ContributionLedger.from_fields(saved.get("contributions", []))
-        counts = self._contributions.came or (
-            self.budget.is_central and self.budget.max_contributions > 1
-        )
-        if counts and self._contributions.came != sums.reports:
-            raise InvalidInput(
-                f"{self.title} had {sums.reports} reports, of which it is known who made "
-                f"{self._contributions.came}; load a file as save() wrote it."
-            )
 
     def register_policy(self, policy: P) -> None:
-        """Add the next policy as it was published elsewhere."""
-        self._check_place(policy, len(self.policies))
-        self.policies.append(policy)
-
-    def _check_place(self, policy: P, version: int) -> None:
-        """Refuse a policy that is not the one of that version in this stream."""
+        """Add the next policy as it was published elsewhere; `InvalidInput` for another one."""
+        version = len(self.policies)
         if (policy.stream_id, policy.version) != (self.stream_id, version):
             raise InvalidInput(
                 f"policy {policy.version} of {policy.stream_id!r:.120} stood as policy {version} "
                 f"of {self.stream_id!r}; load a file as save() wrote it."
             )
+        self.policies.append(policy)
 
 
 def _reports_in(given: object) -> int:

@@ -21,9 +21,9 @@ from discreet.lab.reporting.preflight import (
     preflight,
     time_text,
 )
+from discreet.lab.reporting.worth import worth_of_reports, worth_of_sums
 from discreet.lab.studies import Study, load_study
 from discreet.privacy.accounting import PureEvent
-from discreet.privacy.worth import worth_of_reports, worth_of_sums
 
 PEOPLE = 1200
 STUDY = """

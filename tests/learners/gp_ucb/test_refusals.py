@@ -44,7 +44,6 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
 STUDY_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"choose": "best"}, "choose"),
     ({"mechanism_name": "independent"}, "mechanism_name"),
-    ({"mechanism_name": "doubling"}, "mechanism_name"),
     ({"growth": 1.0}, "growth"),
     ({"every": 0}, "every"),
     ({"update_growth": 1.0}, "update_growth"),

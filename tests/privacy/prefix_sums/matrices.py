@@ -8,7 +8,6 @@ from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
     DiscountedEpochs,
-    Doubling,
     GeometricEpochs,
     Independent,
     PrefixMechanism,
@@ -23,9 +22,6 @@ PREFIX_SUMS: list[PrefixMechanism] = [
     BufferedToeplitz(ROWS),
     BufferedToeplitz(ROWS, buffers=6),
     Independent(),
-    Doubling(first_rows=3),
-    Doubling("binary_tree", first_rows=4),
-    Doubling(first_rows=1),
 ]
 EPOCHS: list[PrefixMechanism] = [
     GeometricEpochs(),

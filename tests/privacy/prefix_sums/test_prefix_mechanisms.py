@@ -15,7 +15,6 @@ from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
     DiscountedEpochs,
-    Doubling,
     GeometricEpochs,
     Independent,
     LinearStream,
@@ -294,14 +293,6 @@ def test_epochs_cost_the_same_at_any_horizon() -> None:
         assert estimate.variance / effective**2 < 3.7
 
 
-def test_a_generous_horizon_beats_doubling() -> None:
-    """What the documentation of Doubling says."""
-    known = scaled_variances(BufferedToeplitz(2**20), 3_000)
-    stream = LinearStream(Doubling())
-    doubling = [stream.release(np.zeros(1)).variance for _ in known]
-    assert (known < doubling)[200:].all()
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -314,26 +305,12 @@ def test_a_generous_horizon_beats_doubling() -> None:
         lambda: GeometricEpochs(float("nan")),
         lambda: GeometricEpochs(first=0),
         lambda: GeometricEpochs(horizon=0),
-        lambda: Doubling("independent"),
-        lambda: Doubling(first_rows=0),
     ],
 )
 def test_bad_settings_are_refused(make: object) -> None:
     assert callable(make)
     with pytest.raises(InvalidInput):
         make()
-
-
-@pytest.mark.parametrize("mechanism", [DiscountedEpochs(20.0), GeometricEpochs(2.0)])
-def test_saved_epochs_that_do_not_add_up_are_refused(mechanism: PrefixMechanism) -> None:
-    stream = LinearStream(mechanism)
-    for _ in range(3):
-        stream.release(np.ones(2), stream.due - stream.people)
-    for numbers in ([0.0, 0.0, float(stream.people)], [1.0, 1.0, 1.0]):
-        saved = stream.to_fields()
-        saved["public"]["numbers"] = numbers
-        with pytest.raises(InvalidInput, match="add up"):
-            LinearStream(mechanism).restore(saved)
 
 
 def test_separate_epochs_are_released_once_and_alone() -> None:

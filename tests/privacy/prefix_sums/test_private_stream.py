@@ -19,7 +19,6 @@ from discreet.privacy.noise import SecureNoise
 from discreet.privacy.prefix_sums import (
     BinaryTree,
     BufferedToeplitz,
-    Doubling,
     GeometricEpochs,
     PrefixMechanism,
     PrivateStream,
@@ -156,7 +155,7 @@ def test_failing_noise_changes_nothing() -> None:
             return super().add_gaussian(values, scale)
 
     noise = Broken(0)
-    for mechanism in (BinaryTree(9), BufferedToeplitz(9), Doubling(first_rows=2)):
+    for mechanism in (BinaryTree(9), BufferedToeplitz(9)):
         noise.broken = False
         stream = stream_of(mechanism, noise)
         stream.release(np.ones(3))
@@ -191,7 +190,7 @@ def test_record_is_what_a_guarantee_needs() -> None:
 
 @pytest.mark.chance(0)
 @pytest.mark.parametrize(
-    "mechanism", [BinaryTree(64), BufferedToeplitz(10**6), GeometricEpochs(), Doubling()], ids=str
+    "mechanism", [BinaryTree(64), BufferedToeplitz(10**6), GeometricEpochs()], ids=str
 )
 @pytest.mark.parametrize("sensitivity", [1e-4, 1.0, 300.0])
 @pytest.mark.parametrize("multiplier", [0.3, 2.0, 500.0])
@@ -253,36 +252,18 @@ def test_damaged_or_foreign_saves_are_refused() -> None:
     for _ in range(3):
         stream.release(np.ones(3))
     good = json.dumps(stream.to_fields())
-    other = stream_of(mechanism)
-    other.release(np.ones(3))
     changes: list[Callable[[Any], object]] = [
-        lambda f: f.pop("secret"),
         lambda f: f.pop("began"),
         lambda f: f["began"].update(scale=stream.scale / 2),
         lambda f: f["began"].update(scale=stream.scale * 2),
         lambda f: f["began"].update(size=4),
         lambda f: f["began"].update(noise="another"),
         lambda f: f["began"].update(mechanism=repr(BinaryTree(9))),
-        lambda f: f["public"].update(rows=2),
-        lambda f: f["public"].update(vectors=[]),
         lambda f: f["secret"]["vectors"][0].__setitem__(0, "nan"),
-        lambda f: f.update(secret=other.to_fields()["secret"]),
     ]
     for change in changes:
         fields = json.loads(good)
         change(fields)
-        with pytest.raises(InvalidInput):
-            stream_of(mechanism).restore(fields)
-
-
-def test_epochs_that_do_not_add_up_are_refused() -> None:
-    mechanism = GeometricEpochs(2.0)
-    stream = stream_of(mechanism)
-    for people in (1, 2, 3):
-        stream.release(np.ones(3), people)
-    for numbers in ([1.0, 2.0, 4.0], [1.0, 5.0, 0.0], [1.0, 2.0]):
-        fields = stream.to_fields()
-        fields["public"]["numbers"] = numbers
         with pytest.raises(InvalidInput):
             stream_of(mechanism).restore(fields)
 
@@ -303,17 +284,3 @@ def test_what_is_printed_of_a_stream_holds_no_sums(mechanism: PrefixMechanism) -
         held, _ = mechanism.encode(held, np.array([12345.0, 67890.0]), people)
     assert "12345" not in repr(held)
     assert "67890" not in str(held)
-
-
-@pytest.mark.parametrize("half", ["secret", "public"])
-@pytest.mark.parametrize("width", [1, 2, 4])
-def test_a_saved_stream_of_another_width_is_refused(half: str, width: int) -> None:
-    # One number for all would be added to each of them.
-    stream = PrivateStream(GeometricEpochs(), 3, 1.0, 1.0, SimulatedNoise(0))
-    stream.release(np.ones(3), 1)
-    saved = stream.to_fields()
-    saved[half]["vectors"] = [[0.0] * width]
-    restored = PrivateStream(GeometricEpochs(), 3, 1.0, 1.0, SimulatedNoise(0))
-    with pytest.raises(InvalidInput, match="its rows have 3"):
-        restored.restore(saved)
-    assert restored.rows == 0

@@ -17,9 +17,9 @@ pytest.importorskip("fastapi")
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
-from discreet.learners.messages import read_reports
 from discreet.service.server.access import read_body
 from discreet.service.server.bodies import ReportsBody
+from discreet.service.server.reading import read_reports
 from discreet.service.server.routes import _texts as texts
 from discreet.validation import InvalidInput
 

@@ -4,7 +4,7 @@ Counts of rows and of arms are read off the table. No guarantee covers them, so 
 readers who may see the table.
 
 A line's *worth* bounds what it can learn: the number of people without privacy whose data show at
-least as much (privacy/worth.py), for everybody together and arms given equally often. Guarantees
+least as much (worth.py), for everybody together and arms given equally often. Guarantees
 under local privacy are derived from a learner's first policy. Under joint privacy nothing is drawn
 before there are people, so the budget stands in for the guarantee.
 """
@@ -33,12 +33,12 @@ from discreet.lab.reporting.numbers import (
     share_text,
 )
 from discreet.lab.reporting.words import terminal_table
+from discreet.lab.reporting.worth import difference_that_shows, worth_of_reports, worth_of_sums
 from discreet.lab.studies import Study
 from discreet.lab.studies.serving import serving_sentence
 from discreet.people.domain import arm_count
 from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.privacy.accounting import Event
-from discreet.privacy.worth import difference_that_shows, worth_of_reports, worth_of_sums
 
 _MOST_NAMES = 12  # labels, and arms that nothing special is known of
 

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from discreet.codec import CheckedBy, Range
+from discreet.codec import Range
 from discreet.gaussian import Posterior
 from discreet.learners.base import Calibration
 from discreet.learners.gp_ucb.policy import RowWeights
@@ -27,8 +27,6 @@ from discreet.learners.gp_ucb.posterior import (
 from discreet.privacy import Budget
 from discreet.privacy.prefix_sums import (
     MECHANISMS,
-    DiscountedEpochs,
-    Doubling,
     GeometricEpochs,
     PrefixMechanism,
     SeparateEpochs,
@@ -36,19 +34,11 @@ from discreet.privacy.prefix_sums import (
 from discreet.validation import FloatArray, InvalidInput
 
 DecisionRule = Literal["ucb", "thompson", "matching"]
+MechanismName = Literal["geometric_epochs", "buffered_toeplitz", "binary_tree"]
 # Growth of epochs and of updates: with decision sets, and on public points.
 _SETS, _UPDATES, _PUBLIC = 1.1, 1.02, 1.5
 # The first epoch on public points measures each place's mean to about this deviation.
 _FIRST_DEVIATION = 0.12
-
-
-def _prefix_sum(name: str) -> str:
-    """The name of a prefix sum for a horizon: not doubling, discounted or read once only."""
-    others = Doubling.name, DiscountedEpochs.name, "independent"
-    known = [known for known in MECHANISMS if known not in others]
-    if name not in known:
-        raise InvalidInput(f"mechanism_name was {name!r}; it must be one of {known}.")
-    return name
 
 
 class KernelCalibration(Calibration):
@@ -115,7 +105,7 @@ class PosteriorBonus(KernelCalibration):
 
     name: ClassVar[str] = "posterior"
 
-    mechanism_name: Annotated[str, CheckedBy(_prefix_sum)] = "geometric_epochs"
+    mechanism_name: MechanismName = "geometric_epochs"
     growth: Annotated[float, Range(above=1.0)] | None = None
     every: Annotated[int, Range(1)] = 1
     update_growth: Annotated[float, Range(above=1.0)] | None = None
@@ -151,7 +141,10 @@ class PosteriorBonus(KernelCalibration):
             return GeometricEpochs(self.growth or _SETS, min(first, 2**40), horizon)
         kind: Any = MECHANISMS[self.mechanism_name]
         if horizon is None:
-            return Doubling(kind=self.mechanism_name, first_rows=64, every=self.every)
+            raise InvalidInput(
+                f"horizon was None with mechanism_name = {self.mechanism_name!r}; a prefix sum is "
+                "made for a number of people: give the horizon, or use geometric_epochs."
+            )
         mechanism: PrefixMechanism = kind(rows=-(-horizon // self.every), every=self.every)
         return mechanism
 

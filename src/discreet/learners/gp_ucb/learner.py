@@ -475,21 +475,16 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
 
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
-        if self._stream is None:
-            return
-        assert self._design is not None
-        self._stream.restore(saved["stream"])
-        self._design.restore(saved["design"])
-        people, counts = self._stream.people, self._counts
-        if (
-            not self._released == people == self._design.people
-            or not len(counts) == self._stream.rows == self._design.rows
-        ):
-            raise InvalidInput(
-                f"the saved releases had {counts} people, and the streams {people} and "
-                f"{self._design.people}; they must agree. Read them as save() wrote them."
-            )
-        self._target.check_released(people)
+        if self._stream is not None and self._design is not None:
+            self._stream.restore(saved["stream"])
+            self._design.restore(saved["design"])
+            people = self._stream.people
+            if not self._released == people == self._design.people:
+                raise InvalidInput(
+                    f"the saved releases had {self._counts} people, and the streams {people} and "
+                    f"{self._design.people}; they must agree. Read them as save() wrote them."
+                )
+            self._target.check_released(people)
 
 
 def _check_fits(kernel: str, domain: Box) -> None:

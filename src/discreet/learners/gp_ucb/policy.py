@@ -28,7 +28,7 @@ from scipy.special import ndtr
 from discreet.codec import Range, Serializable, Shape
 from discreet.kernels import FeatureMap
 from discreet.learners.gp_ucb.posterior import CENTRE
-from discreet.learners.messages import PUBLIC_COINS, Message, Reports, Statistics
+from discreet.learners.messages import PUBLIC_COINS, Reports, Statistics
 from discreet.learners.policy import PointPolicy
 from discreet.people.domain import RewardBounds
 from discreet.privacy import Release
@@ -164,7 +164,7 @@ class ReleasedSums:
 
 
 @dataclass(frozen=True, eq=False)
-class KernelModel(Message):
+class KernelModel(Serializable):
     """The released posterior of a reward function; public.
 
     Attributes:
@@ -176,6 +176,7 @@ class KernelModel(Message):
     """
 
     kind: ClassVar[str] = "kernel-model"
+    facts: ClassVar[tuple[str, ...]] = ()
 
     features: FeatureMap
     norm: Annotated[float, Range(above=0.0)]

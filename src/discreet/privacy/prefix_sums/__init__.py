@@ -1,7 +1,6 @@
 """Sums over everybody so far, released again and again with Gaussian noise.
 
     BufferedToeplitz(rows)     prefix sums over a known horizon: the default
-    Doubling()                 prefix sums over an unknown horizon
     GeometricEpochs(growth)    a weighted sum of which only the latest value matters: less noise
     SeparateEpochs(growth)     each epoch's sum alone: nothing of two epochs is mixed
     DiscountedEpochs(half_life)    the same, of which the estimate counts old ones less and less
@@ -16,7 +15,6 @@ from discreet.privacy.prefix_sums.strategies import (
     MECHANISMS,
     BinaryTree,
     BufferedToeplitz,
-    Doubling,
     Independent,
 )
 from discreet.privacy.prefix_sums.system import (
@@ -31,7 +29,6 @@ __all__ = [
     "BinaryTree",
     "BufferedToeplitz",
     "DiscountedEpochs",
-    "Doubling",
     "Estimate",
     "GeometricEpochs",
     "Independent",

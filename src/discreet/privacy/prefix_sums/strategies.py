@@ -3,7 +3,6 @@
     Independent                   C = I: what the local model can do, the yardstick for the others
     BinaryTree                    sums over dyadic intervals
     BufferedToeplitz              all rows alike, C(z) B(z) = 1 / (1 - z)
-    Doubling                      any number of rows: phases of the others, each twice as long
 
 **Trees.** Node (h, i) is the sum of rows i 2^h + 1, .., (i + 1) 2^h; it is released when its last
 row comes. A row is in one node of each height, so |C| is the root of the number of heights that fit
@@ -15,16 +14,6 @@ of t that is set, and the estimate is the sum of their estimates.
 after row t is b_0^2 + .. + b_(t-1)^2, so the last row is the worst, and |C|^2 is
 c_0^2 + .. + c_(rows-1)^2, the norm of the first column.
 
-**Phases.** Phase p takes first_rows 2^p rows (never more than 2^20). Its vectors are divided by the
-phase's own |C_p|, so that every phase, and the whole, has column norm 1 and one noise scale serves
-all:
-
-    y = C_p x / |C_p| + z,   estimate = sum of the finished phases' last estimates + the current one
-
-where the decoder multiplies y by |C_p| again, so that a phase's variance counts |C_p|^2 times. A
-person is in one phase only, which is why phases do not add up in privacy (Chan, Shi and Song 2011,
-section 4, for trees).
-
 | strategy           | encoder keeps                 | decoder keeps                            |
 |--------------------|-------------------------------|------------------------------------------|
 | Independent        | nothing                       | (1, dim) the sum of the noisy rows       |
@@ -32,8 +21,6 @@ section 4, for trees).
 |                    | open nodes, highest first     | highest first                            |
 | BufferedToeplitz   | (buffers, dim) S, discounted  | (buffers + 1, dim) U, discounted sums of |
 |                    | sums of earlier rows          | released rows                            |
-| Doubling           | what the running phase keeps  | (1, dim) the sum of the finished phases' |
-|                    |                               | estimates, then the running phase's      |
 
 **Buffered Toeplitz coefficients.** With poles lambda_j of C(z) and zeros h_j that interlace,
 1 > lambda_1 > h_1 > lambda_2 > .. > 0,
@@ -71,7 +58,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from discreet.codec import CheckedBy, Range
+from discreet.codec import Range
 from discreet.privacy.prefix_sums.epochs import DiscountedEpochs, GeometricEpochs
 from discreet.privacy.prefix_sums.system import (
     MOST_PEOPLE,
@@ -81,7 +68,7 @@ from discreet.privacy.prefix_sums.system import (
     PrefixMechanism,
     ones,
 )
-from discreet.validation import FloatArray, freeze_arrays, one_of
+from discreet.validation import FloatArray, freeze_arrays
 
 _GRID_START, _GRID_STOP = 3, 24  # powers of 2
 MOST_ROWS = 2**_GRID_STOP
@@ -162,11 +149,6 @@ def log_spans() -> dict[tuple[int, int], FloatArray]:
         (int(buffers), int(power)): np.array([float(span) for span in spans])
         for buffers, power, *spans in lines
     }
-
-
-# Longer phases would gain little, and a person's row may enter every release of its phase: the
-# rounding of the secure sampler is counted that often.
-_LONGEST_PHASE = 2**20
 
 
 @dataclass(frozen=True)
@@ -303,79 +285,6 @@ class BufferedToeplitz(Filtered):
         return float(np.sqrt(self.filter.encoder_energy(self.rows)))
 
 
-def _phase_name(name: str) -> str:
-    return one_of(name, "kind", [BufferedToeplitz.name, BinaryTree.name])
-
-
-@dataclass(frozen=True)
-class Doubling(PrefixMechanism):
-    """Any number of rows from mechanisms that need a horizon.
-
-    Errors of finished phases add up. Where any upper bound on the number of rows is known, however
-    generous, use it instead: BufferedToeplitz(2**20) has variance 18 after 1024 rows and 22 after
-    10,000 (times |C|^2), where this has 38 and 80; before row 200 this one is better.
-
-    Attributes:
-        kind: name of the mechanism of each phase.
-        first_rows: rows of the first phase, up to 2^20.
-        every: people in a row, as planned.
-    """
-
-    kind: Annotated[str, CheckedBy(_phase_name)] = BufferedToeplitz.name
-    first_rows: Annotated[int, Range(1, _LONGEST_PHASE)] = 64
-    every: People = 1
-    rows: int | None = field(default=None, init=False)
-    name: ClassVar[str] = "doubling"
-    column_norm: ClassVar[float] = 1.0
-
-    @property
-    def entries(self) -> int:
-        return _phase(self.kind, _LONGEST_PHASE, self.every).entries
-
-    def _running(self, rows: int) -> tuple[PrefixMechanism, int]:
-        """The phase that has taken the last of `rows` rows, and how many it has taken."""
-        left, length = rows, self.first_rows
-        while left > length:
-            left, length = left - length, min(2 * length, _LONGEST_PHASE)
-        return _phase(self.kind, length, self.every), left
-
-    def keeps(self, rows: int) -> tuple[int, int, int]:
-        phase, place = self._running(rows)
-        encoder, decoder, _ = phase.keeps(place)
-        return encoder, 1 + decoder, 1
-
-    def encode(self, held: Held, row: FloatArray, people: int) -> tuple[Held, FloatArray]:
-        phase, place = self._running(held.rows + 1)
-        vectors = phase.start()[0].vectors if place == 1 else held.vectors
-        running, due = phase.encode(Held(place - 1, 0, vectors), row, people)
-        return held.after(people, running.vectors), due / phase.column_norm
-
-    def decode(self, held: Held, noisy: FloatArray, people: int) -> Held:
-        phase, place = self._running(held.rows + 1)
-        finished, vectors, variance = held.vectors[:1], held.vectors[1:], held.numbers
-        if place == 1 and held.rows:
-            last = self.estimate(held)
-            finished, variance = last.values[None, :], (last.variance,)
-        if place == 1:
-            vectors = phase.start()[1].vectors
-        running = phase.decode(Held(place - 1, 0, vectors), noisy * phase.column_norm, people)
-        finished = np.broadcast_to(finished, (1, noisy.shape[1]))
-        return held.after(people, np.vstack([finished, running.vectors]), variance)
-
-    def estimate(self, held: Held) -> Estimate:
-        phase, place = self._running(held.rows)
-        running = phase.estimate(Held(place, 0, held.vectors[1:]))
-        variance = held.numbers[0] + phase.column_norm**2 * running.variance
-        return Estimate(held.vectors[0] + running.values, variance, ones(held.rows))
-
-
-@lru_cache(maxsize=64)
-def _phase(kind: str, rows: int, every: int) -> PrefixMechanism:
-    """Made once, because the norm of a column takes time."""
-    mechanism: PrefixMechanism = MECHANISMS[kind](rows, every=every)
-    return mechanism
-
-
 MECHANISMS: dict[str, type[Any]] = {
     mechanism.name: mechanism
     for mechanism in (
@@ -384,6 +293,5 @@ MECHANISMS: dict[str, type[Any]] = {
         DiscountedEpochs,
         BinaryTree,
         Independent,
-        Doubling,
     )
 }

@@ -36,7 +36,7 @@ from sqlalchemy import func, select, update
 
 from discreet.codec import encode
 from discreet.learners.contributions import read_ids
-from discreet.learners.messages import Reports, read_reports
+from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.people.domain import DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Unprotected
@@ -54,6 +54,7 @@ from discreet.service.server.deployment import (
 from discreet.service.server.errors import Conflict
 from discreet.service.server.forgetting import Forgetting
 from discreet.service.server.ledger import check_recorded, published
+from discreet.service.server.reading import read_reports
 from discreet.service.server.schema import (
     ERASED,
     RECORD_SECONDS,

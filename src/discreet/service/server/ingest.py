@@ -16,12 +16,13 @@ import numpy as np
 from sqlalchemy import Connection, bindparam, select, text
 
 from discreet.codec import encode
-from discreet.learners.messages import ReadReports, Reports, read_reports
+from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME
 from discreet.privacy import SecureNoise
 from discreet.service.server.deployment import packed
 from discreet.service.server.errors import Gone
 from discreet.service.server.forgetting import VERSION_DAYS, closed_before
+from discreet.service.server.reading import ReadReports, read_reports
 from discreet.service.server.schema import IN_NONE, batches, studies
 from discreet.service.server.store import Store, check_state
 from discreet.validation import InvalidInput, whole_vector

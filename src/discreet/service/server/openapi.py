@@ -15,7 +15,6 @@ import numpy as np
 from fastapi import FastAPI
 
 from discreet.codec import fields_of, to_json
-from discreet.codec.schemas import Schemas
 from discreet.learners.messages import SCHEMA, Reports
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Policy
@@ -23,6 +22,7 @@ from discreet.people.domain import ActionSpace, Box, RewardBounds
 from discreet.privacy import Guarantee, Local, Release, SecureNoise, SimulatedNoise
 from discreet.service.server.access import SCHEME
 from discreet.service.server.bodies import MESSAGE
+from discreet.service.server.schemas import Schemas
 
 # Observations as they are, which no device sends.
 _UNPROTECTED = ("plain-observations", "point-observations")

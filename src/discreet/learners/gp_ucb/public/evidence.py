@@ -25,7 +25,7 @@ from discreet.learners.gp_ucb.posterior import (
     NoisyStatistics,
     left_over,
 )
-from discreet.validation import FloatArray, InvalidInput
+from discreet.validation import FloatArray
 
 # Prior probabilities of length scales, shortest first (kernels/grid.py).
 SCALE_PRIOR = np.array([1.0, 2.0, 4.0, 2.0])
@@ -70,24 +70,6 @@ class Evidence(Serializable):
         square = np.zeros((size, size))
         start = MOST_REWARD_VARIANCE
         return Evidence(square, np.zeros(size), square, 0.0, 0, 0.0, 0.0, start, 0.0)
-
-    def check(self, root: FloatArray) -> None:
-        """`InvalidInput` for information that no releases give: its share of some direction would
-        be negative, or beyond all numbers.
-
-        Args:
-            root: (p, r) of the prior under which it is used.
-        """
-        both = _with_constant(root)
-        try:
-            with np.errstate(all="ignore"):
-                cho_factor(np.eye(both.shape[1]) + both.T @ self.information @ both)
-        except ValueError as error:
-            raise InvalidInput(
-                f"information had entries up to {np.abs(self.information).max():.3g} and made no "
-                f"posterior ({error}); what releases say is a positive semi-definite matrix. Read "
-                "it as save() wrote it."
-            ) from error
 
     def after(
         self,

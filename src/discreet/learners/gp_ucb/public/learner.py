@@ -336,19 +336,6 @@ class PublicGPUCB(GPUCBLearner[PublicPolicy]):
             model_error_average=MODEL_ERROR_AVERAGE,
         )
 
-    def _restore(self, saved: dict[str, Any]) -> None:
-        super()._restore(saved)
-        if self._stream is None:
-            return
-        people, counts = self._released, self._counts
-        noted = {people, people - counts[-1]} if self._separate and counts else {0}
-        if self._evidence.came not in noted or len(self._evidence.projected) != self.grid.size:
-            raise InvalidInput(
-                f"the saved releases had {people} people, and the evidence from them "
-                f"{self._evidence.came}; they must agree. Read them as save() wrote them."
-            )
-        self._evidence.check(self._widest)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PointValues(ValuePosterior):

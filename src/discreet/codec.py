@@ -46,14 +46,13 @@ import json
 import math
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -70,9 +69,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.validation import InvalidInput, invalid, with_article
-
-if TYPE_CHECKING:
-    from discreet.codec.schemas import Schemas
 
 __all__ = [
     "OPTIONAL_FIELD",
@@ -93,6 +89,7 @@ __all__ = [
     "padded",
     "register",
     "register_lazy",
+    "short_id",
     "to_json",
 ]
 
@@ -245,8 +242,9 @@ class FieldCodec:
         """A value from JSON values, which `check` sees next."""
         return value
 
-    def schema(self, schemas: Schemas) -> dict[str, Any]:
-        """The JSON Schema of what `write` makes; `schemas` collects those of classes."""
+    def schema(self, schemas: Any) -> dict[str, Any]:
+        """The JSON Schema of what `write` makes; `schemas` (service/server/schemas.py)
+        collects those of classes."""
         return {"description": self.wanted}
 
 
@@ -273,7 +271,7 @@ class LiteralCodec(FieldCodec):
     def matches(self, value: Any) -> bool:
         return any(type(value) is type(word) and value == word for word in self._words)
 
-    def schema(self, schemas: Schemas) -> dict[str, Any]:
+    def schema(self, schemas: Any) -> dict[str, Any]:
         return {"enum": list(self._words)}
 
 
@@ -325,7 +323,7 @@ class Scalar(FieldCodec):
     def read(self, value: Any, name: str, depth: int) -> Any:
         return math.inf if self._infinite and value is None else value
 
-    def schema(self, schemas: Schemas) -> dict[str, Any]:
+    def schema(self, schemas: Any) -> dict[str, Any]:
         kind: Any = _JSON_TYPES[np.dtype(self._kind).kind]
         bounds = self._bounds.keywords()
         if self._kind is str:
@@ -431,7 +429,7 @@ class ArrayCodec(FieldCodec):
                 "made."
             ) from error
 
-    def schema(self, schemas: Schemas) -> dict[str, Any]:
+    def schema(self, schemas: Any) -> dict[str, Any]:
         kind = "f" if "f" in self._dtypes else next(iter(self._dtypes))
         nested: dict[str, Any] = {"type": _JSON_TYPES[kind], **self._bounds.keywords()}
         for size in reversed(self._shape.sizes):
@@ -513,7 +511,7 @@ class MappingCodec(FieldCodec):
             table[key] = self._item.read(inner, f"{name}[{key!r:.80}]", depth)
         return table
 
-    def schema(self, schemas: Schemas) -> dict[str, Any]:
+    def schema(self, schemas: Any) -> dict[str, Any]:
         pair = [self._key.schema(schemas), self._item.schema(schemas)]
         return _listed(_listed({}, 2) | {"prefixItems": pair, "items": False}, None)
 
@@ -522,12 +520,33 @@ T = TypeVar("T")
 
 
 class Serializable:
-    """A frozen dataclass whose constructor checks its fields (see the module)."""
+    """A frozen dataclass whose constructor checks its fields (see the module).
+
+    Attributes:
+        facts: the public attributes that the repr shows, beside how many people it is about, in
+            place of all fields; None for all fields.
+    """
 
     kind: ClassVar[str]
+    facts: ClassVar[tuple[str, ...] | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # A dataclass writes a repr of all its fields, unless the class has one of its own.
+        if cls.facts is not None and "__repr__" not in vars(cls):
+            cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    def __repr__(self) -> str:
+        if self.facts is None:
+            return object.__repr__(self)
+        shown: dict[str, Any] = {"n": len(self)} if isinstance(self, Sized) else {}
+        for name in self.facts:
+            value = getattr(self, name, None)
+            shown[name] = short_id(value) if isinstance(value, str) else value
+        return described(type(self).__name__, **shown)
 
 
 # Text and back.
@@ -760,7 +779,7 @@ class _TupleCodec(FieldCodec):
             raise invalid(value, name, self.wanted)
         return [item.read(inner, inside, depth) for item, inner, inside in self._each(value, name)]
 
-    def schema(self, schemas: Schemas) -> dict[str, Any]:
+    def schema(self, schemas: Any) -> dict[str, Any]:
         items = [item.schema(schemas) for item in self._items]
         if self._same:
             return {"type": "array", "items": items[0]}
@@ -789,8 +808,9 @@ class _ObjectCodec(FieldCodec):
             kind = kind if self._tag else class_of(value.get("kind"), kind, name)
         return fields_from_json(fields, kind, name, depth)
 
-    def schema(self, schemas: Schemas) -> dict[str, Any]:
-        return schemas.of_class(self.kind, self._tag)
+    def schema(self, schemas: Any) -> dict[str, Any]:
+        described: dict[str, Any] = schemas.of_class(self.kind, self._tag)
+        return described
 
 
 class _RegisteredCodec(FieldCodec):
@@ -850,7 +870,7 @@ class _UnionCodec(FieldCodec):
             raise invalid(value, name, f"one of {', '.join(self._items)}")
         return item.read(value, name, depth)
 
-    def schema(self, schemas: Schemas) -> dict[str, Any]:
+    def schema(self, schemas: Any) -> dict[str, Any]:
         items = [item.schema(schemas) for item in self._items.values()]
         return {"anyOf": [*items, *([{"type": "null"}] if self._optional else [])]}
 
@@ -945,6 +965,11 @@ def _scalar(annotation: Any) -> Any:
 
 _MOST_NAMES = 6
 _MOST_CHARACTERS = 120
+
+
+def short_id(identity: str) -> str:
+    """The beginning of a long random identity; a name in words stays as it is."""
+    return f"{identity[:8]}.." if len(identity) > 12 and " " not in identity else identity
 
 
 def described(name: str, **facts: object) -> str:

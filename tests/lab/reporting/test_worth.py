@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from discreet.lab.reporting.worth import difference_that_shows, worth_of_reports, worth_of_sums
 from discreet.privacy import Joint
 from discreet.privacy.accounting import GaussianEvent, PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection
-from discreet.privacy.worth import difference_that_shows, worth_of_reports, worth_of_sums
 from discreet.validation import FloatArray, InvalidInput
 
 EPSILONS = (0.1, 1.0, 3.0)

@@ -12,10 +12,11 @@ import pytest
 from discreet.codec import fields_to_json
 from discreet.learners.glm.policy import ScoreReports
 from discreet.learners.gp_ucb.policy import NoisyRows
-from discreet.learners.messages import Reports, decode, encode, read_reports
+from discreet.learners.messages import Reports, decode, encode
 from discreet.learners.references.uniform import EmptyReports
 from discreet.learners.signs import SignedReports
 from discreet.privacy import SecureNoise, SimulatedNoise
+from discreet.service.server.reading import read_reports
 from discreet.validation import InvalidInput
 
 ORIGIN: dict[str, Any] = {"policy_version": 0, "source": "s", "noise": SecureNoise.name}
