@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from discreet.codec import decode, encode
-from discreet.learners.messages import ReadReports
 from discreet.learners.policy import Policy
 from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
 from discreet.service.server.errors import NotFound
 from discreet.service.server.ingest import MOST_REPORTS, Ingest, Receipt
+from discreet.service.server.reading import ReadReports
 from discreet.service.server.schema import batches, ledger, policies, public_coins
 from discreet.service.server.store import Store
 from discreet.validation import InvalidInput
