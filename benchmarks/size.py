@@ -58,14 +58,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (265, 74_200),
+    "src": (265, 73_800),
     "library": (100, 30_600),
-    "LocalKernel, a round": (29, 10_300),
-    "Capri, a round": (40, 13_500),
-    "a policy on a device": (17, 5_800),
-    "a study run": (70, 20_600),
+    "LocalKernel, a round": (29, 10_200),
+    "Capri, a round": (40, 13_100),
+    "a policy on a device": (17, 5_700),
+    "a study run": (70, 20_300),
 }
-MOST_IN_MRO, MOST_DIALECT = 6, 20
+MOST_IN_MRO, MOST_DIALECT = 5, 20
 
 
 def lines_of(paths: list[Path]) -> tuple[int, int]:

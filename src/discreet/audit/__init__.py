@@ -10,12 +10,13 @@ the guarantee, or the code, is wrong.
 | output_distributions.py      | output distributions of code, and tests of what sources draw     |
 | replay.py                    | promises, and the worst neighbours of code in a state            |
 | checks.py, trials.py         | what is checked; trials of whole runs, and what they prove       |
-| mechanisms.py, releases.py   | mechanisms that are used once; streams and composition           |
+| mechanisms.py                | mechanisms that are used once; streams and composition           |
 | outsourced.py                | the curator                                                      |
-| people.py, runs.py           | who takes part; runs of learners, reports to them, and rules     |
+| runs.py                      | who takes part; runs of learners, reports to them, and rules     |
 | learners.py                  | all learners, their states, and policies that are forged         |
 | surfaces.py                  | searches, the estimator, devices, clients, contribution counters |
 | known_broken.py              | designs that are known to be broken                              |
+| randomness.py, observers.py  | what may draw or write; what others see of devices and servers   |
 | runner.py                    | all checks by name; exact replay, trials and verdicts            |
 """
 

@@ -25,9 +25,10 @@ coins and of their own contexts, so the whole is jointly private (billboard lemm
 |-------|-------|----------------------------------------------------------------------------------|
 | total | (d,)  | a sum of rows: whole multiples of 2^-30 where they are plain, or private numbers |
 
-Notes ----- *One release per person.* CAPRI as published divides the budget by log T; epochs are
-disjoint, so each release has all of it. A prefix sum pays only where the policy changes after every
-person.
+Notes
+-----
+*One release per person.* CAPRI as published divides the budget by log T; epochs are disjoint, so
+each release has all of it. A prefix sum pays only where the policy changes after every person.
 
 *Expected covariance.* With a public law of contexts the policy's law of arms gives n Lambda
 exactly: d numbers are secret instead of d^2, and no noise enters an inverse. The published random

@@ -51,7 +51,9 @@ clear, in units of the limit in force, so the smaller residuals are, the finer t
 | sample      | (N, m)    | features of public points, divided by their norm                     |
 | sets        | (k, c, m) | features of k sets                                                   |
 
-Notes ----- *Why scores and not rows.* The row (phi phi', y phi) takes d (d + 3) / 2 numbers under
+Notes
+-----
+*Why scores and not rows.* The row (phi phi', y phi) takes d (d + 3) / 2 numbers under
 one budget. A score is one vector of length 1 in the directions in doubt, so none of PrivUnit's
 noise is spent on length, and it is 0 on average exactly where the model is right; residuals clipped
 at half the range have another zero. Where everyone is offered the same points (`PublicSet`), a

@@ -22,7 +22,9 @@ where the knowledge gradient says so (policy.py).
 | rewards | (m,)            | sum y phi                                                          |
 | squares | (1,)            | sum y^2                                                            |
 
-Notes ----- *Geometric epochs.* Only the latest estimate matters, and a weighted sum of which every
+Notes
+-----
+*Geometric epochs.* Only the latest estimate matters, and a weighted sum of which every
 later release is a part needs the same noise whatever the horizon, several times less than prefix
 sums (`benchmarks/prefix_sums.py`). Gram matrices of points of a known domain have few directions;
 the others hold noise alone and are shrunk (posterior.py).
