@@ -25,10 +25,7 @@ epsilon = [1.0, 4.0]
 """
 COMMANDS: dict[str, tuple[object, ...]] = {
     "run": ("run", "small.toml"),
-    "plan": (
-        *("plan", "small.toml", "--people", 400, "--epsilons", "1,4", "--replicates", 2),
-        *("--seconds", 0),
-    ),
+    "plan": (*("plan", "small.toml", "--people", 400, "--epsilons", "1,4", "--replicates", 2),),
     "reproduce": (
         "reproduce",
         "dubey-figure-1",

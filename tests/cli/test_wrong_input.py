@@ -178,7 +178,6 @@ CASES = [
     plan("--epsilon nan", "epsilon was nan"),
     plan("--epsilons 1,x", "'1,x'"),
     plan("--epsilons 1,-2,0", "2 things"),
-    plan("--seconds -1", "seconds was -1"),
     plan("--replicates 1", "--replicates"),
     plan("--jobs 0", "--jobs"),
     plan("--limit -1", "No such option"),

@@ -243,7 +243,12 @@ class Stream(Generic[P, S]):
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """The inverse of `saved`; the checksum of its file shows that nothing was changed."""
+        """The inverse of `saved`; the checksum of its file shows that nothing was changed.
+
+        Raises:
+            InvalidInput: where contributions are counted by person, and not all are: a person
+                could then enter more releases than the budget covers.
+        """
         policies: tuple[Any, ...] = from_json(saved["policies"], tuple[Policy, ...], "policies")  # type: ignore[type-arg]
         sums = from_json(saved["sums"], type(self._sums), "sums")
         # A server that is restored from a backup has a new identity, and the same sums.
@@ -251,6 +256,14 @@ class Stream(Generic[P, S]):
         self.policies = list(policies)
         self.published_at = whole_number(saved["published_at"], "published_at")
         self._contributions = ContributionLedger.from_fields(saved.get("contributions", []))
+        counts = self._contributions.came or (
+            self.budget.is_central and self.budget.max_contributions > 1
+        )
+        if counts and self._contributions.came != sums.reports:
+            raise InvalidInput(
+                f"{self.title} had {sums.reports} reports, of which it is known who made "
+                f"{self._contributions.came}; load a file as save() wrote it."
+            )
 
     def register_policy(self, policy: P) -> None:
         """Add the next policy as it was published elsewhere; `InvalidInput` for another one."""
