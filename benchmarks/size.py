@@ -58,8 +58,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (265, 73_800),
-    "library": (100, 30_600),
+    "src": (265, 73_900),
+    "library": (100, 30_700),
     "LocalKernel, a round": (29, 10_200),
     "Capri, a round": (40, 13_100),
     "a policy on a device": (17, 5_700),

@@ -27,8 +27,9 @@ coins and of their own contexts, so the whole is jointly private (billboard lemm
 
 Notes
 -----
-*One release per person.* CAPRI as published divides the budget by log T; epochs are disjoint, so
-each release has all of it. A prefix sum pays only where the policy changes after every person.
+*One release per person.* CAPRI as published divides the budget by log T; epochs are
+disjoint, so each release has all of it. A prefix sum pays only where the policy changes after every
+person.
 
 *Expected covariance.* With a public law of contexts the policy's law of arms gives n Lambda
 exactly: d numbers are secret instead of d^2, and no noise enters an inverse. The published random
@@ -105,6 +106,8 @@ _ERROR = 1e-3
 _MODEL_ERROR_AVERAGE = 0.01
 # Prior correlation of the rewards of two arms without an order.
 _LIKENESS = 0.5
+# The noise of a release exceeds the one asked for by less than this part.
+_CLOSE = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +132,12 @@ class EpochSum(Serializable):
 
     def after(self, earlier: EpochSum) -> EpochSum | None:
         """What was added after an earlier sum of the same version; None if nothing was."""
-        more = self.people - earlier.people
+        more = self.people - earlier.people if self._alike(earlier) else -1
+        if more < 0 or (more == 0 and not np.array_equal(self.total, earlier.total)):
+            raise InvalidInput(
+                f"a sum of {earlier.people} people that was released is no part of that of "
+                f"{self.people} people; read the learner as save() wrote it."
+            )
         return EpochSum(more, self.total - earlier.total) if more else None
 
     def _alike(self, other: EpochSum) -> bool:
@@ -162,7 +170,12 @@ class EpochStatistics(Statistics):
         return EpochStatistics(**self.tally(other), epochs=ordered)
 
     def since(self, before: EpochStatistics) -> dict[int, EpochSum]:
-        """Sums added after `before`, by version."""
+        """Sums added after `before`, by version; `InvalidInput` if `before` is no part of this."""
+        if not set(before.epochs) <= set(self.epochs):
+            raise InvalidInput(
+                f"versions {list(before.epochs)} were released, but people reported under "
+                f"{list(self.epochs)}; read the learner as save() wrote it."
+            )
         new = {
             version: added.after(before.epochs[version]) if version in before.epochs else added
             for version, added in self.epochs.items()
@@ -206,6 +219,29 @@ class EpochRelease(Serializable):
         total = np.asarray(stream.release(added.total / RESOLUTION, added.people).values)
         held = stream.achieved_multiplier
         return cls(version, added.people, total, stream.scale, held, noise.name)
+
+    def check(self, asked: float, size: int) -> None:
+        """Reject a saved release of another size or noise.
+
+        With less noise than the budget asks for it protects less; if it claims more noise, its
+        certificate would promise too much.
+
+        Args:
+            asked: the noise multiplier of the budget.
+            size: how many numbers the rows of its version have.
+        """
+        held = min(self.multiplier, self.scale / self.sensitivity)
+        if (
+            len(self.total) != size
+            or held < asked * (1.0 - 1e-9)
+            or self.multiplier > asked * (1.0 + _CLOSE)
+        ):
+            raise InvalidInput(
+                f"a saved release of {len(self.total)} numbers has the noise multiplier "
+                f"{self.multiplier} and the scale {self.scale}; rows of version {self.version} "
+                f"have {size} numbers, and this learner's budget asks for the multiplier {asked}. "
+                "Read it as save() wrote it."
+            )
 
     def record(self, people: OnceEach) -> Release:
         """The release as a guarantee counts it; each contribution is in one release of the
@@ -658,8 +694,23 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
+        people: dict[int, int] = {}
+        for drawn in self._released.drawn:
+            people[drawn.version] = people.get(drawn.version, 0) + drawn.people
+            policy = self.published(drawn.version)
+            drawn.check(self._multiplier(policy), policy.contribution.size)
+        before = self._released.before
+        marked = {version: added.people for version, added in before.epochs.items()}
         if not self.budget.is_local:
-            self._target.check_released(self._released.before.reports)
+            self._target.check_released(before.reports)
+        if people != marked:
+            raise InvalidInput(
+                "the saved releases are of other people than those marked as released; read the "
+                "learner as save() wrote it."
+            )
+        for sums in (self._sums.epochs, self._sums.since(before)):
+            for version, added in sums.items():
+                self._check_sum(version, added)
         if self._policies:
             # A kernel's features may differ between machines in signs and last digits; what was
             # learnt is in those that the policies carry.

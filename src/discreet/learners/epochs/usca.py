@@ -37,7 +37,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Annotated, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -360,6 +360,14 @@ class Usca(EpochLearner):
             for name, count in self._drawn_by.items()
             for _ in range(count)
         ]
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        super()._restore(saved)
+        if self.spent > (self.predictions or 0):
+            raise InvalidInput(
+                f"{self.spent} predictions were spent, more than the {self.predictions} there "
+                "are; read the learner as save() wrote it."
+            )
 
 
 def _widest(turned: FloatArray) -> FloatArray:
