@@ -10,11 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 
 from discreet.learners.base import Learner
+from discreet.learners.registry import learner_class
 from discreet.learners.saving import load, save, sealed
-from discreet.privacy import SimulatedNoise
+from discreet.people.domain import Box
+from discreet.privacy import Joint, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 
 from .contract import state
@@ -72,6 +75,28 @@ def test_what_was_not_changed_is_loaded(
     path = tmp_path / "learner.json"
     write(fields, path)
     assert state(load(path)) == state(heard(row))
+
+
+def test_people_who_would_be_released_again(tmp_path: Path) -> None:
+    """What was released is marked as nothing, so that one more report would bring all of it."""
+    domain = Box((0.0, 0.0), (1.0, 1.0), levels=(4, 3))
+    kind: Any = learner_class("released_thompson")
+    learner = kind(domain, 3, Joint(1.0, 1e-6), noise=SimulatedNoise(3), error=0.3)
+    rng = np.random.default_rng(0)
+
+    def report(policy: Any, people: int) -> Any:
+        contexts = np.stack([rng.integers(4, size=people) / 3, rng.integers(3, size=people) / 2], 1)
+        actions, _ = policy.act(contexts, rng)
+        return policy.report(contexts, actions, np.ones(people), Unprotected())
+
+    first = learner.policy()
+    learner.update(report(first, learner.batch_size))
+    learner.policy()
+    learner.update(report(first, 1))
+    fields = content(learner, tmp_path / "learner.json")
+    (_, marked), *_ = fields["state"]["own"]["released"]["before"]["epochs"]
+    marked["total"] = [0] * len(marked["total"])
+    refused(fields, tmp_path / "learner.json", "no reports add up to that")
 
 
 def test_a_file_imports_nothing(

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.codec import to_json
 from discreet.learners.epochs.contribution import RESOLUTION, contribution_sensitivity, whole
-from discreet.learners.epochs.learner import EpochLearner
+from discreet.learners.epochs.learner import EpochLearner, EpochStatistics
 from discreet.learners.messages import encode
 from discreet.learners.saving import load, save
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
+from discreet.validation import InvalidInput
 
 from ..spy import Spy
 from .cases import MAKERS, People, learner, observe, serve
@@ -220,7 +222,70 @@ class TestNothingIsDrawnTwice:
         assert made._released.drawn[0].people == 200
 
 
+def changed(release: int, **fields: Any) -> Any:
+    """A change of fields of one saved release."""
+    return lambda saved: saved["own"]["released"]["drawn"][release].update(fields)
+
+
+def other_sums(saved: Any) -> None:
+    sums = saved["target"]["sums"]
+    sums["epochs"][0][1]["people"] -= 1
+    sums["reports"] -= 1
+
+
+def sums_of_no_version(saved: Any) -> None:
+    sums = saved["target"]["sums"]
+    sums["epochs"].append([99, {"people": 1, "total": [0]}])
+    sums["reports"] += 1
+
+
+def private_sums(saved: Any) -> None:
+    added = saved["target"]["sums"]["epochs"][0][1]
+    added["total"] = [float(number) for number in added["total"]]
+
+
+def emptied(saved: Any) -> None:
+    total = saved["own"]["released"]["before"]["epochs"][0][1]["total"]
+    total[:] = [0] * len(total)
+
+
+NOBODY = to_json(EpochStatistics(reports=0, epochs={}))
+
+
 class TestSavedReleases:
+    """Fault once found: only counts were compared, so sums of nobody, marked as released, let the
+    same people be released a second time. With more noise than was drawn a certificate would
+    promise too much."""
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            changed(0, scale=0.5),
+            changed(1, multiplier=0.5),
+            changed(0, multiplier=1000.0),
+            changed(0, scale=None),
+            changed(0, people=0),
+            changed(0, version=-1),
+            changed(0, noise=3),
+            changed(0, total=[0.0]),
+            lambda saved: saved["own"]["released"]["drawn"].pop(),
+            lambda saved: saved["own"]["released"].update(drawn=[], before=NOBODY),
+            emptied,
+            other_sums,
+            sums_of_no_version,
+            private_sums,
+        ],
+        ids=range(14),
+    )
+    def test_that_were_changed_are_refused(self, change: Any) -> None:
+        made = joint("posterior", SimulatedNoise(0))
+        serve(made, People(PEOPLE, 5), 250)
+        saved = json.loads(state(made))
+        assert saved["own"]["released"]["drawn"][1]["multiplier"] > 1.0
+        change(saved)
+        with pytest.raises(InvalidInput):
+            joint("posterior", SimulatedNoise(0)).restore_fields(saved)
+
     @pytest.mark.chance(0)
     def test_keep_the_name_of_the_noise_they_were_drawn_with(self, tmp_path: Path) -> None:
         """Fault once found: simulated noise counted as secure once the learner was loaded with a

@@ -236,6 +236,11 @@ class TestBudget:
         assert again.predictions_left == 1.0
         assert again.releases == made.releases
         assert np.array_equal(again.secret_probabilities(GRID), made.secret_probabilities(GRID))
+        for bad in (4, -1):
+            saved = made.secret_fields()
+            saved["own"]["drawn_by"] = [[SimulatedNoise.name, bad]]
+            with pytest.raises(InvalidInput, match=r"spent|drawn_by"):
+                taught(predictions=3).restore_fields(saved)
 
     def test_what_was_simulated_stays_simulated(self, tmp_path: Path) -> None:
         pytest.importorskip("opendp")
