@@ -57,6 +57,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    Protocol,
     TypeVar,
     Union,
     cast,
@@ -79,6 +80,7 @@ __all__ = [
     "canonical",
     "check_fields",
     "class_of",
+    "codec_of",
     "decode",
     "described",
     "encode",
@@ -215,6 +217,16 @@ class CheckedBy:
     function: Callable[[Any], Any]
 
 
+class SchemaCollector(Protocol):
+    """What collects the JSON Schemas of classes that fields hold."""
+
+    def of_class(self, kind: type, tag: str | None = None) -> dict[str, Any]:
+        """The schema of a dataclass, or of one derived from it; with a tag of this one alone."""
+
+    def named(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """A reference to a schema under this name."""
+
+
 class FieldCodec:
     """Checks values of one annotation, and converts them to and from JSON values.
 
@@ -242,9 +254,8 @@ class FieldCodec:
         """A value from JSON values, which `check` sees next."""
         return value
 
-    def schema(self, schemas: Any) -> dict[str, Any]:
-        """The JSON Schema of what `write` makes; `schemas` (service/server/schemas.py)
-        collects those of classes."""
+    def schema(self, schemas: SchemaCollector) -> dict[str, Any]:
+        """The JSON Schema of what `write` makes; `schemas` collects those of classes."""
         return {"description": self.wanted}
 
 
@@ -271,7 +282,7 @@ class LiteralCodec(FieldCodec):
     def matches(self, value: Any) -> bool:
         return any(type(value) is type(word) and value == word for word in self._words)
 
-    def schema(self, schemas: Any) -> dict[str, Any]:
+    def schema(self, schemas: SchemaCollector) -> dict[str, Any]:
         return {"enum": list(self._words)}
 
 
@@ -323,7 +334,7 @@ class Scalar(FieldCodec):
     def read(self, value: Any, name: str, depth: int) -> Any:
         return math.inf if self._infinite and value is None else value
 
-    def schema(self, schemas: Any) -> dict[str, Any]:
+    def schema(self, schemas: SchemaCollector) -> dict[str, Any]:
         kind: Any = _JSON_TYPES[np.dtype(self._kind).kind]
         bounds = self._bounds.keywords()
         if self._kind is str:
@@ -429,7 +440,7 @@ class ArrayCodec(FieldCodec):
                 "made."
             ) from error
 
-    def schema(self, schemas: Any) -> dict[str, Any]:
+    def schema(self, schemas: SchemaCollector) -> dict[str, Any]:
         kind = "f" if "f" in self._dtypes else next(iter(self._dtypes))
         nested: dict[str, Any] = {"type": _JSON_TYPES[kind], **self._bounds.keywords()}
         for size in reversed(self._shape.sizes):
@@ -511,7 +522,7 @@ class MappingCodec(FieldCodec):
             table[key] = self._item.read(inner, f"{name}[{key!r:.80}]", depth)
         return table
 
-    def schema(self, schemas: Any) -> dict[str, Any]:
+    def schema(self, schemas: SchemaCollector) -> dict[str, Any]:
         pair = [self._key.schema(schemas), self._item.schema(schemas)]
         return _listed(_listed({}, 2) | {"prefixItems": pair, "items": False}, None)
 
@@ -668,7 +679,7 @@ def check_fields(owner: Any) -> None:
     """
     sizes: dict[str, int] = {}
     values = vars(owner)
-    for name, codec in _codecs(cast(Any, type(owner))).items():
+    for name, codec in field_codecs(cast(Any, type(owner))).items():
         value = values[name]
         checked = codec.check(value, name, owner, sizes)
         if checked is not value:
@@ -677,7 +688,7 @@ def check_fields(owner: Any) -> None:
 
 def fields_to_json(owner: Any) -> dict[str, Any]:
     """The fields of a dataclass as JSON values."""
-    codecs, added = _codecs(cast(Any, type(owner))), _added(cast(Any, type(owner)))
+    codecs, added = field_codecs(cast(Any, type(owner))), optional_fields(cast(Any, type(owner)))
     values = {name: getattr(owner, name) for name in codecs}
     return {
         name: codecs[name].write(value)
@@ -700,7 +711,7 @@ def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", d
         )
     if not isinstance(fields, dict):
         raise invalid(fields, name, "an object of its fields")
-    wanted, added = _codecs(cast(Any, kind)), _added(cast(Any, kind))
+    wanted, added = field_codecs(cast(Any, kind)), optional_fields(cast(Any, kind))
     lacking = [field for field in wanted if field not in fields and field not in added]
     if lacking:
         raise InvalidInput(f"{name} lacks the field {lacking[0]!r}; send the original message.")
@@ -728,7 +739,7 @@ def fields_from_json(fields: Mapping[str, Any], kind: type[T], name: str = "", d
 
 
 @cache
-def _codecs(kind: Any) -> dict[str, FieldCodec]:
+def field_codecs(kind: Any) -> dict[str, FieldCodec]:
     """The codec of each field of a dataclass."""
     hints = get_type_hints(kind, include_extras=True)
     return {
@@ -737,7 +748,7 @@ def _codecs(kind: Any) -> dict[str, FieldCodec]:
 
 
 @cache
-def _added(kind: Any) -> dict[str, Any]:
+def optional_fields(kind: Any) -> dict[str, Any]:
     """The optional fields of a dataclass, with their defaults."""
     return {
         field.name: field.default
@@ -779,7 +790,7 @@ class _TupleCodec(FieldCodec):
             raise invalid(value, name, self.wanted)
         return [item.read(inner, inside, depth) for item, inner, inside in self._each(value, name)]
 
-    def schema(self, schemas: Any) -> dict[str, Any]:
+    def schema(self, schemas: SchemaCollector) -> dict[str, Any]:
         items = [item.schema(schemas) for item in self._items]
         if self._same:
             return {"type": "array", "items": items[0]}
@@ -808,9 +819,8 @@ class _ObjectCodec(FieldCodec):
             kind = kind if self._tag else class_of(value.get("kind"), kind, name)
         return fields_from_json(fields, kind, name, depth)
 
-    def schema(self, schemas: Any) -> dict[str, Any]:
-        described: dict[str, Any] = schemas.of_class(self.kind, self._tag)
-        return described
+    def schema(self, schemas: SchemaCollector) -> dict[str, Any]:
+        return schemas.of_class(self.kind, self._tag)
 
 
 class _RegisteredCodec(FieldCodec):
@@ -870,7 +880,7 @@ class _UnionCodec(FieldCodec):
             raise invalid(value, name, f"one of {', '.join(self._items)}")
         return item.read(value, name, depth)
 
-    def schema(self, schemas: Any) -> dict[str, Any]:
+    def schema(self, schemas: SchemaCollector) -> dict[str, Any]:
         items = [item.schema(schemas) for item in self._items.values()]
         return {"anyOf": [*items, *([{"type": "null"}] if self._optional else [])]}
 
@@ -891,7 +901,7 @@ def register(
     """
     _REGISTERED[kind] = _RegisteredCodec(kind, write, read, title)
     codec_of.cache_clear()
-    _codecs.cache_clear()
+    field_codecs.cache_clear()
 
 
 @cache

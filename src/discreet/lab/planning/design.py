@@ -1,7 +1,7 @@
 """What a plan varies: learners, epsilons and numbers of people; and whose data it uses.
 
 A *contender* is a learner with its options. Under each epsilon of the plan, and once without
-privacy, one contender is selected (grid.py) and measured at every horizon. Horizons are halves:
+privacy, one contender is selected (planner.py) and measured at every horizon. Horizons are halves:
 N, N/2, .., N/16 people, as far as learners can work with these.
 
 No budget protects the data that a plan reads, so a plan states whose they are. With a public or

@@ -12,7 +12,7 @@ from importlib import import_module
 from inspect import getdoc, isabstract
 from typing import Any, cast
 
-from discreet.codec import SCHEMA, _added, _codecs, codec_of, homes
+from discreet.codec import SCHEMA, codec_of, field_codecs, homes, optional_fields
 
 
 class Schemas:
@@ -68,11 +68,11 @@ class Schemas:
         self._names[key] = name
         # Named before its fields, which may hold one of the same class.
         schema: dict[str, Any] = {"type": "object", "title": name}
-        reference, added = self.named(name, schema), _added(kind)
+        reference, added = self.named(name, schema), optional_fields(kind)
         heads: dict[str, Any] = {} if tag is None else {"kind": {"type": "string", "const": tag}}
         if message:
             heads["schema"] = {"type": "integer", "const": SCHEMA}
-        codecs = _codecs(kind)
+        codecs = field_codecs(kind)
         schema |= {
             "description": (getdoc(kind) or "").partition("\n")[0],
             "properties": heads | {name: codec.schema(self) for name, codec in codecs.items()},
