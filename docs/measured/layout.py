@@ -18,7 +18,7 @@ from measured.commands import WIDTH, Measured, Runner
 from measured.markers import ROOT
 
 Where = Mapping[str, Any]
-# What a command says of the files it wrote here, and nobody else has.
+# What a command says of the files it wrote here, and no one else has.
 _OWN_FILES = re.compile(r"^(Records|Figure): .*\n?", re.MULTILINE)
 
 
