@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.codec import described
-from discreet.learners.messages import short_id
+from discreet.codec import described, short_id
 from tests.test_imports import python
 
 

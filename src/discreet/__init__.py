@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 logging.getLogger("discreet").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
+    from discreet.codec import decode as decode
+    from discreet.codec import encode as encode
     from discreet.estimator import PrivateBandit as PrivateBandit
     from discreet.lab.environments.log_problem import LogProblem as LogProblem
     from discreet.lab.environments.logs import Log as Log
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from discreet.learners.gp_ucb.policy import KernelModel as KernelModel
     from discreet.learners.local_kernel.learner import LocalKernel as LocalKernel
     from discreet.learners.messages import Reports as Reports
-    from discreet.learners.messages import decode as decode
-    from discreet.learners.messages import encode as encode
     from discreet.learners.partition.learner import Partition as Partition
     from discreet.learners.policy import Actions as Actions
     from discreet.learners.policy import Policy as Policy
@@ -91,7 +91,8 @@ else:
         "learners.gp_ucb.learner": ("GPUCB",),
         "learners.gp_ucb.policy": ("KernelModel",),
         "learners.local_kernel.learner": ("LocalKernel",),
-        "learners.messages": ("Reports", "decode", "encode"),
+        "codec": ("decode", "encode"),
+        "learners.messages": ("Reports",),
         "learners.partition.learner": ("Partition",),
         "learners.policy": ("Actions", "Policy", "Terms"),
         "learners.registry": ("make_learner",),

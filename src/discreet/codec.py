@@ -218,13 +218,10 @@ class CheckedBy:
 
 
 class SchemaCollector(Protocol):
-    """What collects the JSON Schemas of classes that fields hold."""
+    """Collects the JSON Schemas of the classes that fields hold (service/server/schemas.py)."""
 
-    def of_class(self, kind: type, tag: str | None = None) -> dict[str, Any]:
-        """The schema of a dataclass, or of one derived from it; with a tag of this one alone."""
-
-    def named(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """A reference to a schema under this name."""
+    def of_class(self, kind: type, tag: str | None = None) -> dict[str, Any]: ...
+    def named(self, name: str, schema: dict[str, Any]) -> dict[str, Any]: ...
 
 
 class FieldCodec:

@@ -54,11 +54,11 @@ from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.atomic_files import write_bytes
-from discreet.codec import SCHEMA
+from discreet.codec import SCHEMA, decode, encode
 from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.learners.gp_ucb.public.learner import PublicGPUCB
 from discreet.learners.gp_ucb.public.policy import PublicPolicy
-from discreet.learners.messages import PUBLIC_COINS, decode, encode
+from discreet.learners.messages import PUBLIC_COINS
 from discreet.learners.policy import Actions, Terms
 from discreet.learners.saving import learner_content, learner_of, read_sealed, sealed
 from discreet.people.columns import (

@@ -12,7 +12,7 @@ import pytest
 from discreet.audit.learners import _maker, _with_delta, forged_exact, forgeries
 from discreet.audit.replay import NothingToAttack
 from discreet.audit.runs import broken_rule, changed_policy, open_file
-from discreet.learners.messages import encode
+from discreet.codec import encode
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.policy import Actions, Terms
 from discreet.learners.saving import save

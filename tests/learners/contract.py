@@ -17,9 +17,9 @@ import jsonschema_rs
 import numpy as np
 import pytest
 
-from discreet.codec import Serializable
+from discreet.codec import Serializable, decode, encode
 from discreet.learners.base import Learner
-from discreet.learners.messages import PUBLIC_COINS, Reports, Statistics, decode, encode
+from discreet.learners.messages import PUBLIC_COINS, Reports, Statistics
 from discreet.learners.policy import Actions, ArmPolicy, Policy, Terms
 from discreet.learners.references.uniform import Uniform
 from discreet.learners.saving import load, save

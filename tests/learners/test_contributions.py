@@ -18,6 +18,7 @@ import pytest
 from discreet.audit.learners import _branches, _maker, _report, _spaces, _taught, _with_delta
 from discreet.audit.replay import worst_neighbours
 from discreet.audit.runs import JointRun, Maker
+from discreet.codec import decode, encode
 from discreet.lab.environments.base import People
 from discreet.lab.environments.tables import TableProblem
 from discreet.lab.experiments.serving import run_learner
@@ -31,7 +32,6 @@ from discreet.learners.contributions import (
 )
 from discreet.learners.epochs.learner import EpochStatistics
 from discreet.learners.gp_ucb.policy import GramStatistics
-from discreet.learners.messages import decode, encode
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Policy, Terms
 from discreet.learners.registry import LEARNERS, learner_class, make_learner

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from discreet import GPUCB, Box, Joint, PublicBox, SecureNoise, SimulatedNoise
-from discreet.learners.messages import encode
+from discreet.codec import encode
 from discreet.learners.partition.learner import Partition
 from discreet.learners.saving import load, save
 from discreet.people.domain import unit_cube

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.messages import PUBLIC_COINS, Reports, decode, encode
+from discreet.codec import decode, encode
+from discreet.learners.messages import PUBLIC_COINS, Reports
 from discreet.learners.signs import SignedReports
 from discreet.privacy import SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection

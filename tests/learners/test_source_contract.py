@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.messages import Reports, decode, encode
+from discreet.codec import decode, encode
+from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Policy, Terms
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.learners.saving import load, save

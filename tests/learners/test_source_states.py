@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.messages import decode, encode
+from discreet.codec import decode, encode
 from discreet.learners.policy import LEAST_EPSILON, MOST_EPSILON, Policy, Terms
 from discreet.learners.saving import load, save
 from discreet.people.domain import RewardBounds

@@ -50,9 +50,9 @@ from discreet.audit.replay import (
 )
 from discreet.audit.runs import AnyLearner, JointRun, LocalReport, Maker, Person, broken_rule
 from discreet.audit.tape import NoiseTape, loss_between
+from discreet.codec import decode, encode
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments.simulation import Setting
-from discreet.learners.messages import decode, encode
 from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.registry import LEARNERS, learner_class
 from discreet.learners.saving import load, save

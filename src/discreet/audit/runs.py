@@ -68,8 +68,9 @@ from discreet.audit.replay import (
     reprs_within,
     secure,
 )
+from discreet.codec import encode
 from discreet.learners.base import Learner
-from discreet.learners.messages import Reports, encode
+from discreet.learners.messages import Reports
 from discreet.learners.policy import Actions, Policy, Terms
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save, sealed

@@ -59,10 +59,10 @@ from discreet.audit.replay import (
     worst_of,
 )
 from discreet.audit.runs import open_file, refused
+from discreet.codec import encode
 from discreet.learners.contributions import ContributionCounter
 from discreet.learners.epochs.capri import Capri
 from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.messages import encode
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Terms
 from discreet.people.domain import Box

@@ -24,31 +24,23 @@ import numpy as np
 
 from discreet.codec import (
     OPTIONAL_FIELD,
-    SCHEMA,
     CheckedBy,
     Range,
     Serializable,
     Shape,
-    decode,
-    encode,
     register_lazy,
-    short_id,
 )
 from discreet.privacy.noise import check_noise_name
 from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
 __all__ = [
     "PUBLIC_COINS",
-    "SCHEMA",
     "NoiseName",
     "Observations",
     "Reports",
     "Statistics",
     "Totals",
-    "decode",
-    "encode",
     "public_uniforms",
-    "short_id",
 ]
 
 # Public coins are below this: JSON readers in browsers hold whole numbers exactly up to here.

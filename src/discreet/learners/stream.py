@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from discreet.codec import from_json, to_json
+from discreet.codec import from_json, short_id, to_json
 from discreet.learners.contributions import ContributionLedger, read_ids
-from discreet.learners.messages import Reports, Statistics, short_id
+from discreet.learners.messages import Reports, Statistics
 from discreet.learners.policy import TARGET_NAME, Policy, Terms
 from discreet.people.domain import ActionSpace, Arms, Box, RewardBounds
 from discreet.privacy import Adjacency, Budget, Guarantee, Release, derive_guarantee

@@ -19,12 +19,12 @@ import pytest
 import discreet.cli.console
 import discreet.lab.results.journal
 import discreet.lab.results.run
+from discreet.codec import encode
 from discreet.lab.experiments import Outcome, simulate_all
 from discreet.lab.results.journal import Journal, digest_of, meaning_of
 from discreet.lab.results.journal import open_journal as open_on
 from discreet.lab.results.screen import Screen
 from discreet.lab.studies import Study, load_study
-from discreet.learners.messages import encode
 from discreet.validation import InvalidInput
 from tests.cli.cases import RUNS, STUDY, invoke, records, write_study
 

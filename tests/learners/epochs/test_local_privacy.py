@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import DotProduct
 
+from discreet.codec import decode, encode
 from discreet.kernels import FiniteFeatures, FourierFeatures, nystrom_features, scaled
 from discreet.learners.epochs.contribution import ClippedContribution
 from discreet.learners.epochs.features import CodedFeatures, ContextDistribution, MapFeatures
 from discreet.learners.epochs.policy import ActionTable, EpochPolicy, PrivateRows
-from discreet.learners.messages import decode, encode
 from discreet.learners.policy import Policy, Terms
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Joint, Local, NonPrivate, SecureNoise, SimulatedNoise

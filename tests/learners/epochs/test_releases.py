@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.codec import to_json
+from discreet.codec import encode, to_json
 from discreet.learners.epochs.contribution import RESOLUTION, contribution_sensitivity, whole
 from discreet.learners.epochs.learner import EpochLearner, EpochStatistics
-from discreet.learners.messages import encode
 from discreet.learners.saving import load, save
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput

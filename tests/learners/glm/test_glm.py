@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from discreet.audit.output_distributions import vector_ratio
+from discreet.codec import decode, encode
 from discreet.lab.environments.decision_sets import Link, RandomSetProblem, directions
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.glm.learner import PrivateGLM
 from discreet.learners.glm.policy import ScorePolicy, mean_reward, slope, unit_directions
-from discreet.learners.messages import decode, encode
 from discreet.learners.policy import Actions, Policy, Terms
 from discreet.people.domain import Ball, DecisionSets
 from discreet.privacy import Local, NoiseSource, SimulatedNoise

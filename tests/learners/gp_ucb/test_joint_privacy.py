@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.messages import encode
+from discreet.codec import encode
 from discreet.learners.policy import Terms
 from discreet.learners.saving import load, save
 from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise

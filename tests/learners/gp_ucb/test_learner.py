@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from discreet.codec import decode, encode
 from discreet.kernels import (
     Additive,
     feature_map,
@@ -24,7 +25,6 @@ from discreet.learners.gp_ucb.policy import KernelModel
 from discreet.learners.gp_ucb.public.evidence import SCALE_PRIOR
 from discreet.learners.gp_ucb.public.learner import PublicGPUCB
 from discreet.learners.gp_ucb.sets.learner import SetsGPUCB
-from discreet.learners.messages import decode, encode
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save
 from discreet.people.domain import Box, DecisionSets, PublicBox, PublicSet, RewardBounds, unit_cube

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import DotProduct
 
-from discreet.codec import to_json
+from discreet.codec import decode, encode, to_json
 from discreet.kernels import (
     FeatureMap,
     FiniteFeatures,
@@ -24,7 +24,6 @@ from discreet.kernels import (
 from discreet.learners.gp_ucb.policy import NoisyRows
 from discreet.learners.gp_ucb.public.policy import PublicPolicy
 from discreet.learners.gp_ucb.sets.policy import SetPolicy, row_sensitivity
-from discreet.learners.messages import decode, encode
 from discreet.learners.policy import Policy, Terms
 from discreet.people.domain import Box
 from discreet.privacy import Local, NonPrivate, SecureNoise, SimulatedNoise, Unprotected

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.codec import encode
 from discreet.lab.environments.base import People
 from discreet.lab.environments.synthetic import (
     ExponentialMeans,
@@ -25,7 +26,6 @@ from discreet.lab.experiments import run_learner
 from discreet.learners.local_kernel.design import CELL_COUNTS, most_cells
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.messages import encode
 from discreet.learners.saving import load, save
 from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Local, NonPrivate, SimulatedNoise

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from discreet.codec import decode, encode
 from discreet.lab.environments.synthetic import ExponentialMeans
 from discreet.learners.local_kernel.design import KernelStatistics, Measurements
 from discreet.learners.local_kernel.features import DensityBins
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.messages import Observations, decode, encode
+from discreet.learners.messages import Observations
 from discreet.learners.signs import SignedReports
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Local, NonPrivate, SimulatedNoise, Unprotected

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.codec import to_json
+from discreet.codec import decode, encode, to_json
 from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import run_learner
 from discreet.learners.local_kernel.design import most_cells
 from discreet.learners.local_kernel.features import LARGEST_COEFFICIENT, CosineFeatures
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.messages import PUBLIC_COINS, decode, encode
+from discreet.learners.messages import PUBLIC_COINS
 from discreet.learners.policy import Policy
 from discreet.people.domain import unit_cube
 from discreet.privacy import Local, SimulatedNoise

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.codec import to_json
-from discreet.learners.messages import decode, encode, public_uniforms
+from discreet.codec import decode, encode, to_json
+from discreet.learners.messages import public_uniforms
 from discreet.learners.partition.posterior import node_masses, observations
 from discreet.learners.partition.tree import Bins
 from discreet.learners.policy import Policy

@@ -9,13 +9,12 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from discreet.codec import fields_from_json, fields_to_json, to_json
+from discreet.codec import decode, encode, fields_from_json, fields_to_json, to_json
 from discreet.kernels import kernel_from_text, kernel_to_text
 from discreet.lab.environments.decision_sets import BumpProblem
 from discreet.lab.environments.functions import camelback
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.gp_ucb.policy import PointObservations
-from discreet.learners.messages import decode, encode
 from discreet.learners.policy import Actions
 from discreet.learners.registry import make_learner
 from discreet.learners.saving import load, save

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.codec import fields_to_json
+from discreet.codec import decode, encode, fields_to_json
 from discreet.learners.glm.policy import ScoreReports
 from discreet.learners.gp_ucb.policy import NoisyRows
-from discreet.learners.messages import Reports, decode, encode
+from discreet.learners.messages import Reports
 from discreet.learners.references.uniform import EmptyReports
 from discreet.learners.signs import SignedReports
 from discreet.privacy import SecureNoise, SimulatedNoise

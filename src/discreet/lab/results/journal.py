@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 
 from discreet.atomic_files import Busy, Damaged, StateFile
+from discreet.codec import decode, encode
 from discreet.lab.environments.catalog import find_entry
 from discreet.lab.experiments import Appraisal, Outcome, Setting
 from discreet.lab.reporting.numbers import counted
 from discreet.lab.results.screen import Screen
 from discreet.lab.studies import Study
-from discreet.learners.messages import decode, encode
 from discreet.learners.policy import Policy
 from discreet.learners.values import Value
 from discreet.privacy import Guarantee

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from fastapi import FastAPI
 
-from discreet.codec import fields_of, to_json
-from discreet.learners.messages import SCHEMA, Reports
+from discreet.codec import SCHEMA, fields_of, to_json
+from discreet.learners.messages import Reports
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Policy
 from discreet.people.domain import ActionSpace, Box, RewardBounds

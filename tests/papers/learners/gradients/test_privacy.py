@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.learners.messages import decode, encode
+from discreet.codec import decode, encode
 from discreet.learners.policy import Terms
 from discreet.papers.ma2025.learners.gradients.learner import PrivateLinear
 from discreet.papers.ma2025.learners.gradients.models import LinearModel
