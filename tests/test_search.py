@@ -50,7 +50,7 @@ def run(searched: Search, values: int, sign: float = 1.0) -> Search:
 
 @pytest.mark.parametrize(
     ("budget", "values"),
-    [(NonPrivate(), 150), (JOINT, 3000), pytest.param(Local(4.0), 1500, marks=pytest.mark.slow)],
+    [(NonPrivate(), 150), (JOINT, 600), pytest.param(Local(4.0), 1500, marks=pytest.mark.slow)],
 )
 def test_the_best_setting_is_learnt(budget: Any, values: int) -> None:
     best = run(search(budget, trials=values), values).best()
@@ -60,8 +60,8 @@ def test_the_best_setting_is_learnt(budget: Any, values: int) -> None:
 
 
 def test_the_least_is_the_largest_of_what_is_turned() -> None:
-    most = run(search(trials=300), 300)
-    least = run(search(trials=300, bounds=(-1.0, 0.0), direction="minimize"), 300, -1.0)
+    most = run(search(trials=150), 150)
+    least = run(search(trials=150, bounds=(-1.0, 0.0), direction="minimize"), 150, -1.0)
     assert least.best().params == most.best().params
     assert least.best().value == pytest.approx(-most.best().value)
     assert least.bounds == (-1.0, 0.0)
@@ -89,7 +89,7 @@ def test_settings_tell_nothing_of_values_that_were_not_released() -> None:
 
 class TestPromise:
     def test_joint(self) -> None:
-        guarantee = run(search(trials=300), 300).guarantee
+        guarantee = run(search(trials=150), 150).guarantee
         assert guarantee.epsilon <= 2.0 + 1e-9
         assert guarantee.epsilon > 1.9
 
@@ -163,12 +163,12 @@ class TestRefused:
 class TestFile:
     @pytest.mark.parametrize("budget", [JOINT, Local(4.0), NonPrivate()])
     def test_it_goes_on_where_it_stopped(self, budget: Any, tmp_path: Path) -> None:
-        searched = run(search(budget, trials=5000), 500)
+        searched = run(search(budget, trials=5000), 250)
         waiting = [searched.ask() for _ in range(3)]
         searched.save(tmp_path / "search.json")
         again = Search.load(tmp_path / "search.json", SimulatedNoise(3))
         assert again.open_trials == tuple(waiting)
-        assert again.observed == 500
+        assert again.observed == 250
         assert repr(again) == repr(searched)
         settings = {"units": 12, "form": "pill"}
         np.testing.assert_array_equal(again.predict(settings), searched.predict(settings))
@@ -248,7 +248,7 @@ class TestWhereNoiseIsDrawn:
         assert guarantee.delta <= JOINT.delta
 
     def test_a_joint_search_of_few_trials_equals_the_local_one(self) -> None:
-        joint, local = (run(search(each, trials=300), 300) for each in (JOINT, Local(2.0)))
+        joint, local = (run(search(each, trials=150), 150) for each in (JOINT, Local(2.0)))
         assert joint.best() == local.best()
 
     def test_a_promise_to_a_contribution_remains_one(self) -> None:

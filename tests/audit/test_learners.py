@@ -65,6 +65,7 @@ _ENDS = (Person(((0.0, 1.0),), 1.0), Person(((0.0, 1.0),), 0.0))
 
 def broken(name: str, kind: type[Any], space: ActionSpace = 3) -> Finding:
     maker = BrokenMaker(**vars(_maker(name, "joint", space)), kind=kind)
+    maker = replace(maker, people=maker.people if space == 3 else 8)  # few, with decision sets
     return finding(learner_check(name, maker))
 
 

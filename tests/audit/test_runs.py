@@ -97,8 +97,13 @@ def test_devices_that_believe_what_they_are_told_are_found_out(
     assert forged_exact(PARTITION, False).epsilon > 3.9
 
 
+def halved(policy: Any) -> Iterator[tuple[str, Any]]:
+    return (each for each in forgeries(policy) if "halved" in each[0])
+
+
 def test_a_sensitivity_that_is_believed_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AdditiveNoise, "check", lambda self, needed: None)
+    monkeypatch.setattr("discreet.audit.learners.forgeries", halved)
     found = forged_exact(_with_delta(_maker("gp_ucb", "local", DecisionSets(3))), False)
     assert found.broken
     assert "halved" in found.attack

@@ -61,7 +61,13 @@ def with_blocks(language: str) -> list[str]:
 
 
 # They run whole studies, for seconds.
-LONG = ("docs/people.md", "docs/planning.md", "docs/python.md", "docs/studies.md")
+LONG = (
+    "docs/learners.md",
+    "docs/people.md",
+    "docs/planning.md",
+    "docs/python.md",
+    "docs/studies.md",
+)
 
 
 def each_page(language: str) -> list[Any]:
