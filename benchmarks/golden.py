@@ -166,6 +166,7 @@ CASES = [
     ("private_glm", DecisionSets(4), Local(4.0), {}),
     ("exact_gp_ucb", POINTS, NonPrivate(), KERNEL),
     ("uniform", 3, NonPrivate(), {}),
+    ("best_arm", 3, Local(2.0), {}), ("best_arm", 3, NonPrivate(), {}),
 ]
 
 

@@ -15,9 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import zoo_problems
 
-from discreet.lab.environments.base import People, Problem
+from discreet.lab.environments.base import Problem
 from discreet.papers.dubey2021.figures import BUMP_KERNEL, ball_points
-from discreet.people.domain import unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate
 
 Model = Literal["none", "local", "joint"]
@@ -40,7 +39,6 @@ class Cell:
         given: options of the problem.
         options: of the learner.
         kernel: what its kernel is called: usual, wide, right or narrow; "" where it has none.
-        hidden: whether all contexts look the same to the learner.
     """
 
     problem: str
@@ -52,7 +50,6 @@ class Cell:
     given: Options = field(default_factory=dict)
     options: Options = field(default_factory=dict)
     kernel: str = ""
-    hidden: bool = False
 
     @property
     def place(self) -> str:
@@ -69,8 +66,7 @@ class Cell:
         return Local(self.epsilon) if self.delta is None else Local(self.epsilon, self.delta)
 
     def load(self) -> Problem:
-        problem = zoo_problems.load(self.problem, self.given)
-        return HiddenContexts(problem) if self.hidden else problem
+        return zoo_problems.load(self.problem, self.given)
 
     def facts(self) -> dict[str, Any]:
         """What a row of the frame says of its cell."""
@@ -82,21 +78,6 @@ class Cell:
             "model": self.model,
             "epsilon": self.epsilon,
         }
-
-
-class HiddenContexts(Problem):
-    """A problem of arms in which nobody sees a context: for a bandit that ignores them."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.domain = unit_cube(1)
-        self.arm_names, self.reward_bounds = problem.arm_names, problem.reward_bounds
-        self.source = problem.source
-
-    def sample(self, people: int, rng: np.random.Generator) -> People:
-        drawn = self.problem.sample(people, rng)
-        assert isinstance(drawn, People)
-        return replace(drawn, contexts=np.full((people, 1), 0.5))
 
 
 @dataclass(frozen=True)
@@ -167,8 +148,8 @@ KERNELS = {"wide": 2.0, "right": 1.0, "narrow": 0.5}
 # Learners by what they choose and whom people trust. `usca` gives arms by a design while it
 # learns, and what papers published does not learn here: neither has a place in this table.
 ON_ARMS: dict[Model, tuple[str, ...]] = {
-    "none": ("local_kernel", "partition", "released_thompson", "capri"),
-    "local": ("local_kernel", "partition", "released_thompson", "capri"),
+    "none": ("local_kernel", "partition", "best_arm", "released_thompson", "capri"),
+    "local": ("local_kernel", "partition", "best_arm", "released_thompson", "capri"),
     "joint": ("released_thompson", "capri"),
 }
 ON_POINTS: dict[Model, tuple[str, ...]] = {
@@ -277,6 +258,13 @@ _ROUGH = {"kernel": "Matern(length_scale=0.3, nu=2.5)", "reward_noise": 0.25}
 _GRID = Cell("kernel_grid", "released_thompson", 100_000, "joint", 1.0, 1e-5)
 _TWENTY = {"arms": 20}
 _HALF_LIFE = {"half_life": 2_500.0}
+_ALIKE = (
+    ("two arms", (0.45, 0.55), 1000),
+    ("three arms", (0.5, 0.55, 0.6), 3000),
+    ("clicks", (0.015, 0.018, 0.02), 30_000),
+    ("ten arms", (*[0.4] * 9, 0.52), 8000),
+    ("ten arms, spread", tuple(np.linspace(0.3, 0.5, 10).tolist()), 8000),
+)
 _HALF_OF_UNIFORM = 4139.0  # of the second half of 40,000 people
 
 
@@ -324,11 +312,16 @@ def _rows() -> Iterator[Target]:
     yield Target(
         "a million", _local("kernel_grid", "released_thompson", 1_000_000, 1.0), 9000, runs=10
     )
-    for learner in ("local_kernel", "partition"):
-        faint = _local("faint_contexts", learner, 5000, 1.0)
-        # 2% of the reward of about 3,100, and what the better bandit loses that ignores contexts.
-        yield Target("faint contexts", faint, 100)
-        yield Target("faint contexts, ignored", replace(faint, hidden=True))
+    # 2% of the reward of about 3,100, and what a bandit loses that ignores contexts.
+    for learner in ("local_kernel", "partition", "best_arm"):
+        yield Target("faint contexts", _local("faint_contexts", learner, 5000, 1.0), 100)
+    # Arms that are as good for everyone: the private baseline, and what contexts cost there.
+    for name, means, people in _ALIKE:
+        one = _local("alike", "best_arm", people, 1.0, means=means)
+        free = replace(one, model="none", epsilon=NO_PRIVACY)
+        kernel = replace(one, learner="local_kernel")
+        for cell in (one, replace(one, epsilon=4.0), free, kernel):
+            yield Target(f"alike: {name}", cell)
     # Problems on which others' public programs were run.
     logistic = replace(_RANDOM, given=_LOGISTIC, options={**_NO_CONSTANT, **_LOGISTIC})
     yield Target("peers: random sets", _RANDOM, 450, runs=10)

@@ -17,7 +17,7 @@ to [0, 1] by their extremes, and four humps of which the best is the narrowest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -394,6 +394,15 @@ def _few_columns(dimension: int = 6) -> SyntheticProblem:
     return _surface("few_columns", wheel_means, 3, dimension=dimension)
 
 
+def _alike(means: Sequence[float] = (0.5, 0.55, 0.6)) -> SyntheticProblem:
+    """Arms that are as good for everyone."""
+    return _surface("alike", partial(_same_means, means), len(means))
+
+
+def _same_means(means: Sequence[float], unit: FloatArray) -> FloatArray:
+    return np.tile(means, (len(unit), 1))
+
+
 def _corner(side: float = 0.05) -> SyntheticProblem:
     corner = CornerOfBox(side, ExponentialMeans(3))
     return _surface("corner", corner, 3, corner.contexts)
@@ -434,6 +443,7 @@ _PLAIN: tuple[tuple[Any, ...], ...] = (
 )
 SURFACES: dict[str, Callable[..., SyntheticProblem]] = {
     **{facts[0]: partial(_surface, *facts) for facts in _PLAIN},
+    "alike": _alike,
     "corner": _corner,
     "few_columns": _few_columns,
 }

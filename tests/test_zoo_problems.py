@@ -38,6 +38,7 @@ COSTS = {
     "corner": (0.4139, 0.3838),
     "few_columns": (0.331, 0.3305),
     "gaps": (0.05, 0.0),
+    "alike": (0.05, 0.0),
     "equal_arms": (0.0, 0.0),
     "dominating_arm": (1 / 6, 0.0),
     "faint_contexts": (0.62 - 1 / 3, 0.0),

@@ -100,6 +100,8 @@ ROWS = {
     "local_kernel, half_life": Row(
         partial(make, "local_kernel", budget=Local(1.0), options={"half_life": 300}), any_sums=True
     ),
+    "best_arm": Row(partial(make, "best_arm", budget=Local(1.0)), any_sums=True),
+    "best_arm, non-private": Row(partial(make, "best_arm", budget=NonPrivate()), any_sums=True),
     "partition": Row(partial(make, "partition", budget=Local(1.0))),
     "partition, epsilon 6": Row(partial(make, "partition", budget=Local(6.0))),
     "partition, non-private": Row(partial(make, "partition", budget=NonPrivate())),

@@ -35,6 +35,7 @@ ROWS: dict[str, tuple[Callable[[float], Any], FloatArray]] = {
     "partition": (quarters, CORNERS),
     **{f"kernel, {count} of 2 x 2": kernel(FOUR, count) for count in (1, 2, 3, 4)},
     "kernel, 3 levels": kernel(THREE, 3),
+    "best_arm": (lambda epsilon: random_policy(FOUR, 3, epsilon, varies=False), all_contexts(FOUR)),
     "kernel, source": (
         lambda epsilon: kernel_source(FOUR, arms=2, epsilon=epsilon, count=4, version=3),
         all_contexts(FOUR),

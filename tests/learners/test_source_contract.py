@@ -53,6 +53,7 @@ def maker(name: str, budget: Budget, **options: Any) -> Callable[[int], Any]:
 ROWS = {
     "local_kernel": SourceRow(maker("local_kernel", Local(1.0))),
     "local_kernel, non-private": SourceRow(maker("local_kernel", NonPrivate())),
+    "best_arm": SourceRow(maker("best_arm", Local(1.0))),
     "published_partition": SourceRow(maker("published_partition", Local(4.0), batch_size=50)),
     "private_linear": SourceRow(maker("private_linear", Local(1.0), batch=100)),
     "private_linear, non-private": SourceRow(maker("private_linear", NonPrivate(), batch=100)),

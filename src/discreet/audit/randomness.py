@@ -33,7 +33,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "kernels.base public_points",
             "kernels.nystrom FiniteFeatures.error_points",
             "learners.glm.learner PrivateGLM._publish",
-            "learners.glm.values score_values",
+            "learners.glm.learner score_values",
             "learners.gp_ucb.public.learner PublicGPUCB._policy",
             "learners.local_kernel.features integration_points",
             "learners.local_kernel.learner LocalKernel._value_posterior",

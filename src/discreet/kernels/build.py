@@ -45,13 +45,7 @@ from discreet.kernels.linear import LinearFeatures
 from discreet.kernels.nystrom import check_diagonal, nystrom_features
 from discreet.kernels.text import MOST_DEGREE, Additive
 from discreet.people.domain import Box
-from discreet.validation import (
-    FloatArray,
-    InvalidInput,
-    instance_of,
-    positive_number,
-    whole_number,
-)
+from discreet.validation import FloatArray, InvalidInput, instance_of, positive_number, whole_number
 
 # Basis points of a Nystrom map that is rotated: the axes are taken from about as many points.
 _MOST_BASIS = 1024

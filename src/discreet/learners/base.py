@@ -81,15 +81,7 @@ from discreet.people.domain import (
     arm_count,
     with_names,
 )
-from discreet.privacy import (
-    Adjacency,
-    Budget,
-    Guarantee,
-    Local,
-    NoiseSource,
-    Release,
-    Unprotected,
-)
+from discreet.privacy import Adjacency, Budget, Guarantee, Local, NoiseSource, Release, Unprotected
 from discreet.privacy.noise import refuse_copy
 from discreet.validation import BoolArray, InvalidInput, check_options, whole_number
 

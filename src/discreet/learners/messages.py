@@ -22,14 +22,7 @@ from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 
-from discreet.codec import (
-    OPTIONAL_FIELD,
-    CheckedBy,
-    Range,
-    Serializable,
-    Shape,
-    register_lazy,
-)
+from discreet.codec import OPTIONAL_FIELD, CheckedBy, Range, Serializable, Shape, register_lazy
 from discreet.privacy.noise import check_noise_name
 from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 

@@ -50,6 +50,7 @@ _HOMES = {
     "released_thompson": "discreet.learners.epochs.released_thompson:ReleasedThompson",
     "capri": "discreet.learners.epochs.capri:Capri",
     "usca": "discreet.learners.epochs.usca:Usca",
+    "best_arm": "discreet.learners.references.best_arm:BestArm",
     "uniform": "discreet.learners.references.uniform:Uniform",
     "highest": "discreet.learners.references.highest:Highest",
 }

@@ -61,11 +61,7 @@ from scipy.special import betainc, betaincc, betaincinv, gammaln, ndtri
 from discreet.codec import Range, Serializable
 from discreet.privacy.accounting import Event, GaussianEvent, PureEvent
 from discreet.privacy.budget import Budget
-from discreet.privacy.calibration import (
-    AdditiveNoise,
-    gaussian_noise_multiplier,
-    polar,
-)
+from discreet.privacy.calibration import AdditiveNoise, gaussian_noise_multiplier, polar
 from discreet.privacy.noise import NoiseSource, gaussian_multiplier, hiding_probability
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 

@@ -118,7 +118,7 @@ def test_the_headline(values: Values, options: dict[str, Any], headline: str) ->
 
 def test_notes_say_how_settings_were_compared() -> None:
     assert judged({**REST, ONE: 50.0}).notes == (
-        "Best single choice: the one that was best for these people in hindsight.",
+        "Best single choice: best in hindsight; best_arm has to learn it under its budget.",
         "Settings are compared within each of 4 replicates, on the same people in the same order; "
         "intervals are 95% (Student's t).",
         "Significance is corrected for all 3 comparisons of private learners (Holm, 5%); an "

@@ -39,17 +39,18 @@ def random_policy(
     used: Sequence[int] | None = None,
     density: FloatArray | None = None,
     seed: int = SEED,
+    varies: bool = True,
 ) -> KernelPolicy:
     """A policy with random functions of the features `used` (all of them), and `count` cells."""
     rng = np.random.default_rng([seed, arms, count])
     levels = domain.levels
-    features = CosineFeatures.of(levels, arms)
+    features = CosineFeatures.of(levels, arms, varies)
     chosen = np.arange(len(features)) if used is None else np.array(used)
     shape = (functions, arms, len(chosen))
     values, directions = (
         round_coefficients(0.7 * rng.standard_normal(shape)).astype(np.float32) for _ in range(2)
     )
-    kappa = np.ones(len(DensityBins(levels))) if density is None else density
+    kappa = np.ones(len(features.bins)) if density is None else density
     grid = grid_of(seed, 0, features)
     scales = np.full(domain.dimension, 0.8)
     mass = grid.weights(kappa)
@@ -67,6 +68,7 @@ def random_policy(
         cells=Cells.split(grid.points, mass, count, partitions, scales, levels, rng),
         density=kappa,
         epsilon=epsilon,
+        varies=varies,
     )
 
 

@@ -19,13 +19,7 @@ from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import named
 from discreet.people.domain import ActionSpace, Ball, Box, DecisionSets, PublicSet, RewardBounds
 from discreet.toml_files import One, Positive, Two
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    InvalidInput,
-    positive_number,
-    whole_number,
-)
+from discreet.validation import BoolArray, FloatArray, InvalidInput, positive_number, whole_number
 
 Link = Literal["linear", "logistic"]
 

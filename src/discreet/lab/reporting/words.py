@@ -102,7 +102,7 @@ def _settings(lines: Sequence[Line]) -> str:
 def _notes(summary: Summary, problem: Problem, rival: Rival | None) -> Iterator[str]:
     """The rival, how chance was judged, and for whom the result holds."""
     if rival == "fixed":
-        yield "Best single choice: the one that was best for these people in hindsight."
+        yield "Best single choice: best in hindsight; best_arm has to learn it under its budget."
     elif rival == "rule":
         rules = [line for line in summary.references if line.learner == HIGHEST]
         better = max if summary.metric == "reward" else min

@@ -66,13 +66,7 @@ from discreet.privacy import Budget, Release, Rounds
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.noise import NO_NOISE
 from discreet.privacy.selection import ExponentialMechanism
-from discreet.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    InvalidInput,
-    whole_number,
-)
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, whole_number
 
 # Ridges to choose from, in units of reward variance / prior variance.
 _RIDGES = 4.0 ** np.arange(-2.0, 7.0)

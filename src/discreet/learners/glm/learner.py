@@ -72,6 +72,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import Kernel
 
+from discreet.gaussian import Posterior
 from discreet.kernels import feature_map, kernel_to_text, public_points, read_kernel
 from discreet.learners.base import Common, Learner
 from discreet.learners.glm.policy import (
@@ -86,9 +87,9 @@ from discreet.learners.glm.policy import (
     slope,
     unit_directions,
 )
-from discreet.learners.glm.values import score_values
 from discreet.learners.gp_ucb.posterior import UNIFORM_VARIANCE, smooth_root
-from discreet.learners.values import ValuePosterior
+from discreet.learners.gp_ucb.values import MODEL_ERROR_AVERAGE, MODEL_ERROR_UNCHOSEN, set_features
+from discreet.learners.values import ValuePosterior, linear_values
 from discreet.people.domain import Box, DecisionSets, PublicSet
 from discreet.privacy import Adjacency, Local
 from discreet.privacy.vectors import PrivUnit
@@ -105,6 +106,8 @@ _FIRST, _GROWTH = 20, 1.05
 _CHECKING, _LEAST_CUT = 0.1, 3.0
 # The largest numbers of drawn sets, and of features in them.
 _SETS, _NUMBERS = 1500, 2_000_000
+# Draws for values, and candidates that are looked at together.
+_DRAWS, _AT_ONCE = 400, 2**14
 
 
 class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
@@ -298,3 +301,38 @@ def _best(policy: ScorePolicy, sets: FloatArray, rng: np.random.Generator) -> Fl
     places = np.einsum("kcm,km->kc", sets, theta).argmax(axis=1)
     best: FloatArray = sets[np.arange(len(sets)), places]
     return best
+
+
+def score_values(policy: ScorePolicy, sets: Any) -> ValuePosterior:
+    """The values of decision sets under the posterior of a policy.
+
+    With the logistic link mu(theta'phi) is not linear in theta: V is evaluated under public draws.
+    """
+    most = policy.space.most  # type: ignore[union-attr]
+    people, phi = set_features(sets, policy.domain, most, policy.features, policy.norm)
+    facts: dict[str, Any] = {
+        "contexts": sets,
+        "weights": np.full(len(people), 1.0 / len(people)),
+        "where": f"the {len(people)} decision sets given",
+        "model_error_average": MODEL_ERROR_AVERAGE,
+        "model_error_unchosen": MODEL_ERROR_UNCHOSEN,
+    }
+    if policy.link == "linear":
+        return linear_values(phi, Posterior(policy.mean, policy.root), 0.5, people.present, **facts)
+    rng = np.random.default_rng([policy.public_seed, policy.version])
+    normal = rng.standard_normal((policy.root.shape[1], _DRAWS))
+    theta = policy.mean[:, None] + policy.root @ normal
+    flat = phi.reshape(-1, phi.shape[2])
+    parts = [
+        mean_reward(policy.link, flat[start : start + _AT_ONCE] @ theta)
+        for start in range(0, len(flat), _AT_ONCE)
+    ]
+    drawn = np.concatenate(parts).reshape(*phi.shape[:2], _DRAWS)
+    scores = np.where(people.present, phi @ policy.mean, -np.inf)
+    return ValuePosterior(
+        expected=np.where(people.present, drawn.mean(axis=2), -np.inf),
+        recommended=scores.argmax(axis=1),
+        variance=lambda weights: float(np.tensordot(weights, drawn, 2).var(ddof=1)),
+        deviations=lambda places: drawn[places].std(axis=2, ddof=1),
+        **facts,
+    )

@@ -76,7 +76,7 @@ from scipy.sparse import csr_array
 from discreet.codec import Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.local_kernel.cells import MOST_CELLS, MOST_PARTS, Cells
-from discreet.learners.local_kernel.features import DensityBins, round_coefficients
+from discreet.learners.local_kernel.features import round_coefficients
 from discreet.learners.local_kernel.policy import KernelPolicy, OpenKernelPolicy
 from discreet.learners.local_kernel.posterior import PosteriorMixture
 from discreet.learners.messages import Observations, Statistics
@@ -175,7 +175,6 @@ class KernelStatistics(Statistics):
         proper = (
             bool((diagonal >= 0.0).all() and (diagonal <= most).all())
             and bool((np.abs(self.weighted) <= most).all())
-            and bool((self.located >= 0.0).all())
             and self.placed <= self.reports
             and self.squares <= self.reports
             and self.along.sum() <= self.reports
@@ -225,11 +224,6 @@ class Measurements:
         self._weights = self._grid.weights(policy.density)
         self._wrong, self._gain = cell_probabilities(policy.mechanism)
         self.shown = reported_shares(policy.mechanism, self._cells, self._weights)
-
-    @property
-    def functions(self) -> int:
-        """F, how many pairs of functions there are."""
-        return len(self._policy.directions)
 
     def vectors(self, function: IntArray, partition: IntArray, cell: IntArray) -> FloatArray:
         """(U, K M) the vectors a of these combinations, by arm and then by feature."""
@@ -295,7 +289,7 @@ def open_statistics(policy: OpenKernelPolicy, observations: Observations) -> Ker
     phi = _rounded(policy.features(ranks))
     values = _rounded(2.0 * observations.rewards - 1.0)
     size = phi.shape[1]
-    bins_of = DensityBins(policy.domain.levels)
+    bins_of = policy.features.bins
     sums = KernelStatistics.zeros(policy.arms * size, len(bins_of), policy.domain.dimension)
     for arm in range(policy.arms):
         given = observations.arms == arm

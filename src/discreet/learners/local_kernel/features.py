@@ -97,8 +97,14 @@ class CosineFeatures:
     length_scales: tuple[float, ...]
 
     @classmethod
-    def of(cls, levels: Sequence[int | None], arms: int) -> CosineFeatures:
-        """The features for columns with these levels and K arms; `InvalidInput` for too many."""
+    def of(cls, levels: Sequence[int | None], arms: int, varies: bool = True) -> CosineFeatures:
+        """The features for columns with these levels and K arms, or the constant alone.
+
+        Raises:
+            InvalidInput: for too many columns.
+        """
+        if not varies:
+            return cls(((0,) * len(levels),), tuple(levels), (FLAT,))
         if len(levels) > MOST_COLUMNS:
             raise InvalidInput(
                 f"contexts had {len(levels)} columns; there are features of at most {MOST_COLUMNS}."
@@ -111,6 +117,11 @@ class CosineFeatures:
     @property
     def dimension(self) -> int:
         return len(self.levels)
+
+    @property
+    def bins(self) -> DensityBins:
+        """The bins in which people are counted; one where functions are constant."""
+        return DensityBins(self.levels if len(self) > 1 else ())
 
     @cached_property
     def _index(self) -> IntArray:
@@ -167,7 +178,7 @@ class CosineFeatures:
 
 def column_matters(dimension: int) -> float:
     """The prior probability of each of d columns that it matters."""
-    return min(_MOST_SURE, _COLUMNS_THAT_MATTER / dimension)
+    return min(_MOST_SURE, _COLUMNS_THAT_MATTER / max(dimension, 1))
 
 
 def commonness(length_scale: float) -> float:
@@ -437,7 +448,9 @@ def arm_places(arms: IntArray, count: int) -> FloatArray:
 @lru_cache(maxsize=4)
 def grid_of(seed: int, version: int, features: CosineFeatures) -> Grid:
     """The grid of a policy version; the last few are kept."""
-    points = integration_points(seed, version, features.levels)
+    if len(features) == 1:  # a constant has the same integral over any points
+        points = np.full((1, features.dimension), 0.5)
+    else:
+        points = integration_points(seed, version, features.levels)
     phi = features(on_levels(points, features.levels))
-    bins = DensityBins(features.levels).of(points)
-    return Grid(points, bins, np.arange(len(points)), phi)
+    return Grid(points, features.bins.of(points), np.arange(len(points)), phi)

@@ -53,10 +53,7 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     on_levels,
 )
-from discreet.learners.local_kernel.policy import (
-    KernelPolicy,
-    OpenKernelPolicy,
-)
+from discreet.learners.local_kernel.policy import KernelPolicy, OpenKernelPolicy
 from discreet.learners.local_kernel.posterior import (
     CoefficientPosterior,
     HyperparameterPosterior,
@@ -113,6 +110,8 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
     reports_type: type[Reports]
     statistics_type = KernelStatistics
     takes_sources: ClassVar[bool] = True
+    # Whether functions vary with the context (best_arm: no).
+    varies: ClassVar[bool] = True
     source_reports_type = SignedReports
     saved: ClassVar[tuple[str, ...]] = (
         "_hyperparameters",
@@ -146,7 +145,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         half_life: float | None = None,
         **common: Unpack[Common],
     ) -> None:
-        if isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
+        if self.varies and isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
             raise InvalidInput(
                 f"domain had {domain.dimension} columns; local_kernel takes at most "
                 f"{MOST_COLUMNS}. Choose the columns that matter, or use partition."
@@ -159,12 +158,19 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         self.batch = whole_number(batch, "batch", minimum=1)
         self.growth = positive_number(growth, "growth")
         self.half_life = check_half_life(half_life)
-        self.features = CosineFeatures.of(domain.levels, self.arms)
-        self._hyperparameters = HyperparameterPosterior(Hyperparameters.first(domain.dimension))
+        self.features = CosineFeatures.of(domain.levels, self.arms, self.varies)
+        self._hyperparameters = self._before_reports()
         self._noise = 1.0
         self._ranks = Ranks.plain(domain.dimension, self._to_ask_about())
         self._densities = {}
         self._source_weights = SourceWeights({}, (), 1.0)
+
+    def _before_reports(self) -> HyperparameterPosterior:
+        columns = self.domain.dimension if self.varies else 0
+        return HyperparameterPosterior(Hyperparameters.first(columns))
+
+    def policy_header(self, source: Stream[Any, KernelStatistics] | None = None) -> dict[str, Any]:
+        return {**super().policy_header(source), "varies": self.varies}
 
     @property
     def batch_size(self) -> int:
@@ -174,7 +180,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
     @property
     def _size(self) -> tuple[int, int]:
         """The numbers K M of coefficients and Z of bins."""
-        return self.arms * len(self.features), len(DensityBins(self.domain.levels))
+        return self.arms * len(self.features), len(self.features.bins)
 
     def _empty(self) -> KernelStatistics:
         return KernelStatistics.zeros(*self._size, self.domain.dimension, self._ranks.stage)
@@ -219,11 +225,10 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
             response = ResponseModel.of(cells, mechanism, grid.points, mass)
             return contrasts.design(response, self._left, rng)
 
-        scales = np.array(self._hyperparameters.best.length_scales)
+        scales = np.array(self.length_scales)
         cut = _cutting(grid.points, contrasts.weights, scales, self.domain.levels, rng)
-        counts = [
-            count for count in CELL_COUNTS if count <= most_cells(self.budget.contribution_epsilon)
-        ]
+        most = most_cells(self.budget.contribution_epsilon) if self.varies else 1
+        counts = [count for count in CELL_COUNTS if count <= most]
         if self._ranks.asked.size:
             cells = Cells.along(self._ranks.asked, self._along.bins)
         else:
@@ -374,9 +379,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         if ranks.stage > before.stage:
             sums = self._target._sums
             self._target._sums = replace(self._empty(), **sums.tally(self._empty()))
-            self._hyperparameters = HyperparameterPosterior(
-                Hyperparameters.first(self.domain.dimension)
-            )
+            self._hyperparameters = self._before_reports()
 
     def _to_ask_about(self) -> list[int]:
         """The columns whose ranks are estimated from the first people's reports.
@@ -385,7 +388,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         """
         levels = self.domain.levels
         columns = [axis for axis, count in enumerate(levels) if count is None]
-        if isinstance(self.budget, NonPrivate) or self.density == "uniform":
+        if isinstance(self.budget, NonPrivate) or self.density == "uniform" or not self.varies:
             return []
         if most_cells(self.budget.contribution_epsilon) < MOST_PARTS:
             return []  # there the first signs are worth more
@@ -436,9 +439,11 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         # Cells have equal weight: contexts by their importance, and arms by how often people of the
         # source there were given them.
         weights = (contrasts.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
-        scales = np.array([*self._hyperparameters.best.length_scales, _ARM_LENGTH_SCALE])
+        scales = np.array([*self.length_scales, _ARM_LENGTH_SCALE])
         cut = _cutting(grid.points, weights, scales, (*self.domain.levels, self.arms), rng)
-        counts = source_cell_counts(self.arms, source.budget.epsilon)
+        # A constant needs one cell for each arm.
+        arms = self.arms if self.varies else (self.arms + 1) // 2
+        counts = source_cell_counts(arms, source.budget.epsilon)
         people = source.published_at, source.people
         cells = next_cells(source.policies, people, counts, cut, design)
         return KernelPolicy(
@@ -493,7 +498,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
     @property
     def length_scales(self) -> tuple[float, ...]:
         """The likeliest length scale of each column, as a share of its bounds."""
-        return self._hyperparameters.best.length_scales
+        return self._hyperparameters.best.length_scales or (math.inf,) * self.domain.dimension
 
     def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).
@@ -534,6 +539,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
             return 0.25 * float(along[:, 0] @ own.covariance_times(along)[:, 0])
 
         located = self.density == "uniform" or (found is not None and found.placed > 0)
+        located |= not self.budget.private
         return ValuePosterior(
             contexts=domain.from_unit(unit),
             weights=weights,
@@ -542,7 +548,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
             recommended=(phi[:, joint.used] @ joint.mean.T).argmax(axis=1),
             variance=variance,
             deviations=lambda places: 0.5 * own.deviations(own_phi[places]),
-            judges_others=located or not self.budget.private,
+            judges_others=located and self.varies,
             model_error_fine=MODEL_ERROR_FINE,
         )
 

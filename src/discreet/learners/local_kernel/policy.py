@@ -34,14 +34,14 @@ partition of at most 3 (2G - 1) numbers; it evaluates m features and as many mul
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.codec import Range, Shape
+from discreet.codec import OPTIONAL_FIELD, Range, Shape
 from discreet.learners.local_kernel.cells import Cells, Ranks
 from discreet.learners.local_kernel.features import (
     LARGEST_COEFFICIENT,
@@ -132,6 +132,7 @@ class OpenKernelPolicy(ArmPolicy):
         used: (m,) the features that functions are made of.
         ranks: how contexts are measured.
         values: (F, K, m) coefficients theta of the arm functions.
+        varies: whether functions vary with the context; else they are constants (best_arm).
     """
 
     kind: ClassVar[str] = "open-kernel-policy"
@@ -140,6 +141,7 @@ class OpenKernelPolicy(ArmPolicy):
     used: Annotated[IntArray, Shape("m"), Range(0)]
     ranks: Ranks
     values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
+    varies: bool = field(default=True, kw_only=True, metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,7 +151,7 @@ class OpenKernelPolicy(ArmPolicy):
     @cached_property
     def features(self) -> CosineFeatures:
         """The features that functions are made of, and others."""
-        return CosineFeatures.of(self.domain.levels, self.arms)
+        return CosineFeatures.of(self.domain.levels, self.arms, self.varies)
 
     @cached_property
     def functions(self) -> ArmFunctions:
@@ -178,6 +180,7 @@ class KernelPolicy(ArmPolicy):
         density: (Z,) where people are, as their reports will be read; for a source (Z K,), with
             their arms.
         epsilon: budget of one report.
+        varies: whether functions vary with the context; else they are constants (best_arm).
     """
 
     kind: ClassVar[str] = "local-kernel-policy"
@@ -192,6 +195,7 @@ class KernelPolicy(ArmPolicy):
     cells: Cells
     density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
     epsilon: Annotated[float, Range(above=0.0)]
+    varies: bool = field(default=True, kw_only=True, metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,7 +213,7 @@ class KernelPolicy(ArmPolicy):
     @cached_property
     def features(self) -> CosineFeatures:
         """The features that functions are made of, and others."""
-        return CosineFeatures.of(self.domain.levels, self.arms)
+        return CosineFeatures.of(self.domain.levels, self.arms, self.varies)
 
     @cached_property
     def functions(self) -> ArmFunctions:
@@ -225,7 +229,7 @@ class KernelPolicy(ArmPolicy):
     @property
     def density_bins(self) -> int:
         """How many bins the density has."""
-        bins = len(DensityBins(self.domain.levels))
+        bins = len(DensityBins(self.domain.levels if self.varies else ()))
         return bins if self.chooses else bins * self.arms
 
     @property

@@ -39,13 +39,7 @@ from discreet.learners.policy import Actions, ArmPolicy
 from discreet.learners.signs import SignedReporter, SignedReports
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.frequency import SignedSubsetSelection, round_to_signs
-from discreet.validation import (
-    BoolArray,
-    CoinArray,
-    FloatArray,
-    IntArray,
-    InvalidInput,
-)
+from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
 Counts = Annotated[FloatArray, Shape("N", "K"), Range(0.0)]
 

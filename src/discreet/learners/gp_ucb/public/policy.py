@@ -13,14 +13,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from discreet.codec import Range, Serializable, Shape
-from discreet.learners.gp_ucb.policy import (
-    GPPolicy,
-    NoisyRows,
-    PointObservations,
-)
-from discreet.learners.gp_ucb.posterior import (
-    CENTRE,
-)
+from discreet.learners.gp_ucb.policy import GPPolicy, NoisyRows, PointObservations
+from discreet.learners.gp_ucb.posterior import CENTRE
 from discreet.learners.messages import Reports, public_uniforms
 from discreet.learners.policy import Actions, CandidatesOrCount
 from discreet.people.domain import DecisionSets, PublicSet

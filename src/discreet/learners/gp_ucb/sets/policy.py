@@ -57,9 +57,7 @@ from discreet.learners.gp_ucb.policy import (
     normal_excess,
     rounded,
 )
-from discreet.learners.gp_ucb.posterior import (
-    CENTRE,
-)
+from discreet.learners.gp_ucb.posterior import CENTRE
 from discreet.learners.messages import Reports, public_uniforms
 from discreet.learners.policy import Actions, CandidatesOrCount
 from discreet.people.domain import Candidates, DecisionSets
