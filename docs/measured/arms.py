@@ -87,6 +87,13 @@ ARMS: tuple[Block, ...] = (
         command="python benchmarks/local_kernel.py --replicates 3",
     ),
     Printed(
+        name="best-arm",
+        page=LEARNERS,
+        seconds=300,
+        command="python benchmarks/zoo.py --only targets --rows alike --learners best_arm "
+        "--replicates 24 --seed 31000",
+    ),
+    Printed(
         name="movies",
         page=LEARNERS,
         seconds=30,
