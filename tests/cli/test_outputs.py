@@ -9,12 +9,15 @@ import re
 from dataclasses import asdict
 from html import unescape
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from discreet.audit import learners
+from discreet.audit.learners import local_states
 from discreet.cli.console import FIGURE, PAGE, RECORDS, Kind, check_outputs
 from discreet.lab.reporting.layout import save_figure
 from discreet.lab.reporting.page import render, write_page
@@ -161,7 +164,10 @@ def test_other_mistakes_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "audit"])
-def test_pages_and_records_carry_their_origin(command: str, tmp_path: Path) -> None:
+def test_pages_and_records_carry_their_origin(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learners, "local_states", lambda *given: islice(local_states(*given), 2))
     study, table = write_study(tmp_path), tmp_path / "people.csv"
     page, lines = tmp_path / "page.html", tmp_path / "records.jsonl"
     options = {

@@ -22,7 +22,7 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
     page, lines = tmp_path / "plan.html", tmp_path / "plan.jsonl"
     code, out, err = invoke(
         "plan", path, "--epsilons", "8", "--replicates", 2, "--jobs", 1,
-        "--people", 300, "--lose-at-most", "50%", "--report", page, "--json", lines, "--details",
+        "--people", 300, "--lose-at-most", "50%", "--learners", "partition", "--report", page, "--json", lines, "--details",
     )  # fmt: skip
     assert code == 0, err
     words = " ".join(out.split())
@@ -51,6 +51,7 @@ def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
     assert code == 2
     assert "people.csv" in err
     arguments = ("--epsilons", 8, "--replicates", 2, "--synthetic", "--contrast", 1.0, "--jobs", 1)
+    arguments += ("--learners", "partition")
     code, out, err = invoke("plan", path, *arguments)
     assert code == 0, err
     assert "Planning used no one's data" in out

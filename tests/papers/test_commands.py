@@ -57,7 +57,9 @@ def transfer(figure: str, *wish: object, **says: set[Any]) -> Small:
 
 
 SMALL = {
-    "dubey-figure-1": Small("dubey-figure-1", ("--trials", 1, "--rounds", 32), REGRET),
+    "dubey-figure-1": Small(
+        "dubey-figure-1", ("--trials", 1, "--rounds", 16), (*REGRET[:-1], "16 people")
+    ),
     "dubey-figure-2": Small(
         "dubey-figure-2", ("--trials", 2, "--rounds", 32), REGRET, {"rounds": {32}, "trials": {2}}
     ),
@@ -152,7 +154,7 @@ _LONG = (
     "8",
     "9a",
     "9b",
-    "symmetric 7",
+    "9c",
     "symmetric 9c",
 )
 
@@ -285,8 +287,9 @@ def test_without_data_the_rest_runs_and_it_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "word"), [("6", 3, "effective"), ("dubey-figure-2", 5, "published"),
-                                ("po-gp-ucb-tables", 5, "Table 1:")]
+    ("name", "count", "word"),
+    [pytest.param("6", 3, "effective", marks=pytest.mark.slow),
+     ("dubey-figure-2", 5, "published"), ("po-gp-ucb-tables", 5, "Table 1:")],
 )  # fmt: skip
 def test_an_interrupted_run_keeps_what_is_finished(
     name: str, count: int, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

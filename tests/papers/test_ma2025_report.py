@@ -23,7 +23,7 @@ KINDS = ["no auxiliary data", "weak", "effective"]
 
 @cache
 def results(trials: int = 2) -> PaperResults:
-    return FIGURE_6.plan(trials, rounds=[120], auxiliary=[60]).results()
+    return FIGURE_6.plan(trials, rounds=[60], auxiliary=[30]).results()
 
 
 @cache

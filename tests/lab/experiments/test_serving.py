@@ -34,7 +34,8 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def fresh(name: str = "published_partition"):  # type: ignore[no-untyped-def]
-    options = {"batch_size": 50} if name == "published_partition" else {}
+    options = {"published_partition": {"batch_size": 50}, "local_kernel": {"growth": 0.3}}
+    options = options.get(name, {})
     return make_learner(name, PROBLEM.domain, 3, Local(4.0), options=options, horizon=1000)
 
 

@@ -70,7 +70,7 @@ def _fails(seed: Seed) -> None:
     simulation._replicate(seed, problem=None, setting=PARTITION, rounds=5)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_errors_name_the_line_and_the_seed(jobs: int) -> None:
     with pytest.raises(AttributeError) as raised:
         list(run_trials(_fails, [{}], 2, 3, jobs))

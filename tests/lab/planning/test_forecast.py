@@ -67,16 +67,16 @@ def test_people_until_a_share_is_kept(epsilon: float, keep: float) -> None:
 
 
 def test_intervals_of_people_cover_the_truth() -> None:
-    """Of 60 plans of 8 replicates, within the horizons and beyond them."""
+    """Of 30 plans of 8 replicates, within the horizons and beyond them."""
     inside, beyond = true_people(4.0, 0.5), true_people(4.0, 0.8)
     assert HORIZONS[0] < inside < HORIZONS[-1] < beyond < 4 * HORIZONS[-1]
     covered = np.zeros(2)
-    for seed in range(60):
+    for seed in range(30):
         plan = known(8, 0.01, 10 * seed, {4.0: SCALES[4.0]})
         for place, (keep, truth) in enumerate(((0.5, inside), (0.8, beyond))):
             answer = plan.people_for(4.0, keep)
             covered[place] += answer.low <= truth <= answer.high
-    assert (covered >= 53).all()
+    assert (covered >= 25).all()
 
 
 def test_inverse_questions_agree_with_the_forward_one() -> None:
@@ -158,10 +158,11 @@ def test_the_interval_of_a_loss_agrees_with_students_test_of_the_difference() ->
 
 @pytest.mark.parametrize("people", [HORIZONS[-1], 2 * HORIZONS[-1]])
 def test_verdicts_err_as_rarely_as_is_written(people: int) -> None:
-    """Of 400 plans whose losses are at the bar: above it at epsilon 1, below it at 2 and 4."""
+    """Of plans whose losses are at the bar: above it at epsilon 1, below it at 2 and 4."""
+    plans = 200 if people == HORIZONS[-1] else 10
     bar, wrong, decided = 0.2, 0, 0
     true = {1.0: 0.799, 2.0: 0.801, 4.0: 0.801}
-    for seed in range(400):
+    for seed in range(plans):
         free = drawn(np.full(5, 0.3), 8, 0.05, 10 * seed)
         private = {
             epsilon: kept * free + drawn(np.zeros(5), 8, 0.02, 10 * seed + place)
@@ -174,7 +175,7 @@ def test_verdicts_err_as_rarely_as_is_written(people: int) -> None:
     if people > HORIZONS[-1]:
         assert decided == 0, "no verdict without a simulation"
     else:
-        assert 0 < wrong <= 33  # 5% of 400 and three standard errors
+        assert 0 < wrong <= 19  # 5% of 200 and three standard errors
 
 
 def test_a_verdict_takes_six_replicates() -> None:

@@ -191,6 +191,7 @@ def test_epsilons_in_order_and_once() -> None:
 
 def test_no_gain_says_so(tmp_path: Path) -> None:
     write_people(tmp_path / "people.csv", rule=False, rows=200)
-    plan = planned(write_study(tmp_path, rounds=200), epsilons=(4.0,), replicates=3)
+    few = {"learners": ("partition",), "epsilons": (4.0,), "replicates": 3}
+    plan = planned(write_study(tmp_path, rounds=200), **few)
     assert not plan.worthwhile
     assert plan.advice().epsilon is None

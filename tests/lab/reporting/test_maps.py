@@ -336,7 +336,7 @@ def test_the_best_points_are_all_that_there_are() -> None:
 def test_where_people_are_sent(additive: bool) -> None:
     problem = function(3)
     policy = GPUCB(
-        problem.domain, problem.space, NonPrivate(), error=0.1, kernel="RBF(length_scale=8.0)"
+        problem.domain, problem.space, NonPrivate(), error=0.3, kernel="RBF(length_scale=8.0)"
     ).policy()
     assert isinstance(policy, PublicPolicy)
     grids: tuple[FloatArray, ...] = (np.array([[5.0], [0.0]]), np.array([[1.0, 2.0], [9.0, 3.0]]))

@@ -40,7 +40,7 @@ def test_what_is_to_be_copied_stays_as_it_is() -> None:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     study, outcomes = run_study(
-        tmp_path_factory.mktemp("page"), exponential(3), LEARNERS, replicates=1
+        tmp_path_factory.mktemp("page"), exponential(1), LEARNERS, replicates=1
     )
     return render_report(study, outcomes)
 

@@ -132,6 +132,7 @@ def test_a_report_word_by_word(tmp_path: Path, golden: Callable[[str, str], None
     golden("study.details.txt", cast(io.StringIO, screen.file).getvalue())
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_everything_from_the_study_is_escaped(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script><img src=x>"
     learners = LEARNERS.replace('"partition"\n', f'"partition"\nlabel = "{evil}"\n')

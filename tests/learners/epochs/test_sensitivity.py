@@ -110,7 +110,7 @@ def test_what_is_believed_wrongly_changes_no_noise(kind: str, wrong: dict[str, A
 
 
 def test_contexts_outside_those_known_are_in_the_ball_too() -> None:
-    made = learner("thompson", domain=SMOOTH, contexts=[[0.2], [0.3]], horizon=100)
+    made = learner("thompson", domain=SMOOTH, contexts=[[0.2], [0.3]], horizon=100, error=0.3)
     policy = serve(made, People(60, 1))[-1]
     unit = np.linspace(0.0, 1.0, 200)[:, None]
     for arm in range(4):

@@ -158,8 +158,8 @@ def test_sources_that_contradict_are_given_up(tmp_path: Path) -> None:
 
 
 def test_source_weights_are_a_ratio_of_evidence() -> None:
-    learner = hear(made(3), truth, 400, 4.0, 74)
-    regret(learner, 300, 75)
+    learner = hear(made(3), truth, 200, 4.0, 74)
+    regret(learner, 100, 75)
     source, target = learner.streams["source 0"]._sums.information, learner._sums.information
     prior = learner._hyperparameters.best.prior(learner.features)
     one, two, both = (
