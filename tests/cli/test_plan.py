@@ -22,7 +22,8 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
     page, lines = tmp_path / "plan.html", tmp_path / "plan.jsonl"
     code, out, err = invoke(
         "plan", path, "--epsilons", "8", "--replicates", 2, "--jobs", 1,
-        "--people", 300, "--lose-at-most", "50%", "--learners", "partition", "--report", page, "--json", lines, "--details",
+        "--people", 300, "--lose-at-most", "50%", "--learners", "partition",
+        "--report", page, "--json", lines, "--details",
     )  # fmt: skip
     assert code == 0, err
     words = " ".join(out.split())

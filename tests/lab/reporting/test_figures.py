@@ -48,9 +48,10 @@ def frame(panels: tuple[str, ...]) -> pd.DataFrame:
     return pd.DataFrame([*rows, flat])
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("panels", [("one",), ("one", "a panel whose name is long enough to wrap")])
-@pytest.mark.parametrize(("intervals", "log"), [("bands", True), ("bars", False)])
+@pytest.mark.parametrize(
+    ("width", "intervals", "log"), [(WIDE, "bands", True), (NARROW, "bars", False)]
+)
 def test_nothing_overlaps_at_any_width(
     width: float, panels: tuple[str, ...], intervals: str, log: bool
 ) -> None:

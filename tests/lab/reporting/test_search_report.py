@@ -63,6 +63,7 @@ def test_one_file_with_two_figures(tmp_path: Path, plain_search: Played) -> None
     assert str(tmp_path) not in text
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_it_says_where_it_comes_from(plain_search: Played) -> None:
     text = report(plain_search)
     certificate = plain_search.search.table.certificate
@@ -284,8 +285,8 @@ def test_the_best_so_far_only_gets_better(tmp_path: Path, minimize: bool) -> Non
     np.testing.assert_allclose(np.asarray(lost.get_ydata())[:-1], best if minimize else -best)
 
 
-def test_rows_of_the_map_have_the_colour_of_what_is_expected(tmp_path: Path) -> None:
-    view = view_of(play(tmp_path / "search"))
+def test_rows_of_the_map_have_the_colour_of_what_is_expected(plain_search: Played) -> None:
+    view = view_of(plain_search)
     axes = rows_figure(view, WIDE).axes[0]
     dots = next(one for one in axes.collections if isinstance(one, PathCollection))
     others = np.setdiff1d(np.arange(60), [one.row for one in view.turn.asked])

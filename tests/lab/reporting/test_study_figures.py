@@ -31,8 +31,7 @@ def outcomes(metric: Metric, replicates: int = 2) -> list[Outcome]:
     ]
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("metric", ["reward", "regret"])
+@pytest.mark.parametrize(("metric", "width"), [("reward", WIDE), ("regret", NARROW)])
 @pytest.mark.parametrize("replicates", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_every_line_has_its_label_and_none_overlap(
     metric: Metric, replicates: int, width: float
@@ -65,13 +64,12 @@ def test_bands_are_intervals_of_students_t() -> None:
     assert (heights.max(), heights.min()) == pytest.approx((0.51 + half, 0.51 - half))
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_an_oracle_fitted_to_chance_does_not_flatten_the_chart(width: float) -> None:
+def test_an_oracle_fitted_to_chance_does_not_flatten_the_chart() -> None:
     values = {"partition": 45.0, "uniform": 33.0, "best_fixed": 35.0, "oracle": 75.0}
     made = [outcome(setting(name), value) for name, value in values.items()]
     made.append(outcome(setting("partition", 1.0), 40.0))
     summary = summarise(made)
-    for figure in (progress_figure(made, summary, width), epsilon_figure(summary, width)):
+    for figure in (progress_figure(made, summary), epsilon_figure(summary)):
         assert figure.axes[0].get_ylim()[1] < 0.5
         assert "oracle: 0.75, above" in texts(figure)
     assert [line.learner for line in outside(summary)] == ["oracle"]
