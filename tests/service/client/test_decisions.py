@@ -23,6 +23,7 @@ from discreet.service.client import (
     Unreachable,
 )
 from discreet.service.client.transport import body_of
+from discreet.service.server.answers import refusal
 from discreet.service.server.decisions import DecisionReply
 from discreet.service.server.deployment import (
     LONGEST_WARNING,
@@ -192,6 +193,13 @@ def test_lengths_on_the_wire_do_not_tell_people_apart(running: Running, tmp_path
         assert {len(lengths) for lengths in wire.seen.values()} == {1}
         requests = {(what, sent[:3]) for (what, _), each in wire.seen.items() for sent in each}
         assert len(requests) == 3  # of the study, a decision and a reward, whatever the answer
+
+
+@pytest.mark.parametrize("message", ["short", "x" * 2000, "é" * 600, '"' * 900, "\x00" * 999])
+def test_refusals_have_one_length_whatever_they_quote(message: str) -> None:
+    body = refusal(400, message).body
+    assert len(body) == 1024
+    assert json.loads(body)["error"].removesuffix("…") in message
 
 
 @pytest.mark.parametrize("sets", [False, True])

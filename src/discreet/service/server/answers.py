@@ -64,7 +64,10 @@ class PaddedResponse(JSONResponse):
 
 
 def refusal(code: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """A refusal, padded because its message may quote a value."""
+    """A refusal, of one length because its message may quote a value; the end of a long message is
+    left out."""
+    while len(JSONResponse({"error": message}).body) > _REFUSAL_BYTES:
+        message = f"{message[: 9 * len(message) // 10]}…"
     return PaddedResponse({"error": message}, code, _REFUSAL_BYTES, headers)
 
 
