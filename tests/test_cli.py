@@ -51,6 +51,7 @@ def invoke(*arguments: object) -> tuple[int, str, str]:
 
 def test_run_prints_a_table_and_a_promise_and_writes_files(study: Path, tmp_path: Path) -> None:
     records, report = tmp_path / "r.jsonl", tmp_path / "r.html"
+    study.write_text(STUDY.replace('"exponential"', '"exponential"\ndimension = 1'))
     code, out, _ = invoke("run", study, "--jobs", 1, "--json", records, "--report", report)
     assert code == 0
     assert "A [small] study" in out

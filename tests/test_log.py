@@ -52,9 +52,10 @@ LISTENING = "import logging, sys; logging.basicConfig(stream=sys.stdout, level=1
 
 
 def test_the_log_is_silent_until_somebody_listens() -> None:
-    code = "import sys; sys.stderr = sys.stdout\n" + LEARN
-    assert python(code.format(first="")) == ""
-    said = python(code.format(first=LISTENING))
+    silent, listening = LEARN.format(first=""), LEARN.format(first=LISTENING)
+    code = f"import sys; sys.stderr = sys.stdout\n{silent}\nprint('now')\n{listening}"
+    before, said = python(code).split("now\n")
+    assert before == ""
     assert "WARNING:discreet.learners.stream:refused 0 reports to the target" in said
     assert "INFO:discreet.learners.stream:published partition-policy 1" in said
     assert "DEBUG:discreet.learners.stream:reports under partition-policy 1" in said

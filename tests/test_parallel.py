@@ -7,15 +7,17 @@ import signal
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
 import pytest
 
-from discreet.lab.experiments.engine import Seed, frame_of, run_trials
 from discreet.parallel import Engine, in_parallel, running_on
 from discreet.validation import InvalidInput
+
+if TYPE_CHECKING:  # processes import this module, and little with it
+    from discreet.lab.experiments.engine import Seed
 
 PACKAGES = {"processes": "joblib", "dask": "distributed", "ray": "ray", "spark": "pyspark"}
 
@@ -101,6 +103,8 @@ def _draws(seed: Seed, folder: str, deadly: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("engine", list(PACKAGES))
 def test_a_killed_worker_changes_nothing(engine: Engine, tmp_path: Path) -> None:
     pytest.importorskip(PACKAGES[engine])
+    from discreet.lab.experiments.engine import frame_of, run_trials
+
     settings = [{"folder": str(tmp_path), "deadly": 4}]
     with warnings.catch_warnings(action="ignore"), running_on(engine, 2):
         killed = frame_of(run_trials(_draws, settings, 12, 7, 2))

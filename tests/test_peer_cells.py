@@ -74,6 +74,7 @@ def test_it_learns() -> None:
     assert own < 0.15 * chance
 
 
+@pytest.mark.slow
 def test_its_promise_is_kept() -> None:
     promises = [check for check in checks_of("cells:CellResponse") if check.exact is not None]
     assert promises

@@ -149,7 +149,7 @@ main()
     ("module", "name", "code"),
     [
         ("discreet.cli", "_Deferred.imported", 143),
-        ("discreet.service.server.service", "upgrade", 143),
+        pytest.param("discreet.service.server.service", "upgrade", 143, marks=pytest.mark.slow),
         ("gc", "freeze", 0),
     ],
     ids=["before the command", "before the database is ready", "before the server listens"],

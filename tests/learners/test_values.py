@@ -68,7 +68,7 @@ def bins() -> Learner[Any, Any, Any]:
 
 @pytest.fixture(scope="module")
 def epochs() -> Learner[Any, Any, Any]:
-    return served("released_thompson", Joint(2.0, 1e-6), 60, error=0.3)
+    return served("released_thompson", Joint(2.0, 1e-6), 60, error=0.3, kernel="RBF([0.5, 0.5])")
 
 
 def earned(learner: Learner[Any, Any, Any]) -> float:

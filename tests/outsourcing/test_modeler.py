@@ -94,7 +94,7 @@ def test_resumed_is_uninterrupted(name: AcquisitionName, prior: RowPrior | None)
         return again
 
     whole, rows = resumed([], []), []
-    for size in [4, 1, 3, 5, 1, 1, 6]:
+    for size in [4, 1, 3, 5]:
         # Taken up again before every batch, from nothing but rows and answers.
         assert resumed(rows, []).ask(size).tolist() == whole.ask(size).tolist()
         asked = list(whole.waiting)
@@ -103,7 +103,7 @@ def test_resumed_is_uninterrupted(name: AcquisitionName, prior: RowPrior | None)
         assert_alike(resumed(rows + asked[:2], asked[2:]), whole)
         whole.tell(asked[2:], OUTCOMES[asked[2:]])
         rows += asked
-    assert whole.answered == 21
+    assert whole.answered == 13
 
 
 def test_it_does_not_matter_in_which_batches_and_order_answers_come() -> None:

@@ -418,7 +418,7 @@ def test_an_entry_without_a_name_gets_the_usual_learner(
 
 def test_the_usual_learner_is_a_function_of_declarations(tmp_path: Path) -> None:
     with_kernel = UNNAMED.format(problem="exponential").replace("non_private = true", "")
-    with_kernel += "[learners.options]\nkernel = 'RBF(length_scale=0.3)'\n"
+    with_kernel += "[learners.options]\nkernel = 'RBF(length_scale=2.0)'\n"
     study = load_study(written(tmp_path, with_kernel))
     assert [setting.learner for setting in study.settings] == ["released_thompson"]
     joint = UNNAMED.format(problem="exponential") + 'trust_model = "joint"\ndelta = 1e-6\n'

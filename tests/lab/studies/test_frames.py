@@ -269,7 +269,7 @@ def test_a_mapping_is_the_study_of_its_file(tmp_path: Path) -> None:
 
 
 def test_python_s_own_values_are_read(tmp_path: Path) -> None:
-    options = {"kernel": RBF(length_scale=0.3), "error": np.float64(0.03), "half_life": None}
+    options = {"kernel": RBF(length_scale=1.0), "error": np.float64(0.3), "half_life": None}
     mapping = SMALL | {
         "seed": np.int64(3),
         "replicates": None,
@@ -280,7 +280,7 @@ def test_python_s_own_values_are_read(tmp_path: Path) -> None:
     study = Study.from_dict(mapping)
     assert [setting.budget.epsilon for setting in study.settings] == [1.0, 2.0]
     assert (study.seed, study.replicates) == (3, 4)
-    assert study.settings[0].options == {"kernel": "RBF(length_scale=0.3)", "error": 0.03}
+    assert study.settings[0].options == {"kernel": "RBF(length_scale=1.0)", "error": 0.3}
     assert load_study(written(tmp_path, study.text)).settings == study.settings
 
 
