@@ -218,7 +218,7 @@ class TestInterruptions:
     @pytest.mark.chance(RARE)
     @pytest.mark.parametrize(
         ("way", "turns", "every"),
-        [("killed", 1, 3)]
+        [("killed", 1, 7)]
         + [
             pytest.param(way, turns, 1, marks=pytest.mark.slow)
             for way, turns in (("killed", 0), ("killed", 1), ("failed", 0), ("failed", 1))

@@ -112,7 +112,7 @@ def test_table_2_as_printed(
 
 def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) -> None:
     cases = list(cases_of(splits[ADULT], CELLS, **QUICK))
-    plan = TABLE_2.planned([splits[ADULT]], CELLS, 7, **QUICK)
+    plan = TABLE_2.planned([splits[ADULT]], CELLS, 5, **QUICK)
     done = list(plan.run())
     frame, results = frame_of(done), plan.finish(done)
     found = results.ends.to_dict("records")
@@ -137,7 +137,7 @@ def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) ->
     for row in found:
         below = totals(ABSE, None, at_of(row))
         assert row["mean"] == pytest.approx(rewards(row).mean() / below.mean())
-        assert row["trials"] == 7
+        assert row["trials"] == 5
         assert row["true_epsilon"] == pytest.approx(2.0)
         if row["auxiliary_data"]:
             assert row["true_epsilon_auxiliary"] == pytest.approx(row["epsilon_auxiliary"])

@@ -68,7 +68,7 @@ def parsed(text: str) -> Loads:
 
 def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_table(tmp_path)
-    study, outcomes = run_study(tmp_path, TABLE)
+    study, outcomes = run_study(tmp_path, TABLE, LEARNERS.replace("non_private = true\n", ""))
     counts = SimpleNamespace(read=320, used=300, sentence="300 of 320 rows used; 20 lack age.")
     monkeypatch.setattr(study.problem, "rows", counts, raising=False)
     path = tmp_path / "report.html"
@@ -82,8 +82,8 @@ def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "@import" not in text
     assert "url(" not in text
     assert all(loads.alts)
-    # Two charts, and the maps of epsilon 1 and 4 and of no privacy.
-    assert loads.tags.count("img") == len(loads.alts) == 2 + 3
+    # Two charts, and the maps of epsilon 1 and 4.
+    assert loads.tags.count("img") == len(loads.alts) == 2 + 2
     words = words_of(text)
     assert study.text in unescape(text)
     assert "Simulated noise." in words
