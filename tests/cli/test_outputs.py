@@ -167,6 +167,7 @@ def test_other_mistakes_are_refused(tmp_path: Path) -> None:
 def test_pages_and_records_carry_their_origin(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(learners, "_TAUGHT", 600)
     monkeypatch.setattr(learners, "local_states", lambda *given: islice(local_states(*given), 2))
     study, table = write_study(tmp_path), tmp_path / "people.csv"
     page, lines = tmp_path / "page.html", tmp_path / "records.jsonl"

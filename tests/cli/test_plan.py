@@ -17,20 +17,20 @@ from .cases import invoke, records
 
 
 def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
-    write_people(tmp_path / "people.csv", rows=300)
-    path = write_study(tmp_path, rounds=300)
+    write_people(tmp_path / "people.csv", rows=150)
+    path = write_study(tmp_path, rounds=150)
     page, lines = tmp_path / "plan.html", tmp_path / "plan.jsonl"
     code, out, err = invoke(
         "plan", path, "--epsilons", "8", "--replicates", 2, "--jobs", 1,
-        "--people", 300, "--lose-at-most", "50%", "--learners", "partition",
+        "--people", 150, "--lose-at-most", "50%", "--learners", "partition",
         "--report", page, "--json", lines, "--details",
     )  # fmt: skip
     assert code == 0, err
     words = " ".join(out.split())
     for text in (
         "Plan: Whom to call",
-        "with 300 people",
-        "Asked: With 300 people, losing at most 50% takes",
+        "with 150 people",
+        "Asked: With 150 people, losing at most 50% takes",
         "it does not cover this plan",
         "one choice for everyone",
         "at random",
@@ -47,7 +47,7 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
 
 
 def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
-    path = write_study(tmp_path, rounds=200)  # there is no people.csv
+    path = write_study(tmp_path, rounds=100)  # there is no people.csv
     code, _, err = invoke("plan", path, "--epsilons", 8, "--replicates", 2)
     assert code == 2
     assert "people.csv" in err
