@@ -58,10 +58,10 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (265, 73_900),
-    "library": (100, 30_700),
+    "src": (267, 74_800),
+    "library": (102, 31_600),
     "LocalKernel, a round": (29, 10_200),
-    "Capri, a round": (40, 13_100),
+    "Capri, a round": (41, 13_200),
     "a policy on a device": (17, 5_700),
     "a study run": (70, 20_300),
 }

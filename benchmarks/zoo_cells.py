@@ -117,6 +117,7 @@ ARMS = (
     Place("strip"),
     Place("three_points"),
     Place("corner"),
+    Place("band"),
     Place("few_columns", epochs=False),
     Place("few_columns", {"dimension": 20}, epochs=False),
     Place("gaps"),
@@ -150,7 +151,7 @@ KERNELS = {"wide": 2.0, "right": 1.0, "narrow": 0.5}
 ON_ARMS: dict[Model, tuple[str, ...]] = {
     "none": ("local_kernel", "partition", "best_arm", "released_thompson", "capri"),
     "local": ("local_kernel", "partition", "best_arm", "released_thompson", "capri"),
-    "joint": ("released_thompson", "capri"),
+    "joint": ("kernel", "released_thompson", "capri"),
 }
 ON_POINTS: dict[Model, tuple[str, ...]] = {
     "none": ("gp_ucb",),
@@ -258,6 +259,7 @@ _ROUGH = {"kernel": "Matern(length_scale=0.3, nu=2.5)", "reward_noise": 0.25}
 _GRID = Cell("kernel_grid", "released_thompson", 100_000, "joint", 1.0, 1e-5)
 _TWENTY = {"arms": 20}
 _HALF_LIFE = {"half_life": 2_500.0}
+_CENTRAL = (("exponential", 80_000), ("earnings", 61_000), ("corner", 40_000), ("band", 40_000))
 _ALIKE = (
     ("two arms", (0.45, 0.55), 1000),
     ("three arms", (0.5, 0.55, 0.6), 3000),
@@ -322,6 +324,15 @@ def _rows() -> Iterator[Target]:
         kernel = replace(one, learner="local_kernel")
         for cell in (one, replace(one, epsilon=4.0), free, kernel):
             yield Target(f"alike: {name}", cell)
+    # Joint privacy beside the same budget kept locally, and no privacy.
+    for problem, people in _CENTRAL:
+        for learner in ("kernel", "released_thompson"):
+            for epsilon in (1.0, 0.25, 0.1):
+                cell = Cell(problem, learner, people, "joint", epsilon, DELTA)
+                yield Target(f"central: {problem}", cell, runs=10)
+        for learner in ("local_kernel", "best_arm"):
+            yield Target(f"central: {problem}", _local(problem, learner, people, 1.0), runs=10)
+        yield Target(f"central: {problem}", Cell(problem, "local_kernel", people), runs=10)
     # Problems on which others' public programs were run.
     logistic = replace(_RANDOM, given=_LOGISTIC, options={**_NO_CONSTANT, **_LOGISTIC})
     yield Target("peers: random sets", _RANDOM, 450, runs=10)

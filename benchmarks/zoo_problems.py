@@ -425,6 +425,18 @@ def _cliff(noise: Noise = 0.1) -> FunctionProblem:
     return FunctionProblem(cliff_values, unit_cube(2), 0.9, noise, None, source)
 
 
+@dataclass(frozen=True)
+class BandContexts:
+    """The second column follows the first, within about `width`."""
+
+    width: float = 0.05
+
+    def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
+        first = rng.random(people)
+        second = np.clip(first + self.width * rng.standard_normal(people), 0.0, 1.0)
+        return np.column_stack([first, second])
+
+
 _THREE = ExponentialMeans(3)
 # name, means, arms, and where they differ from the usual ones contexts and the kind of problem
 _PLAIN: tuple[tuple[Any, ...], ...] = (
@@ -433,6 +445,7 @@ _PLAIN: tuple[tuple[Any, ...], ...] = (
     ("diagonal", diagonal_means, 2),
     ("strip", strip_means, 2),
     ("three_points", point_means, 3, PointContexts()),
+    ("band", _THREE, 3, BandContexts()),
     ("gaps", gap_means, 3),
     ("equal_arms", equal_means, 3),
     ("dominating_arm", dominated_means, 3),

@@ -16,7 +16,7 @@ from discreet.audit.runner import audit
 from discreet.audit.runs import Maker
 from discreet.learners.base import Learner
 from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.learner import EpochRelease
+from discreet.learners.epochs.sums import EpochRelease
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.gp_ucb.sets.learner import SetsGPUCB
 from discreet.privacy import NoiseSource

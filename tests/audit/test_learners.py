@@ -27,8 +27,7 @@ from discreet.audit.replay import worst_neighbours
 from discreet.audit.runs import JointRun, Participants, Person
 from discreet.lab.experiments.simulation import Setting
 from discreet.learners import registry
-from discreet.learners.epochs.contribution import RESOLUTION
-from discreet.learners.epochs.learner import EpochRelease
+from discreet.learners.epochs.sums import RESOLUTION, EpochRelease
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.learners.policy import Actions

@@ -31,7 +31,7 @@ from discreet.audit.tape import (
 )
 from discreet.kernels import FiniteFeatures
 from discreet.learners.epochs.features import ContextDistribution
-from discreet.learners.local_kernel.features import _sobol_points
+from discreet.learners.local_kernel.features import sobol_points
 from discreet.learners.partition.tree import Tree, spread_within
 from discreet.people.domain import unit_cube
 from discreet.privacy import NoiseSource, SimulatedNoise
@@ -183,7 +183,7 @@ def test_draws_of_a_mechanism_from_a_source_of_its_own_are_noticed(
     [
         lambda: ContextDistribution.usual(unit_cube(2)),
         lambda: spread_within(Tree.root(2), 8, (None, None)),
-        lambda: _sobol_points.__wrapped__(9),
+        lambda: sobol_points.__wrapped__(9),
     ],
 )
 def test_low_discrepancy_points_are_public_and_the_same_for_everyone(

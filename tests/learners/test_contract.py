@@ -86,6 +86,11 @@ def gradients(name: str, budget: Budget, **options: Any) -> Row:
     return Row(maker(name, ARM, budget, batch=100, growth=0.01, **options), any_sums=True)
 
 
+def kernel(scene: Scene, **options: Any) -> Row:
+    # Sums of contributions may have any sign.
+    return Row(maker("kernel", scene, PRIVATE, first=60, **options), True, True, scene)
+
+
 PRIVATE = Joint(2.0, 1e-5)
 
 ROWS = {
@@ -102,6 +107,9 @@ ROWS = {
     ),
     "best_arm": Row(partial(make, "best_arm", budget=Local(1.0)), any_sums=True),
     "best_arm, non-private": Row(partial(make, "best_arm", budget=NonPrivate()), any_sums=True),
+    "kernel": kernel(ARM),
+    "kernel, levels": kernel(LEVELLED),
+    "kernel, half_life": kernel(ARM, half_life=300),
     "partition": Row(partial(make, "partition", budget=Local(1.0))),
     "partition, epsilon 6": Row(partial(make, "partition", budget=Local(6.0))),
     "partition, non-private": Row(partial(make, "partition", budget=NonPrivate())),
@@ -194,6 +202,7 @@ _SLOW = (
     "gp_ucb, joint box",
     "gp_ucb, local box",
     "gp_ucb, local set, epsilon 4",
+    "kernel, half_life",
     "local_kernel, half_life",
     "local_kernel, epsilon 6",
     "local_kernel, levels",

@@ -30,7 +30,7 @@ from discreet.learners.contributions import (
     earlier_contributions,
     read_ids,
 )
-from discreet.learners.epochs.learner import EpochStatistics
+from discreet.learners.epochs.sums import EpochStatistics
 from discreet.learners.gp_ucb.policy import GramStatistics
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Policy, Terms

@@ -84,7 +84,7 @@ def test_a_half_life_is_a_number_of_people(half_life: object) -> None:
 
 
 def test_learners_that_forget_nothing_say_so() -> None:
-    for name in set(LEARNERS) - {*FORGETFUL, "gp_ucb"}:
+    for name in set(LEARNERS) - {*FORGETFUL, "best_arm", "kernel", "gp_ucb"}:
         with pytest.raises(InvalidInput, match="got the option 'half_life'; its options are"):
             learner_class(name).read_options({"half_life": 100.0})
 
@@ -161,6 +161,7 @@ def test_a_learner_that_forgets_is_saved_and_goes_on(name: str, tmp_path: Any) -
     [
         ("local_kernel", Local(4.0)),
         ("partition", Local(4.0)),
+        ("kernel", Joint(4.0, 1e-5)),
         ("released_thompson", Joint(4.0, 1e-5)),
         ("released_thompson", NonPrivate()),
     ],

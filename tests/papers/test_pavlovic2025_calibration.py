@@ -15,7 +15,8 @@ import pytest
 from discreet.lab.environments.kernel_grid import KernelGridProblem
 from discreet.lab.experiments import run_learner
 from discreet.learners.epochs.capri import Capri
-from discreet.learners.epochs.contribution import BOUND, contribution_sensitivity
+from discreet.learners.epochs.contribution import BOUND
+from discreet.learners.epochs.sums import contribution_sensitivity
 from discreet.learners.epochs.usca import Usca
 from discreet.learners.saving import load, save
 from discreet.papers.pavlovic2025.calibration import (

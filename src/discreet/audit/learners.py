@@ -91,6 +91,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "released_thompson": _KERNEL,
     "capri": _KERNEL,
     "usca": _KERNEL,
+    "kernel": {"first": 6, "growth": 0.5},
     "published_partition": {"batch_size": 20},
     "private_linear": {"batch": 40},
     "private_neural": {"batch": 40, "hidden": 3},
@@ -322,6 +323,8 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
         yield other(f"saved and loaded, person {place + 1}", variant="saved", place=place)
     for discounted in _discounting(maker):
         yield other("with a half-life", maker=discounted)
+    if SECURE:
+        SecureNoise().check_additive()  # loading OpenDP draws from a shared generator, once
     yield other("under SecureNoise", variant="secure")
     for epsilon in _EPSILONS:
         budget = maker.budget.at(epsilon)

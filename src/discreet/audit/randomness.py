@@ -36,6 +36,9 @@ ALLOWED: dict[str, frozenset[str]] = {
             "learners.glm.learner score_values",
             "learners.gp_ucb.public.learner PublicGPUCB._policy",
             "learners.local_kernel.features integration_points",
+            "learners.local_kernel.joint JointKernel._points",
+            "learners.local_kernel.joint JointKernel._publish",
+            "learners.local_kernel.joint JointKernel._predictive",
             "learners.local_kernel.learner LocalKernel._value_posterior",
             "learners.local_kernel.learner LocalKernel._publish",
             "learners.local_kernel.learner LocalKernel._publish_source",
@@ -53,7 +56,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         ),
         _SOBOL: (
             "kernels.base public_points",
-            "learners.local_kernel.features _sobol_points",
+            "learners.local_kernel.features sobol_points",
         ),
         _COINS: (
             "learners.epochs.policy EpochPolicy._choose",

@@ -433,7 +433,8 @@ class JointRun(Subject):
             learner = self._predicted(learner, rng, transcript)
         elif transcript.wanted and (predict := getattr(learner, "predict", None)):
             try:
-                transcript.add("a prediction for others", predict(people.contexts(crowd[-1:])))
+                rest = [other for at, other in enumerate(crowd) if at not in places]
+                transcript.add("a prediction for others", predict(people.contexts(rest[-1:])))
             except InvalidInput as error:
                 transcript.add("whether a prediction is refused", type(error).__name__)
         self._looked_at(learner, transcript, ("repr",))

@@ -44,6 +44,7 @@ from discreet.validation import InvalidInput, instance_of, nearest
 GROUP = "discreet.learners"
 _HOMES = {
     "local_kernel": "discreet.learners.local_kernel.learner:LocalKernel",
+    "kernel": "discreet.learners.local_kernel.joint:JointKernel",
     "partition": "discreet.learners.partition.learner:Partition",
     "gp_ucb": "discreet.learners.gp_ucb.learner:GPUCBLearner",
     "private_glm": "discreet.learners.glm.learner:PrivateGLM",

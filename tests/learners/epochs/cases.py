@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
-from discreet.learners.epochs.contribution import whole
-from discreet.learners.epochs.learner import EpochLearner, EpochStatistics, EpochSum
+from discreet.learners.epochs.learner import EpochLearner
 from discreet.learners.epochs.released_thompson import ReleasedThompson
+from discreet.learners.epochs.sums import EpochStatistics, EpochSum, whole
 from discreet.learners.epochs.usca import Usca
 from discreet.people.domain import ArmPoints, Box
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise, Unprotected

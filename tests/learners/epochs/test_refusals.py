@@ -13,8 +13,8 @@ import pytest
 from discreet.codec import decode, encode, fields_from_json, fields_to_json, from_json
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.features import ContextDistribution, arm_features
-from discreet.learners.epochs.learner import EpochStatistics
 from discreet.learners.epochs.policy import ActionTable
+from discreet.learners.epochs.sums import EpochStatistics
 from discreet.learners.messages import Observations
 from discreet.learners.registry import make_learner
 from discreet.people.domain import ArmPoints, Box

@@ -13,8 +13,13 @@ import numpy as np
 import pytest
 
 from discreet.codec import encode, to_json
-from discreet.learners.epochs.contribution import RESOLUTION, contribution_sensitivity, whole
-from discreet.learners.epochs.learner import EpochLearner, EpochStatistics
+from discreet.learners.epochs.learner import EpochLearner
+from discreet.learners.epochs.sums import (
+    RESOLUTION,
+    EpochStatistics,
+    contribution_sensitivity,
+    whole,
+)
 from discreet.learners.saving import load, save
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput

@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.learners.epochs.contribution import (
-    RESOLUTION,
-    ClippedContribution,
-    contribution_sensitivity,
-    whole,
-)
+from discreet.learners.epochs.contribution import ClippedContribution
 from discreet.learners.epochs.features import ContextDistribution
-from discreet.learners.epochs.learner import EpochSum
+from discreet.learners.epochs.sums import RESOLUTION, EpochSum, contribution_sensitivity, whole
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import in_unit_ball

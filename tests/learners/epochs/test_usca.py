@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from discreet.learners.epochs.contribution import ClippedContribution, contribution_sensitivity
+from discreet.learners.epochs.contribution import ClippedContribution
 from discreet.learners.epochs.learner import EpochLearner
+from discreet.learners.epochs.sums import contribution_sensitivity
 from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.learners.saving import load, save
 from discreet.people.domain import ArmPoints

@@ -86,12 +86,6 @@ from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 # Rewards in [0, 1] are centred at 1/2, so the rest is at most 1/2.
 CENTRE = 0.5
 BOUND = 0.5
-_BITS = 30
-RESOLUTION = 2.0**_BITS
-# Whole-number sums of this many people fit into 64 bits, with room for a second copy.
-MOST_PEOPLE = 2 ** (61 - _BITS)
-# Sums of this many fit into a float, too.
-_EXACT_PEOPLE = 2 ** (53 - _BITS)
 # Rewards are cut at their own noise plus this multiple of the posterior deviation.
 _CLIP = 0.5
 # D as a multiple of the root mean square of c ||R||; longer rows are shortened.
@@ -116,13 +110,6 @@ _BEYOND, _RULED_OUT = 1.5, 1e6
 _LEAST_VARIANCE = 1e-9
 # Numbers that are computed together: about 64 MB.
 _AT_ONCE = 2**23
-
-
-def contribution_sensitivity(size: int, people: int = 1) -> float:
-    """l2 distance that a sum of rows of `size` numbers moves when one person is replaced."""
-    # Each number of the sum is at most `people`, and rounded by 2^-53 of it, in both of two sums.
-    rounding = people * 2.0**-52 if people > _EXACT_PEOPLE else 0.0
-    return 2.0 + math.sqrt(size) * (1.0 / RESOLUTION + rounding)
 
 
 Around = tuple[FloatArray, FloatArray, FloatArray]
@@ -435,12 +422,6 @@ def covariance_axes(phi: FloatArray, chances: FloatArray) -> tuple[FloatArray, F
     """Eigenvalues (m,), at least 0, and axes (m, m) of Lambda = sum rho phi phi'."""
     values, axes = np.linalg.eigh(second_moment(phi, chances))
     return np.maximum(values, 0.0), axes
-
-
-def whole(contributions: FloatArray) -> IntArray:
-    """Rows as whole multiples of 2^-30."""
-    rounded: IntArray = np.rint(contributions * RESOLUTION).astype(np.int64)
-    return rounded
 
 
 # Sums over pairs of a context and an arm, in portions: there may be 100,000 pairs with 600 features

@@ -52,14 +52,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from discreet.codec import Range, Serializable, Shape, to_json
+from discreet.codec import Range, to_json
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.base import ArmLearner, Calibration, Common, read_options
@@ -67,18 +66,14 @@ from discreet.learners.discounting import discount_factor, effective_sample_fact
 from discreet.learners.epochs.contribution import (
     BOUND,
     CENTRE,
-    MOST_PEOPLE,
-    RESOLUTION,
     ClippedContribution,
     Expected,
     LengthScales,
     QueryPosterior,
     best_contribution,
     contribution_candidates,
-    contribution_sensitivity,
     model_average,
     offered_doubt,
-    whole,
 )
 from discreet.learners.epochs.features import (
     ArmFeatures,
@@ -89,14 +84,22 @@ from discreet.learners.epochs.features import (
     scaled_features,
     usual_kernel,
 )
-from discreet.learners.epochs.policy import DATA, Decision, EpochPolicy, PrivateRows
-from discreet.learners.messages import Observations, Reports, Statistics
+from discreet.learners.epochs.policy import Decision, EpochPolicy, PrivateRows
+from discreet.learners.epochs.sums import (
+    MOST_PEOPLE,
+    RESOLUTION,
+    EpochRelease,
+    EpochStatistics,
+    EpochSum,
+    Released,
+    contribution_sensitivity,
+    whole,
+)
+from discreet.learners.messages import Observations, Reports
 from discreet.learners.values import MODEL_ERROR_FINE, ValuePosterior, linear_values
 from discreet.people.domain import ArmPoints, Arms, Box
-from discreet.privacy import Budget, Local, NoiseSource, OnceEach, Release
-from discreet.privacy.accounting import GaussianEvent
+from discreet.privacy import Budget, Local, OnceEach, Release
 from discreet.privacy.noise import NO_NOISE
-from discreet.privacy.prefix_sums import Independent, PrivateStream
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
 from discreet.validation import FloatArray, IntArray, InvalidInput, positive_number
 
@@ -106,164 +109,6 @@ _ERROR = 1e-3
 _MODEL_ERROR_AVERAGE = 0.01
 # Prior correlation of the rewards of two arms without an order.
 _LIKENESS = 0.5
-# The noise of a release exceeds the one asked for by less than this part.
-_CLOSE = 1e-6
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EpochSum(Serializable):
-    """The sum of contributions under one version of a policy.
-
-    Attributes:
-        people: number of people in it.
-        total: (s,) the sum of their rows: whole multiples of 2^-30, or private numbers.
-    """
-
-    people: Annotated[int, Range(1)]
-    total: Annotated[IntArray | FloatArray, Shape("s")]
-
-    def __add__(self, other: EpochSum) -> EpochSum:
-        if not self._alike(other):
-            raise InvalidInput(
-                f"sums had {len(self.total)} numbers of type {self.total.dtype}, and "
-                f"{len(other.total)} of type {other.total.dtype}; they are of different learners."
-            )
-        return EpochSum(self.people + other.people, self.total + other.total)
-
-    def after(self, earlier: EpochSum) -> EpochSum | None:
-        """What was added after an earlier sum of the same version; None if nothing was."""
-        more = self.people - earlier.people if self._alike(earlier) else -1
-        if more < 0 or (more == 0 and not np.array_equal(self.total, earlier.total)):
-            raise InvalidInput(
-                f"a sum of {earlier.people} people that was released is no part of that of "
-                f"{self.people} people; read the learner as save() wrote it."
-            )
-        return EpochSum(more, self.total - earlier.total) if more else None
-
-    def _alike(self, other: EpochSum) -> bool:
-        return (self.total.shape, self.total.dtype) == (other.total.shape, other.total.dtype)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class EpochStatistics(Statistics):
-    """Sums of contributions by version of the policy."""
-
-    kind: ClassVar[str] = "epoch-statistics"
-    handles_over_limit: ClassVar[bool] = True
-
-    epochs: Mapping[Annotated[int, Range(0)], EpochSum]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        counted = sum(added.people for added in self.epochs.values())
-        if counted != self.reports:
-            raise InvalidInput(
-                f"statistics of {self.reports} reports held sums of {counted} people; send them as "
-                "statistics() made them."
-            )
-
-    def __add__(self, other: EpochStatistics) -> EpochStatistics:
-        joined = dict(self.epochs)
-        for version, new in other.epochs.items():
-            joined[version] = joined[version] + new if version in joined else new
-        ordered = {version: joined[version] for version in sorted(joined)}
-        return EpochStatistics(**self.tally(other), epochs=ordered)
-
-    def since(self, before: EpochStatistics) -> dict[int, EpochSum]:
-        """Sums added after `before`, by version; `InvalidInput` if `before` is no part of this."""
-        if not set(before.epochs) <= set(self.epochs):
-            raise InvalidInput(
-                f"versions {list(before.epochs)} were released, but people reported under "
-                f"{list(self.epochs)}; read the learner as save() wrote it."
-            )
-        new = {
-            version: added.after(before.epochs[version]) if version in before.epochs else added
-            for version, added in self.epochs.items()
-        }
-        return {version: added for version, added in new.items() if added is not None}
-
-
-@dataclass(frozen=True, eq=False)
-class EpochRelease(Serializable):
-    """A release of one sum: public, and never drawn again.
-
-    Attributes:
-        version: the version of the policy.
-        people: number of people in the sum.
-        total: (d,) the sum of their rows with noise.
-        scale: standard deviation of the noise on each number; 0 without privacy.
-        multiplier: scale / sensitivity, as the noise source achieves it.
-        noise: the name of that source.
-    """
-
-    version: Annotated[int, Range(0)]
-    people: Annotated[int, Range(1)]
-    total: Annotated[FloatArray, Shape("d")]
-    scale: Annotated[float, Range(0.0)]
-    multiplier: Annotated[float, Range(0.0)]
-    noise: str
-
-    @property
-    def sensitivity(self) -> float:
-        """l2 distance that the sum moves when one of its people is replaced."""
-        return contribution_sensitivity(len(self.total), self.people)
-
-    @classmethod
-    def noisy(
-        cls, version: int, added: EpochSum, multiplier: float, noise: NoiseSource
-    ) -> EpochRelease:
-        """The sum with noise of at least `multiplier` times its sensitivity."""
-        size = len(added.total)
-        moved = contribution_sensitivity(size, added.people)
-        stream = PrivateStream(Independent(), size, moved, multiplier, noise)
-        total = np.asarray(stream.release(added.total / RESOLUTION, added.people).values)
-        held = stream.achieved_multiplier
-        return cls(version, added.people, total, stream.scale, held, noise.name)
-
-    def check(self, asked: float, size: int) -> None:
-        """Reject a saved release of another size or noise.
-
-        With less noise than the budget asks for it protects less; if it claims more noise, its
-        certificate would promise too much.
-
-        Args:
-            asked: the noise multiplier of the budget.
-            size: how many numbers the rows of its version have.
-        """
-        held = min(self.multiplier, self.scale / self.sensitivity)
-        if (
-            len(self.total) != size
-            or held < asked * (1.0 - 1e-9)
-            or self.multiplier > asked * (1.0 + _CLOSE)
-        ):
-            raise InvalidInput(
-                f"a saved release of {len(self.total)} numbers has the noise multiplier "
-                f"{self.multiplier} and the scale {self.scale}; rows of version {self.version} "
-                f"have {size} numbers, and this learner's budget asks for the multiplier {asked}. "
-                "Read it as save() wrote it."
-            )
-
-    def record(self, people: OnceEach) -> Release:
-        """The release as a guarantee counts it; each contribution is in one release of the
-        group."""
-        return Release(
-            mechanism="Gaussian noise on the sum of an epoch's rows",
-            event=GaussianEvent(self.multiplier),
-            sensitivity=self.sensitivity,
-            sensitivity_source="rows are cut to the unit ball and rounded to 2^-30",
-            scale=self.scale,
-            people=people,
-            data=DATA,
-            noise=self.noise,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Released:
-    """All releases and the sums they were drawn from, changed together in one assignment."""
-
-    drawn: tuple[EpochRelease, ...]
-    before: EpochStatistics
 
 
 class PublicSum(NamedTuple):

@@ -45,6 +45,7 @@ from discreet.learners.epochs.contribution import (
     second_moment,
 )
 from discreet.learners.epochs.features import ArmFeatures
+from discreet.learners.epochs.sums import DATA
 from discreet.learners.messages import PUBLIC_COINS, Reports, public_uniforms
 from discreet.learners.policy import ArmPolicy
 from discreet.privacy import NoiseSource, Release
@@ -52,8 +53,6 @@ from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.vectors import VectorReport
 from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
-# What of a person's data a report holds.
-DATA = "the context, the action and the reward"
 Design = Literal["optimal", "uniform"]
 _STEPS = 15
 # What is added to a covariance, as a share of its mean eigenvalue.

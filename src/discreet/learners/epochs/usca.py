@@ -46,7 +46,6 @@ from discreet.codec import Range, from_json
 from discreet.learners.base import Calibration
 from discreet.learners.epochs.contribution import (
     BOUND,
-    RESOLUTION,
     ClippedContribution,
     QueryPosterior,
     covariance_axes,
@@ -54,13 +53,13 @@ from discreet.learners.epochs.contribution import (
 )
 from discreet.learners.epochs.learner import EpochCommon, EpochLearner
 from discreet.learners.epochs.policy import (
-    DATA,
     ActionTable,
     Decision,
     Design,
     Thompson,
     design_probabilities,
 )
+from discreet.learners.epochs.sums import DATA, RESOLUTION
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget, Release, Rounds
 from discreet.privacy.accounting import PureEvent

@@ -509,7 +509,7 @@ class DecisionContrasts:
     def design(self, response: ResponseModel, left: float, rng: np.random.Generator) -> QueryDesign:
         """The pairs of functions that are worth most when `left` people are still to come."""
         arms, size = self.posterior.mean.shape
-        tried = self._tried(rng)
+        tried = self.tried(rng)
         responses = _Responses(tried.local, tried.given, response, tried.point)
         squares, directions = self._directions(responses, rng)
         gain = self._gain(squares, left)
@@ -525,12 +525,12 @@ class DecisionContrasts:
         t given the context: then a report lowers the variance of contrast i by the share
         (a' S u_i)^2 / s_i^2 / (noise + a' S a)."""
         arms, size = self.posterior.mean.shape
-        tried = self._tried(rng)
+        tried = self.tried(rng)
         squares = (tried.local**2 / (noise + tried.spread[:, None])).T @ tried.given
         best = tried.worth_most(self._gain(squares, left))
         return round_coefficients(tried.values[:, best].T.reshape(FUNCTIONS, arms, size))
 
-    def _tried(self, rng: np.random.Generator) -> _Candidates:
+    def tried(self, rng: np.random.Generator) -> _Candidates:
         """The candidates at the first points."""
         arms, size = self.posterior.mean.shape
         values = self.posterior.mean.reshape(-1, 1) + self._candidates(rng)

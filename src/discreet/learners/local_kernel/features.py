@@ -285,7 +285,7 @@ _POWER_OF_POINTS = 12
 def integration_points(seed: int, version: int, levels: tuple[int | None, ...]) -> FloatArray:
     """(Q, d) points in [0, 1)^d that depend on the public seed and the policy's version."""
     dimension = len(levels)
-    even = _recurrent_points(dimension) if dimension <= len(_POINTS) else _sobol_points(dimension)
+    even = _recurrent_points(dimension) if dimension <= len(_POINTS) else sobol_points(dimension)
     shift = np.random.default_rng([seed, version, 1]).random(dimension)
     points: FloatArray = (even + shift) % 1.0
     points.flags.writeable = False
@@ -304,7 +304,7 @@ def _recurrent_points(dimension: int) -> FloatArray:
 
 
 @lru_cache(maxsize=8)
-def _sobol_points(dimension: int) -> FloatArray:
+def sobol_points(dimension: int) -> FloatArray:
     """Even in each pair of columns, where the steps of the recurrence are too much alike."""
     from scipy.stats.qmc import Sobol  # only where there are many columns: it loads slowly
 

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,7 +145,7 @@ class OpenKernelPolicy(ArmPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_features(self)
+        check_features(self)
         check_coefficients("values", self.values)
 
     @cached_property
@@ -199,7 +199,7 @@ class KernelPolicy(ArmPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_features(self)
+        check_features(self)
         if len(self.directions) == 0 or self.cells.columns > self.cell_columns:
             raise InvalidInput(
                 f"the policy had {len(self.directions)} sign functions and cells of "
@@ -319,7 +319,7 @@ class KernelPolicy(ArmPolicy):
         return self.reporter.release(self, noise)
 
 
-def _check_features(policy: KernelPolicy | OpenKernelPolicy) -> None:
+def check_features(policy: Any) -> None:
     """Refuse features that do not exist, and ranks of other columns."""
     used, count = policy.used, len(policy.features)
     if not (used.size and (np.diff(used) > 0).all() and used[-1] < count):

@@ -48,13 +48,9 @@ import numpy as np
 from discreet.codec import Range
 from discreet.gaussian import Posterior
 from discreet.learners.epochs.capri import Capri, Elimination, PosteriorElimination
-from discreet.learners.epochs.contribution import (
-    BOUND,
-    ClippedContribution,
-    contribution_sensitivity,
-    plain_contribution,
-)
+from discreet.learners.epochs.contribution import BOUND, ClippedContribution, plain_contribution
 from discreet.learners.epochs.policy import EpochPolicy
+from discreet.learners.epochs.sums import contribution_sensitivity
 from discreet.learners.epochs.usca import Usca, UscaCalibration
 from discreet.privacy import Budget, Joint
 from discreet.validation import (

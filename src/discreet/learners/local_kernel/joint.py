@@ -1,0 +1,862 @@
+"""The kernel bandit under joint privacy: one noisy sum of each epoch.
+
+Features, prior and posterior are those of `local_kernel`, which need the natural parameters J and b
+alone. Here they follow from central sums:
+
+    reports of an epoch                              `_statistics`
+    -> sum of what people contribute                 epochs/sums.py
+    -> the sum becomes public, once, with noise      `_release`
+    -> where people are; J and b                     `_absorb`
+    -> arm functions and the next contribution       `_publish`
+
+**First epoch.** Uniform arms. A person contributes for each column the bin of their context, so the
+release is a histogram of every column. Continuous columns of which half of the bins hold almost all
+people are measured in ranks from then on.
+
+**Later epochs.** A person at context x with arm a, t = 2 r - 1, contributes
+
+    ( s T'z (t - h) / D,   beta e_cell(x) ),    s = min(1, D / ((1 + |h|) |T'z|)),
+
+with z = e_a (x) phi(x), T the projection, h = clip(z' mean, -1, 1), and the cell of a random k-d
+split of the estimated density.
+
+**Sensitivity.** The first block lies in the unit ball, so two of them differ by at most 2; a
+one-hot vector of weight w differs from another by at most w sqrt(2). Blocks are orthogonal, so one
+replaced person moves the sum by at most root(4 + 2 beta^2), and that of the first epoch by
+root(2 d): `JointKernelPolicy.width`, from the blocks that the policy holds. Contributions beyond
+the bound add 0 in every block.
+
+**Privacy.** Policies follow from earlier releases and public coins. An arm follows from the policy
+and the person's own context, so replacing a person changes their own contribution alone. Everyone
+enters one release at most, so each has the whole budget (parallel composition), and what other
+people see follows from releases (billboard lemma).
+
+**What a release says.** With rho = w_q pi(a | x_q) over public points q of estimated weights w,
+
+    F = sum rho s T'z z',  k = sum rho s T'z h,  Q = sum rho s^2 (1 - h^2) T'z z'T,
+    C = n Q + D^2 sigma^2 I,    J += n^2 F'C^-1 F,    b += n F'C^-1 (D total + n k).
+
+Contributions carry t - h, so a wrong density rescales a correction of the mean.
+
+| array      | shape     | meaning                                                        | symbol |
+|------------|-----------|----------------------------------------------------------------|--------|
+| projection | (K, m, s) | directions that are measured                                   | T      |
+| believed   | (K, m)    | posterior mean when the epoch began                            | mean   |
+| weights    | (Q,)      | the share of people at each public point                       | w      |
+
+Notes
+-----
+*Projection.* L is a root of .7 of the posterior covariance and .3 of the mean posterior covariance
+under hyperparameters drawn from their prior: with the likeliest alone nothing else is asked once
+functions seem flat. T whitens the features in these coordinates up to a threshold, that which
+leaves the least variance of the contrasts in doubt.
+
+*Arm functions* are picked one by one, as the people of one epoch all learn the same; for more than
+ten arms they are the mean plus .4 posterior draws.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.codec import Range, Shape
+from discreet.gaussian import GaussianNaturalParameters
+from discreet.learners.base import ArmLearner, Common
+from discreet.learners.discounting import (
+    check_half_life,
+    discount_factor,
+    effective_sample_factor,
+    longest,
+)
+from discreet.learners.epochs.sums import (
+    MOST_PEOPLE,
+    RESOLUTION,
+    EpochRelease,
+    EpochStatistics,
+    EpochSum,
+    Released,
+    whole,
+)
+from discreet.learners.local_kernel.cells import MOST_CELLS, Cells, Ranks
+from discreet.learners.local_kernel.design import DecisionContrasts
+from discreet.learners.local_kernel.features import (
+    MOST_COLUMNS,
+    CosineFeatures,
+    on_levels,
+    round_coefficients,
+    sobol_points,
+)
+from discreet.learners.local_kernel.policy import ArmFunctions, check_coefficients, check_features
+from discreet.learners.local_kernel.posterior import (
+    CoefficientPosterior,
+    HyperparameterPosterior,
+    Hyperparameters,
+    PosteriorMixture,
+    hyperparameter_posterior,
+)
+from discreet.learners.messages import Observations
+from discreet.learners.policy import ArmPolicy
+from discreet.learners.values import AS_REPORTED, MODEL_ERROR_FINE, ValuePosterior
+from discreet.people.domain import Arms, Box
+from discreet.privacy import Joint, OnceEach, Release
+from discreet.privacy.calibration import in_unit_ball
+from discreet.validation import (
+    CoinArray,
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    positive_number,
+    whole_number,
+)
+
+_BLOCKS = "a vector in the unit ball and one-hot vectors, rounded to 2^-30"
+# The weight of the cell beside the unit ball, a multiple of 2^-30.
+_CELL_WEIGHT = 0.5
+# Bins of a column in the first epoch. A column is measured in ranks if half of them hold more than
+# this share, where the noise on a bin is a small part of the people.
+_BINS, _CROWDED, _LEAST_NOISE_SHARE = 32, 0.8, 0.075
+# People of the first epoch: deviations of a bin's noise, least number, and share of the horizon.
+_FIRST_DEVIATIONS, _FEWEST, _MOST_FIRST = 4.0, 100, 0.04
+# Later epochs have this share of the people so far.
+_GROWTH = 0.4
+_SHARE_OF_HALF_LIFE = 0.25
+# People of a cell for each deviation of its noise.
+_PEOPLE_PER_CELL = 5.0
+_FLOOR = 0.05
+# Hyperparameters that are averaged, those drawn from the prior, and the share of the latter.
+_MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 8, 0.3, 8
+# Directions of the covariance, at most, and the least variance of one relative to the largest.
+_MOST_DIRECTIONS, _LEAST_DIRECTION = 400, 1e-6
+_THRESHOLDS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)
+# D as a multiple of the root mean square length; longer contributions are shortened.
+_SHORTENED, _USUAL_SPREAD = 0.7, 1.2
+_LEAST_VARIANCE = 0.05
+_FUNCTIONS, _PLACES, _DOUBTS = 32, 1024, 200
+# What the others of an epoch learn counts this many times where functions are picked.
+_BESIDE = 4.0
+_FEW_ARMS, _DRAWN, _LATER, _LATE = 10, 0.4, 0.7, 0.1
+_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class JointKernelPolicy(ArmPolicy):
+    """The policy of one epoch: arm functions, and what a person contributes (see the module).
+
+    Attributes:
+        used: (m,) the features that functions are made of.
+        ranks: how contexts are measured.
+        values: (F, K, m) coefficients of the arm functions.
+        believed: (K, m) coefficients of the posterior mean when the epoch began.
+        projection: (K, m, s) directions that are measured; None in the first epoch.
+        clipping_norm: D.
+        cells: the partition whose cells are counted; nothing is where it has one.
+        bins: (d,) numbers of bins in which columns are counted; empty after the first epoch.
+    """
+
+    kind: ClassVar[str] = "joint-kernel-policy"
+
+    used: Annotated[IntArray, Shape("m"), Range(0)]
+    ranks: Ranks
+    values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
+    believed: Annotated[FloatArray, Shape("arms", "m")]
+    projection: Annotated[FloatArray, Shape("arms", "m", "s")] | None
+    clipping_norm: Annotated[float, Range(above=0.0)]
+    cells: Cells
+    bins: Annotated[IntArray, Shape("columns"), Range(2)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_features(self)
+        check_coefficients("values", self.values)
+        columns = len(self.bins), self.cells.columns
+        if columns[0] not in (0, self.domain.dimension) or columns[1] > self.domain.dimension:
+            raise InvalidInput(
+                f"the policy counted {columns[0]} columns and cells of {columns[1]} columns; its "
+                f"domain has {self.domain.dimension}. Send it as it was made."
+            )
+        if self.size == 0 or len(self.cells.axis) != 1:
+            raise InvalidInput(
+                "the policy has no contribution, or several partitions; send it as it was made."
+            )
+
+    @cached_property
+    def features(self) -> CosineFeatures:
+        """The features that functions are made of, and others."""
+        return CosineFeatures.of(self.domain.levels, self.arms)
+
+    @cached_property
+    def functions(self) -> ArmFunctions:
+        """The decision."""
+        coin = self.public_seed, self.version
+        return ArmFunctions(self.values, self.features, self.used, self.ranks, coin)
+
+    def _probabilities(self, unit: FloatArray) -> FloatArray:
+        return self.functions.probabilities(unit)
+
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
+        return self.functions.choose(unit, public_coins)
+
+    # What a person contributes.
+
+    @property
+    def directions(self) -> int:
+        """s, the numbers in the unit ball."""
+        return 0 if self.projection is None else self.projection.shape[2]
+
+    @property
+    def counted(self) -> tuple[tuple[int, float], ...]:
+        """Length and weight of each one-hot vector."""
+        cells = ((self.cells.count, _CELL_WEIGHT),) if self.cells.count > 1 else ()
+        return (*((count, 1.0) for count in self.bins.tolist()), *cells)
+
+    @property
+    def size(self) -> int:
+        """The numbers of a contribution."""
+        return self.directions + sum(count for count, _ in self.counted)
+
+    @property
+    def width(self) -> float:
+        """l2 distance between any two contributions, at most, before they are rounded."""
+        ball = 4.0 if self.directions else 0.0
+        return math.sqrt(ball + 2.0 * sum(weight**2 for _, weight in self.counted))
+
+    def contributions(self, unit: FloatArray, arms: IntArray, rewards: FloatArray) -> IntArray:
+        """(n, size) whole multiples of 2^-30, for contexts in [0, 1]^d and rewards in [0, 1]."""
+        made = np.zeros((len(arms), self.size), dtype=np.int64)
+        most = max(1, _AT_ONCE // max(self.size, len(self.used)))
+        for start in range(0, len(arms), most):
+            some = slice(start, start + most)
+            ranks = self.ranks(unit[some])
+            if self.projection is not None:
+                phi = self.features(ranks, self.used)
+                made[some, : self.directions] = whole(
+                    self._measured(phi, arms[some], rewards[some])
+                )
+            placed, at = self.features.placed(ranks), self.directions
+            rows = np.arange(start, start + len(placed))
+            for column, count in enumerate(self.bins.tolist()):
+                made[rows, at + _bin(placed[:, column], count)] = RESOLUTION
+                at += count
+            if self.cells.count > 1:
+                cell = self.cells.locate(placed, np.zeros(len(placed), dtype=np.int64))
+                made[rows, at + cell] = _CELL_WEIGHT * RESOLUTION
+        return made
+
+    def _measured(self, phi: FloatArray, arms: IntArray, rewards: FloatArray) -> FloatArray:
+        """(n, s) s T'z (t - h) / D, in the unit ball."""
+        assert self.projection is not None
+        turned = np.zeros((len(phi), self.directions))
+        for arm in range(self.arms):
+            given = arms == arm
+            turned[given] = phi[given] @ self.projection[arm]
+        centre = np.clip((phi * self.believed[arms]).sum(axis=1), -1.0, 1.0)
+        length = (1.0 + np.abs(centre)) * np.sqrt((turned**2).sum(axis=1))
+        share = (2.0 * rewards - 1.0 - centre) / np.maximum(length, self.clipping_norm)
+        return in_unit_ball(turned * share[:, None])
+
+    def expected_at(self, phi: FloatArray, arm: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """T'z (n, s), h (n,) and the factor s (n,) of an arm at features (n, m)."""
+        assert self.projection is not None
+        turned = phi @ self.projection[arm]
+        centre = np.clip(phi @ self.believed[arm], -1.0, 1.0)
+        length = (1.0 + np.abs(centre)) * np.sqrt((turned**2).sum(axis=1))
+        return turned, centre, np.minimum(1.0, self.clipping_norm / np.maximum(length, 1e-300))
+
+    def check_sum(self, added: EpochSum) -> None:
+        """Refuse a sum that no contributions add up to."""
+        total, people = added.total, added.people
+        proper = total.shape == (self.size,) and total.dtype.kind == "i"
+        if proper and self.directions:
+            ball = total[: self.directions]
+            # Not np.abs, which leaves the least 64-bit integer negative.
+            proper = max(int(ball.max()), -int(ball.min())) <= people * (RESOLUTION + 1.0)
+        at = self.directions
+        for count, weight in self.counted if proper else ():
+            block = total[at : at + count]
+            proper &= bool((block >= 0).all() and (block <= people * weight * RESOLUTION).all())
+            proper = proper and int(block.sum()) <= people * weight * RESOLUTION
+            at += count
+        if not proper:
+            raise InvalidInput(
+                f"statistics of version {self.version} had {len(total)} numbers of type "
+                f"{total.dtype} that no {people} contributions of {self.size} numbers add up to. "
+                "Send them as statistics() made them."
+            )
+
+
+class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
+    """The kernel bandit for people who trust the learner with their reports.
+
+    Args:
+        budget: `Joint(epsilon, delta)` with a delta above 0.
+        first: people of the first epoch; by default as many as tell bins of columns from noise.
+        growth: later epochs have this share of the people so far.
+        half_life: of a report's weight, in people; None where rewards do not change.
+    """
+
+    name: ClassVar[str] = "kernel"
+    trust_models: ClassVar[tuple[str, ...]] = ("joint",)
+    reports_type = Observations
+    statistics_type = EpochStatistics
+    saved: ClassVar[tuple[str, ...]] = ("_released", "_length", "_best")
+    _released: Released
+    _length: Annotated[int, Range(0)]  # number of people in the current epoch
+    # Of the likeliest hyperparameters: length scales, and then scale, level and surface.
+    _best: tuple[float, ...]
+
+    def __init__(
+        self,
+        domain: Box,
+        arms: Arms,
+        budget: Joint,
+        *,
+        first: int | None = None,
+        growth: float = _GROWTH,
+        half_life: float | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        if isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
+            raise InvalidInput(
+                f"domain had {domain.dimension} columns; kernel takes at most {MOST_COLUMNS}. "
+                "Choose the columns that matter."
+            )
+        super().__init__(domain, arms, budget, **common)
+        if budget.delta == 0.0:
+            raise InvalidInput(
+                "delta was 0; kernel makes Gaussian releases, so give a delta above 0, such as "
+                "1e-6."
+            )
+        self.first = None if first is None else whole_number(first, "first", minimum=1)
+        self.growth = positive_number(growth, "growth")
+        self.half_life = check_half_life(half_life)
+        self.features = CosineFeatures.of(domain.levels, self.arms)
+        self._released = Released((), self._empty())
+        self._length = 0
+        start = Hyperparameters.first(domain.dimension)
+        self._hyperparameters = HyperparameterPosterior(start)
+        self._best = (*start.length_scales, start.scale, start.level, start.surface)
+        # What releases say, a function of policies and releases: how many were read, where people
+        # are, how contexts are measured, J and b.
+        self._read_releases = 0
+        self._kept: tuple[int, PosteriorMixture] | None = None
+        self._weights: FloatArray | None = None
+        self._ranks = Ranks.plain(domain.dimension)
+        size = self.arms * len(self.features)
+        self._information = GaussianNaturalParameters.zeros(size)
+
+    @property
+    def batch_size(self) -> int:
+        return self._length
+
+    def _empty(self) -> EpochStatistics:
+        return EpochStatistics(reports=0, epochs={})
+
+    # Reports, sums and releases.
+
+    def _statistics(self, policy: JointKernelPolicy, reports: Observations) -> EpochStatistics:
+        columns, most = reports.contexts.shape[1], reports.arms.max(initial=0)
+        if not len(reports) or columns != self.domain.dimension or most >= self.arms:
+            raise InvalidInput(
+                f"reports had {len(reports)} entries of {columns} columns and arms up to {most}; "
+                f"this learner has {self.domain.dimension} columns and {self.arms} arms. Send "
+                "reports as report() made them."
+            )
+        made = policy.contributions(reports.contexts, reports.arms, reports.rewards)
+        if reports.over_limit is not None:
+            made[reports.over_limit] = 0
+        added = EpochSum(len(reports), made.sum(axis=0))
+        return EpochStatistics(reports=len(reports), epochs={policy.version: added})
+
+    def _check_sums(self, statistics: EpochStatistics) -> None:
+        for version, added in statistics.epochs.items():
+            self.published(version).check_sum(added)
+        if self.people + statistics.reports > MOST_PEOPLE:
+            raise InvalidInput(
+                f"{self.people + statistics.reports} people would not add up exactly; the largest "
+                f"number is {MOST_PEOPLE}."
+            )
+
+    def _release(self) -> None:
+        """Release the sums since the last release, by version; noise is drawn only here.
+
+        Releases and the mark of who was released change in one assignment. If the noise source
+        fails, nothing was published, and the same sums can be released again.
+        """
+        drawn, before = self._released.drawn, self._released.before
+        new = [self._drawn(version, added) for version, added in self._sums.since(before).items()]
+        self._released = Released((*drawn, *new), self._sums)
+
+    def _drawn(self, version: int, added: EpochSum) -> EpochRelease:
+        assert self.noise is not None
+        multiplier, width = self.budget.noise_multiplier, self.published(version).width
+        return EpochRelease.noisy(version, added, multiplier, self.noise, width)
+
+    def _central_releases(self) -> list[Release]:
+        people = OnceEach(f"one row of learner {self.identity}", self.budget.max_contributions)
+        return [
+            drawn.record(people, self.published(drawn.version).width, _BLOCKS)
+            for drawn in self._released.drawn
+        ]
+
+    # What releases say.
+
+    @cached_property
+    def _points(self) -> FloatArray:
+        """(Q, d) public contexts over which integrals are sums."""
+        shift = np.random.default_rng([self.public_seed, 4]).random(self.domain.dimension)
+        return on_levels((sobol_points(self.domain.dimension) + shift) % 1.0, self.domain.levels)
+
+    @cached_property
+    def _phi(self) -> FloatArray:
+        """(Q, M) all features there."""
+        return self.features(self._points)
+
+    @cached_property
+    def _placed(self) -> FloatArray:
+        """(Q, d) the same, as cells and bins look them up."""
+        return self.features.placed(self._points)
+
+    @property
+    def weights(self) -> FloatArray:
+        """(Q,) the estimated share of people at each public point."""
+        count = len(self._points)
+        return np.full(count, 1.0 / count) if self._weights is None else self._weights
+
+    def _absorb(self) -> None:
+        """Read the releases that were not read yet."""
+        for drawn in self._released.drawn[self._read_releases :]:
+            policy, known = self.published(drawn.version), self._information
+            known = known.scaled(discount_factor(self.half_life, drawn.people))
+            if policy.projection is not None:
+                if policy.cells.count > 1:
+                    self._weights = self._moved(policy, drawn)
+                known = known + self._told(policy, drawn)
+            elif self._weights is None:
+                self._locate(policy, drawn)
+            self._information = known
+            self._read_releases += 1
+
+    @property
+    def _known(self) -> GaussianNaturalParameters:
+        """J and b, as of people of the latest weight."""
+        came = sum(drawn.people for drawn in self._released.drawn)
+        return self._information.scaled(effective_sample_factor(self.half_life, came))
+
+    def _locate(self, policy: JointKernelPolicy, drawn: EpochRelease) -> None:
+        """Ranks and first weights from the histograms of columns."""
+        people, deviation, at = drawn.people, drawn.scale, 0
+        knots, weights = self._ranks.knots.copy(), self.weights.copy()
+        for column, count in enumerate(policy.bins.tolist()):
+            found, even = drawn.total[at : at + count], people / count
+            at += count
+            noise = deviation * (0.5 if deviation < 2.0 * even else 1.0)
+            shares = np.maximum(found - noise, 0.0) + _FLOOR * even
+            shares = shares / shares.sum()
+            if self.domain.levels[column] is not None:
+                sure = even**2 / (even**2 + deviation**2 + even)
+                shares = (1.0 - sure) / count + sure * shares
+                weights *= count * shares[_bin(self._placed[:, column], count)]
+                continue
+            half = float(np.sort(shares)[::-1][: count // 2].sum())
+            if half > _CROWDED and deviation < _LEAST_NOISE_SHARE * people:
+                below = np.concatenate([[0.0], np.cumsum(0.9 * shares + 0.1 / count)])
+                even_ranks = np.linspace(0.0, below[-1], knots.shape[1])
+                knots[column] = np.interp(even_ranks, below, np.linspace(0.0, 1.0, count + 1))
+        self._weights = weights / weights.sum()
+        self._ranks = Ranks(knots, 0, np.zeros(0, dtype=np.int64))
+
+    def _moved(self, policy: JointKernelPolicy, drawn: EpochRelease) -> FloatArray:
+        """The weights after a step towards the counts of cells."""
+        count = policy.cells.count
+        found = drawn.total[-count:] / (_CELL_WEIGHT * drawn.people)
+        cell = policy.cells.locate_all(self._placed)[0]
+        mass = np.maximum(np.bincount(cell, self.weights, minlength=count), 1e-12)
+        variance = mass / drawn.people + (drawn.scale / (_CELL_WEIGHT * drawn.people)) ** 2
+        fresh = mass**2 / (1.0 + 0.25 * (policy.version - 1))
+        step = fresh / (fresh + variance)
+        moved = np.maximum((1.0 - step) * mass + step * found, _FLOOR * mass)
+        weights = self.weights * (moved / moved.sum() / mass)[cell]
+        shares: FloatArray = weights / weights.sum()
+        return shares
+
+    def _told(self, policy: JointKernelPolicy, drawn: EpochRelease) -> GaussianNaturalParameters:
+        """J and b of one release (see the module)."""
+        phi, size, people = self._phi[:, policy.used], len(self.features), drawn.people
+        shares = self._shares(policy.functions, phi) * self.weights[:, None]
+        slope = np.zeros((policy.directions, self.arms * size))
+        offset, spread = np.zeros(policy.directions), np.zeros((policy.directions,) * 2)
+        for arm in range(self.arms):
+            turned, centre, factor = policy.expected_at(phi, arm)
+            weighted = turned * (shares[:, arm] * factor)[:, None]
+            slope[:, arm * size : (arm + 1) * size] = weighted.T @ self._phi
+            offset += weighted.T @ centre
+            variance = np.maximum(1.0 - centre**2, _LEAST_VARIANCE)
+            spread += (weighted * (factor * variance)[:, None]).T @ turned
+        norm = policy.clipping_norm
+        floor = (norm * drawn.scale) ** 2 + 1e-9 * people
+        covariance = people * spread + floor * np.eye(policy.directions)
+        weighing = np.linalg.solve(covariance, slope).T
+        precision = people**2 * weighing @ slope
+        seen = norm * drawn.total[: policy.directions] + people * offset
+        return GaussianNaturalParameters(
+            0.5 * (precision + precision.T), people * (weighing @ seen)
+        )
+
+    def _shares(self, functions: ArmFunctions, phi: FloatArray) -> FloatArray:
+        """(Q, K) the shares of arm functions with each arm."""
+        chosen = functions.arms_of_all(phi)
+        return np.stack([(chosen == arm).mean(axis=1) for arm in range(self.arms)], axis=1)
+
+    # The posterior.
+
+    def _learn(self) -> None:
+        """Update the likely hyperparameters."""
+        known = self._known
+        if not known.precision.any():
+            return
+
+        def log_evidence(candidate: Hyperparameters) -> float:
+            prior = candidate.prior(self.features)
+            return CoefficientPosterior.of(self.features, prior, known).evidence
+
+        best = Hyperparameters(self._best[:-3], *self._best[-3:])
+        # Twice: candidates then follow from the best alone, for a learner that was saved too.
+        for _ in range(2):
+            found = hyperparameter_posterior(best, log_evidence, self.features.length_scales)
+            best = found.best
+        self._hyperparameters = found
+        self._best = (*best.length_scales, best.scale, best.level, best.surface)
+        self.log_learnt("length scales", best.length_scales)
+
+    def _posterior(self, hyperparameters: Hyperparameters) -> CoefficientPosterior:
+        prior = hyperparameters.prior(self.features)
+        return CoefficientPosterior.of(self.features, prior, self._known)
+
+    def _model_average(self, count: int, rng: np.random.Generator) -> PosteriorMixture:
+        drawn, shares = self._hyperparameters.draw(count, rng)
+        return PosteriorMixture.of([self._posterior(each) for each in drawn], shares)
+
+    # The policy.
+
+    def _publish(self) -> JointKernelPolicy:
+        self._release()
+        self._absorb()
+        if not self._policies:
+            return self._first_policy()
+        self._learn()
+        grown = longest(self.half_life, math.ceil(self.growth * self.people), _SHARE_OF_HALF_LIFE)
+        people, after = max(grown, self._first_length), 1000 + self.people
+        self._length, last = people, False
+        if self.horizon is not None:
+            remaining = max(self.horizon - self.people, 1)
+            if people >= remaining:
+                # The epoch would not end, so its reports are not needed.
+                people, last, self._length = remaining, True, 2**53
+            after = remaining - people
+        left = longest(self.half_life, max(after, 1), 1.0 / math.log(2.0))
+        rng = np.random.default_rng([self.public_seed, len(self._policies), 2])
+        return self._designed(people, left, last, rng)
+
+    @property
+    def _first_length(self) -> int:
+        """People of the first epoch, which tell bins of columns from noise."""
+        if self.first is not None:
+            return self.first
+        deviation = self.budget.noise_multiplier * math.sqrt(2.0 * self.domain.dimension)
+        wanted = max(_FEWEST, math.ceil(_FIRST_DEVIATIONS * deviation * math.sqrt(_BINS)))
+        if self.horizon is None:
+            return wanted
+        return min(wanted, max(_FEWEST // 2, int(_MOST_FIRST * self.horizon)))
+
+    def _first_policy(self) -> JointKernelPolicy:
+        """Uniform arms, and a histogram of each column."""
+        self._length = self._first_length
+        bins = [_BINS if count is None else min(count, _BINS) for count in self.domain.levels]
+        return JointKernelPolicy(
+            **self.policy_header(),
+            used=np.zeros(1, dtype=np.int64),
+            ranks=self._ranks,
+            values=np.eye(self.arms, dtype=np.float32)[:, :, None],
+            believed=np.zeros((self.arms, 1)),
+            projection=None,
+            clipping_norm=1.0,
+            cells=Cells.whole(1),
+            bins=np.array(bins),
+        )
+
+    def _designed(
+        self, people: int, left: int, last: bool, rng: np.random.Generator
+    ) -> JointKernelPolicy:
+        """The policy of an epoch of `people` people, after whom `left` profit from what they say.
+
+        Args:
+            people: of the epoch.
+            left: people after it.
+            last: whether the epoch does not end; then everyone gets the best arm by the mean.
+            rng: of public draws.
+        """
+        mixture = self._model_average(_MIXED, rng)
+        wide = [
+            self._posterior(Hyperparameters.drawn(self.domain.dimension, rng)) for _ in range(_WIDE)
+        ]
+        used = np.unique(np.concatenate([mixture.used, *(part.used for part in wide)]))
+        weights, deviation = (
+            self.weights,
+            self.budget.noise_multiplier * math.sqrt(4.0 + 2.0 * _CELL_WEIGHT**2),
+        )
+        # Points by the share of people there, in random order.
+        at = (np.arange(_PLACES) + rng.random()) / _PLACES
+        places = rng.permutation(np.searchsorted(np.cumsum(weights)[:-1], at, side="right"))
+        phi = self._phi[places][:, mixture.used]
+        even = np.full(_PLACES, 1.0 / _PLACES)
+        contrasts = DecisionContrasts.of(mixture, phi, even, rng)
+        if last:
+            functions = mixture.mean[None]
+        else:
+            functions = self._functions(contrasts, people, left, deviation, rng)
+        inside = np.searchsorted(used, mixture.used)
+        values = np.zeros((len(functions), self.arms, len(used)))
+        values[:, :, inside] = round_coefficients(functions)
+        believed = np.zeros((self.arms, len(used)))
+        believed[:, inside] = mixture.mean
+        single = values.astype(np.float32)
+        decision = ArmFunctions(
+            single, self.features, used, self._ranks, (self.public_seed, len(self._policies))
+        )
+        shares = self._shares(decision, self._phi[:, used]) * weights[:, None]
+        doubts = np.zeros((self.arms * len(used), _DOUBTS))
+        rows = (np.arange(self.arms)[:, None] * len(used) + inside).ravel()
+        doubts[rows] = _doubts(contrasts, rng)
+        projection, norm = _projection(
+            _root(mixture, wide, used),
+            self._phi[:, used],
+            shares,
+            believed,
+            doubts,
+            people,
+            deviation,
+        )
+        count = int(people * _CELL_WEIGHT / (_PEOPLE_PER_CELL * deviation))
+        count = min(max(count, 1), MOST_CELLS)
+        scales = np.ones(self.domain.dimension)
+        cells = Cells.split(self._placed, weights, count, 1, scales, self.domain.levels, rng)
+        return JointKernelPolicy(
+            **self.policy_header(),
+            used=used,
+            ranks=self._ranks,
+            values=single,
+            believed=believed,
+            projection=projection,
+            clipping_norm=norm,
+            cells=cells,
+            bins=np.zeros(0, dtype=np.int64),
+        )
+
+    def _functions(
+        self,
+        contrasts: DecisionContrasts,
+        people: int,
+        left: int,
+        deviation: float,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """(F, K, m) coefficients of arm functions."""
+        mean = contrasts.posterior.mean
+        if self.arms > _FEW_ARMS:
+            late = self.horizon is not None and self.people > _LATE * self.horizon
+            spread = _DRAWN * (_LATER if late and self.half_life is None else 1.0)
+            drawn = mean.reshape(-1, 1) + spread * contrasts.drawn[:, :_FUNCTIONS]
+            return drawn.T.reshape(_FUNCTIONS, *mean.shape)
+        tried = contrasts.tried(rng)
+        noise = 1.0 + 20.0 * deviation**2 / people
+        squares = (tried.local**2 / (noise + tried.spread[:, None])).T @ tried.given
+        count = len(squares)
+        free = count * squares[:, :_FUNCTIONS].mean(axis=1)
+        picked, learnt = [], np.zeros(count)
+        for _ in range(_FUNCTIONS):
+            worth = contrasts.total * ((left / (1.0 + left * free + learnt)) @ squares)
+            picked.append(int((worth - tried.cost).argmax()))
+            learnt += _BESIDE * people / _FUNCTIONS * count * squares[:, picked[-1]]
+        return tried.values[:, picked].T.reshape(_FUNCTIONS, *mean.shape)
+
+    # Predictions and policy values.
+
+    @property
+    def _predictive(self) -> PosteriorMixture:
+        """The posterior of predictions, kept until the next release is read."""
+        if self._kept is None or self._kept[0] != self._read_releases:
+            rng = np.random.default_rng(self.public_seed)
+            self._kept = self._read_releases, self._model_average(_MIXED_TO_PREDICT, rng)
+        return self._kept[1]
+
+    def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).
+
+        In the units of rewards; for plots, and for decisions without exploration.
+        """
+        posterior = self._predictive
+        phi = self.features(self._ranks(self.domain.to_unit(contexts)), posterior.used)
+        width = self.reward_bounds.upper - self.reward_bounds.lower
+        mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
+        return mean, 0.5 * width * posterior.deviations(phi)
+
+    def _value_posterior(self, contexts: Any) -> ValuePosterior:
+        """f_k(x) = (1 + phi(x)' theta_k) / 2, where people are by the estimated density."""
+        own = self._predictive
+        if contexts is None:
+            unit = on_levels(self._ranks.inverse(self._points), self.domain.levels)
+            weights, phi = self.weights, self._phi[:, own.used]
+        else:
+            unit = self.domain.people_to_unit(contexts)
+            weights = np.full(len(unit), 1.0 / len(unit))
+            phi = self.features(self._ranks(unit), own.used)
+
+        def variance(weights: FloatArray) -> float:
+            along = (weights.T @ phi).reshape(-1, 1)
+            return 0.25 * float(along[:, 0] @ own.covariance_times(along)[:, 0])
+
+        expected = 0.5 * (1.0 + phi @ own.mean.T)
+        return ValuePosterior(
+            contexts=self.domain.from_unit(unit),
+            weights=weights,
+            where=AS_REPORTED if contexts is None else f"the {len(unit)} contexts given",
+            expected=expected,
+            recommended=expected.argmax(axis=1),
+            variance=variance,
+            deviations=lambda places: 0.5 * own.deviations(phi[places]),
+            model_error_fine=MODEL_ERROR_FINE,
+        )
+
+    # Files.
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        super()._restore(saved)
+        people: dict[int, int] = {}
+        for drawn in self._released.drawn:
+            people[drawn.version] = people.get(drawn.version, 0) + drawn.people
+            policy = self.published(drawn.version)
+            drawn.check(self.budget.noise_multiplier, policy.size, policy.width)
+        before = self._released.before
+        self._target.check_released(before.reports)
+        if people != {version: added.people for version, added in before.epochs.items()}:
+            raise InvalidInput(
+                "the saved releases are of other people than those marked as released; read the "
+                "learner as save() wrote it."
+            )
+        for sums in (self._sums.epochs, self._sums.since(before)):
+            for version, added in sums.items():
+                self.published(version).check_sum(added)
+        if len(self._best) != self.domain.dimension + 3:
+            raise InvalidInput(
+                f"the saved hyperparameters are of {len(self._best) - 3} columns, but the domain "
+                f"has {self.domain.dimension}; read the learner as save() wrote it."
+            )
+        self._absorb()
+        self._learn()
+
+
+def _bin(placed: FloatArray, count: int) -> IntArray:
+    """(n,) the bin of each place in [0, 1)."""
+    return np.minimum((placed * count).astype(np.int64), count - 1)
+
+
+def _doubts(contrasts: DecisionContrasts, rng: np.random.Generator) -> FloatArray:
+    """(K m, _DOUBTS) differences of the best arm and a rival at places where they may change, each
+    with variance in proportion to what is at stake."""
+    arms, size = contrasts.posterior.mean.shape
+    points = np.arange(contrasts.gaps.shape[1])
+    best = contrasts.gaps.argmin(axis=0)
+    deviation = np.sqrt(contrasts.spread + contrasts.spread[best, points]) + 1e-9
+    stake = deviation * np.exp(-0.5 * (contrasts.gaps / deviation) ** 2)
+    stake[best, points] = 0.0
+    ends = np.cumsum(stake)
+    at = np.searchsorted(ends, (np.arange(_DOUBTS) + rng.random()) * (ends[-1] / _DOUBTS))
+    rival, point = np.divmod(np.minimum(at, stake.size - 1), len(points))
+    scaled = contrasts.phi[point] / np.sqrt(deviation[rival, point])[:, None]
+    vectors = np.zeros((_DOUBTS, arms, size))
+    vectors[np.arange(_DOUBTS), best[point]] = scaled
+    vectors[np.arange(_DOUBTS), rival] -= scaled
+    flat: FloatArray = vectors.reshape(_DOUBTS, -1).T
+    return flat
+
+
+def _root(
+    mixture: PosteriorMixture, wide: list[CoefficientPosterior], used: IntArray
+) -> FloatArray:
+    """(K m, r) L: a root of the covariance under which directions are chosen (see the module)."""
+    arms = mixture.arms
+    covariance = np.zeros((arms * len(used),) * 2)
+
+    def add(part: CoefficientPosterior, weight: float) -> None:
+        at = np.searchsorted(used, part.used)
+        rows = (np.arange(arms)[:, None] * len(used) + at).ravel()
+        root = part.draws(np.eye(part.mean.size))
+        covariance[np.ix_(rows, rows)] += weight * root @ root.T
+
+    share = 1.0 - _WIDE_SHARE
+    for part, weight in zip(mixture.parts, mixture.weights, strict=True):
+        add(part, share * weight)
+    for part in wide:
+        add(part, _WIDE_SHARE / len(wide))
+    at = np.searchsorted(used, mixture.used)
+    rows = (np.arange(arms)[:, None] * len(used) + at).ravel()
+    apart = mixture.apart.T @ (mixture.weights[:, None] * mixture.apart)
+    covariance[np.ix_(rows, rows)] += share * apart
+    values, axes = np.linalg.eigh(covariance)
+    kept = np.flatnonzero(values > _LEAST_DIRECTION * values[-1])[-_MOST_DIRECTIONS:]
+    root: FloatArray = axes[:, kept] * np.sqrt(values[kept])
+    return root
+
+
+def _projection(
+    root: FloatArray,
+    phi: FloatArray,
+    shares: FloatArray,
+    believed: FloatArray,
+    doubts: FloatArray,
+    people: int,
+    deviation: float,
+) -> tuple[FloatArray, float]:
+    """The projection (K, m, s) that leaves least doubt, and the clipping norm D.
+
+    Args:
+        root: (K m, r) L.
+        phi: (Q, m) features of public points.
+        shares: (Q, K) of people with a context and an arm.
+        believed: (K, m) the posterior mean.
+        doubts: (K m, n) contrasts whose variance is to fall.
+        people: of the epoch.
+        deviation: of the noise on each number.
+    """
+    arms = shares.shape[1]
+    blocks = root.reshape(arms, phi.shape[1], -1)
+    moment = np.zeros((root.shape[1],) * 2)
+    for arm in range(arms):
+        moment += blocks[arm].T @ ((phi.T * shares[:, arm]) @ phi) @ blocks[arm]
+    values, axes = np.linalg.eigh(moment)
+    values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
+    doubtful = ((axes.T @ (root.T @ doubts)) ** 2).sum(axis=1)
+    best, least = axes[:, :1] / math.sqrt(values[0]), math.inf
+    for threshold in _THRESHOLDS:
+        kept = values > threshold * values[0]
+        long = values[kept]
+        scale = np.sqrt(long - threshold * values[0]) / long
+        norm = _SHORTENED * _USUAL_SPREAD * math.sqrt(float((scale**2 * long).sum()))
+        signal = people**2 * (scale * long) ** 2
+        learnt = signal / (people * scale**2 * long + (norm * deviation) ** 2)
+        remains = float((doubtful[kept] / (1.0 + learnt)).sum() + doubtful[~kept].sum())
+        if remains < least:
+            best, least = axes[:, kept] * scale, remains
+    projection = np.einsum("kmr,rs->kms", blocks, best)
+    square = 0.0
+    for arm in range(arms):
+        centre = np.clip(phi @ believed[arm], -1.0, 1.0)
+        length = (1.0 + np.abs(centre)) ** 2 * ((phi @ projection[arm]) ** 2).sum(axis=1)
+        square += float(shares[:, arm] @ length)
+    return projection, _SHORTENED * math.sqrt(square)

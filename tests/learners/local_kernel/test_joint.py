@@ -1,0 +1,242 @@
+"""The kernel bandit under joint privacy: what one person can move, and what releases say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.codec import decode, encode
+from discreet.lab.environments.synthetic import ExponentialMeans, SyntheticProblem
+from discreet.lab.experiments import Setting, simulate
+from discreet.learners.epochs.sums import RESOLUTION, EpochSum
+from discreet.learners.local_kernel.joint import JointKernel, JointKernelPolicy
+from discreet.learners.policy import Policy
+from discreet.learners.registry import make_learner
+from discreet.learners.saving import load, save
+from discreet.people.domain import Box, unit_cube
+from discreet.privacy import Joint, SimulatedNoise
+from discreet.privacy.accounting import gaussian_epsilon
+from discreet.validation import FloatArray, InvalidInput
+
+from ..spy import Spy
+
+ARMS = 3
+MIXED = Box((0.0, -1.0), (2.0, 1.0), levels=(4, None))
+DOMAINS = {"square": unit_cube(2), "mixed": MIXED, "three columns": unit_cube(3)}
+
+
+def kernel(domain: Box = DOMAINS["square"], budget: Any = None, **options: Any) -> JointKernel:
+    common: dict[str, Any] = {"noise": SimulatedNoise(3), "public_seed": 5, "horizon": 4000}
+    common |= options
+    learner = make_learner(
+        "kernel",
+        domain,
+        ARMS,
+        budget or Joint(4.0, 1e-5),
+        identity="joint",
+        options={"first": common.pop("first", 200)},
+        **common,
+    )
+    assert isinstance(learner, JointKernel)
+    return learner
+
+
+def serve(learner: JointKernel, epochs: int = 4, seed: int = 0) -> list[JointKernelPolicy]:
+    """Policies of some epochs, whose people are mostly in a corner."""
+    rng = np.random.default_rng(seed)
+    for _ in range(epochs):
+        policy = learner.policy()
+        unit = rng.random((learner.batch_size, learner.domain.dimension)) ** 3
+        contexts = learner.domain.from_unit(
+            learner.domain.nearest_unit(learner.domain.from_unit(unit))
+        )
+        actions, _ = policy.act(contexts, rng)
+        rewards = (rng.random(len(contexts)) < 0.2 + 0.3 * actions.arms).astype(float)
+        learner.update(policy.report(contexts, actions, rewards, SimulatedNoise(seed)))
+    learner.policy()
+    return list(learner._policies)
+
+
+def records(domain: Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Contexts on a grid with corners, every arm, and rewards 0, .4 and 1."""
+    columns = [np.linspace(0.0, 1.0, count or 7) for count in domain.levels]
+    every = [
+        (context, arm, reward)
+        for context, arm, reward in product(product(*columns), range(ARMS), (0.0, 0.4, 1.0))
+    ]
+    contexts, arms, rewards = (np.array(part) for part in zip(*every, strict=True))
+    return contexts.astype(float), arms, rewards.astype(float)
+
+
+def furthest(rows: np.ndarray) -> float:
+    gram = rows @ rows.T
+    squares = np.diag(gram)
+    return float(np.sqrt((squares[:, None] + squares - 2.0 * gram).max()))
+
+
+@pytest.fixture(params=DOMAINS.values(), ids=DOMAINS.keys())
+def policies(request: pytest.FixtureRequest) -> list[JointKernelPolicy]:
+    return serve(kernel(request.param))
+
+
+def test_no_two_records_are_further_apart_than_was_paid_for(
+    policies: list[JointKernelPolicy],
+) -> None:
+    """Brute force over pairs of records, of contributions as they are added."""
+    for policy in policies:
+        rows = policy.contributions(*records(policy.domain)) / RESOLUTION
+        covered = policy.width + math.sqrt(policy.size) / RESOLUTION
+        # Those beyond the contribution bound add 0, which is as near.
+        assert furthest(np.vstack([rows, np.zeros(policy.size)])) <= covered
+        assert np.linalg.norm(rows[:, : policy.directions], axis=1).max(initial=0.0) <= 1.0 + 1e-7
+        # The noise is not too large either.
+        assert furthest(rows) >= 0.8 * covered
+
+
+def test_the_width_is_that_of_the_blocks(policies: list[JointKernelPolicy]) -> None:
+    first, *later = policies
+    assert first.width == math.sqrt(2.0 * first.domain.dimension)
+    assert first.directions == 0
+    for policy in later:
+        cells = policy.cells.count > 1
+        assert policy.width == math.sqrt(4.5 if cells else 4.0)
+        assert policy.size == policy.directions + (policy.cells.count if cells else 0)
+    assert any(policy.cells.count > 1 for policy in later)
+
+
+def test_forged_numbers_move_a_sum_no_further() -> None:
+    policy = serve(kernel())[-1]
+    rng = np.random.default_rng(1)
+    assert policy.projection is not None
+    for factor in (0.0, 1e-300, 1e9, 1e300):
+        forged = replace(
+            policy,
+            projection=factor * rng.standard_normal(policy.projection.shape),
+            believed=1e3 * rng.standard_normal(policy.believed.shape),
+            clipping_norm=1e-9,
+        )
+        with np.errstate(all="ignore"):
+            rows = forged.contributions(*records(forged.domain)) / RESOLUTION
+        assert furthest(rows) <= forged.width + math.sqrt(forged.size) / RESOLUTION
+
+
+def test_noise_is_for_the_width_and_drawn_once() -> None:
+    spy = Spy(1)
+    learner = kernel(noise=spy)
+    policies = serve(learner)
+    assert len(spy.given) == len(learner.releases) == len(policies) - 1
+    for policy, release, given in zip(policies, learner.releases, spy.given, strict=False):
+        assert given.size == policy.size
+        assert release.sensitivity == pytest.approx(policy.width, abs=1e-7)
+        held = release.scale / release.sensitivity
+        assert held == pytest.approx(release.event.noise_multiplier, rel=1e-8)
+        assert 4.0 - 1e-5 <= gaussian_epsilon(held, 1e-5) <= 4.0
+    assert learner.guarantee().epsilon <= 4.0
+
+
+def test_contributions_beyond_the_bound_add_nothing() -> None:
+    """Not even to a cell or a column's bin."""
+    sums = []
+    for contexts in ([[0.1, 0.2], [0.9, 0.9]], [[0.1, 0.2], [0.4, 0.1]]):
+        learner = kernel(budget=Joint(4.0, 1e-5, max_contributions=1))
+        policy = learner.policy()
+        actions, _ = policy.act(np.array(contexts), np.random.default_rng(0))
+        report = policy.report(np.array(contexts), actions, [1.0, 1.0], SimulatedNoise(0))
+        learner.update(report, ["ann", "ann"])
+        sums.append(learner._sums.epochs[0])
+    assert sums[0].people == 2
+    assert np.array_equal(sums[0].total, sums[1].total)
+    assert sums[0].total.sum() == 2 * RESOLUTION
+
+
+def test_ranks_follow_where_people_are() -> None:
+    policies = serve(kernel(unit_cube(3), Joint(8.0, 1e-5), first=400), epochs=2)
+    ranks = policies[-1].ranks(np.full((1, 3), 0.125))
+    assert (ranks > 0.3).all()  # half of all people are below an eighth
+    assert np.array_equal(policies[0].ranks(np.full((1, 3), 0.125)), np.full((1, 3), 0.125))
+
+
+def test_a_policy_is_the_same_when_sent() -> None:
+    policy = serve(kernel())[-1]
+    sent = decode(encode(policy), Policy)
+    some = records(policy.domain)
+    assert np.array_equal(policy.contributions(*some), sent.contributions(*some))
+    assert np.array_equal(policy.probabilities(some[0]), sent.probabilities(some[0]))
+
+
+def test_it_goes_on_bit_for_bit_after_it_was_saved(tmp_path: Path) -> None:
+    learner = kernel()
+    serve(learner, 3)
+    save(learner, tmp_path / "kernel.json")
+    again = load(tmp_path / "kernel.json", noise=SimulatedNoise(4))
+    learner.noise = SimulatedNoise(4)
+    assert encode(serve(learner, 1, 7)[-1]) == encode(serve(again, 1, 7)[-1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda total: np.append(total, 0),
+        lambda total: total.astype(float),
+        lambda total: np.where(np.arange(len(total)) == 0, 2**40, total),
+        lambda total: np.where(np.arange(len(total)) == len(total) - 1, -1, total),
+        lambda total: total + int(RESOLUTION),
+    ],
+    ids=["longer", "not whole", "too large", "below zero", "more than people"],
+)
+def test_sums_that_no_people_add_up_to_are_refused(change: Any) -> None:
+    learner = kernel()
+    policy = serve(learner)[-1]
+    rows = policy.contributions(*records(policy.domain))[:5]
+    policy.check_sum(EpochSum(5, rows.sum(axis=0)))
+    with pytest.raises(InvalidInput, match="contributions of"):
+        policy.check_sum(EpochSum(5, change(rows.sum(axis=0))))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": Joint(1.0, 0.0)}, "give a delta above 0"),
+        ({"domain": unit_cube(40)}, "takes at most 32"),
+        ({"first": 0}, "first was 0"),
+    ],
+)
+def test_what_it_cannot_do_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        kernel(**options)
+
+
+def test_predictions_and_values_are_of_the_rewards() -> None:
+    learner = kernel(budget=Joint(8.0, 1e-5))
+    serve(learner, 5)
+    mean, deviation = learner.predict([[0.05, 0.05]])
+    assert mean.argmax() == 2
+    assert (np.abs(mean - [[0.2, 0.5, 0.8]]) < 5.0 * deviation + 0.05).all()
+    worth = learner.value(2)
+    assert worth.lower < 0.8 < worth.upper + 0.05
+
+
+class Corner:
+    """Contexts, all in the corner [0, side]^2, and the means of `ExponentialMeans` there."""
+
+    side = 0.05
+
+    def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
+        return self.side * rng.random((people, 2))
+
+    def means(self, unit: FloatArray) -> FloatArray:
+        return ExponentialMeans(ARMS)(unit / self.side)
+
+
+@pytest.mark.slow
+def test_people_in_a_corner_of_the_box_are_found() -> None:
+    """Where a learner that takes contexts as uniform does little better than chance."""
+    problem = SyntheticProblem(Corner().means, Corner(), 2, ARMS, "a corner")
+    lost = simulate(problem, Setting("kernel", "kernel", Joint(1.0, 1e-6)), 20_000, 5, 0)
+    assert lost.record.value < 1500.0  # of 8,278 by uniform choice
