@@ -80,7 +80,7 @@ def test_regret_is_a_small_share_of_that_of_chance(epsilon: float, share: float)
 
     problem = SyntheticProblem(means, UniformContexts(3), 3, 3, "the same for everyone")
     settings = [Setting("best_arm", "best_arm", Local(epsilon)), Setting("uniform", "uniform")]
-    runs = list(simulate_all(problem, settings, 1500, 4, 31))
+    runs = list(simulate_all(problem, settings, 1500, 2, 31))
     lost = {
         name: np.mean([run.record.value for run in runs if run.record.learner == name])
         for name in ("best_arm", "uniform")
