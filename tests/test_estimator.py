@@ -325,7 +325,7 @@ class TestRefused:
             ({"noise": "none"}, "noise was 'none'; it must be one of secure, simulated"),
             ({"rewards": 1}, "rewards was 1; give the least and the largest"),
             ({"learner": "gp_ucb"}, "learner was 'gp_ucb', which does not choose among arms"),
-            ({"learner": "kernel"}, "the learner 'kernel' is unknown"),
+            ({"learner": "kernels"}, "the learner 'kernels' is unknown"),
             ({"least_propensity": 0.0}, "least_propensity was 0.0"),
             ({"random_state": 1.5}, "random_state was 1.5"),
             ({"options": {"cautoin": 1}, "learner": "partition"}, "Did you mean 'caution'"),
