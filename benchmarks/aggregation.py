@@ -88,10 +88,10 @@ def processor_seconds() -> float:
 
 def idle(number: int) -> int:
     """Something for a worker to begin with: it imports what it needs."""
-    from discreet.service.aggregation import tasks
+    from discreet.service.aggregation.aggregate import BUCKETS
 
     time.sleep(0.5)
-    return number + tasks.BUCKETS
+    return number + BUCKETS
 
 
 def run(folder: Path, engine: Any, workers: int, count: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from discreet.learners.epochs.usca import Usca
 from discreet.learners.partition.policy import PartitionPolicy
 from discreet.privacy.accounting import GaussianEvent
 from discreet.search import Search
-from discreet.service.client import pending, person, transport
+from discreet.service.client import device, person, transport
 
 from .broken import BrokenMaker, finding
 
@@ -82,26 +82,26 @@ def test_an_attribute_that_shows_rewards_is_found(monkeypatch: pytest.MonkeyPatc
 def test_requests_and_logs_that_show_a_context_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("httpx2")
     pytest.importorskip("opendp")
-    drawn = pending._drawn
+    drawn = device._drawn
 
     def logging_drawn(policy: Any, terms: Any, others: int, row: Any, reward: float) -> Any:
         logging.getLogger("discreet.service.client").debug("a report of %s", row["context"])
         return drawn(policy, terms, others, row, reward)
 
     with monkeypatch.context() as patched:
-        patched.setattr(pending, "_drawn", logging_drawn)
+        patched.setattr(device, "_drawn", logging_drawn)
         assert "what is logged depends on the data" in finding(CHECKS["device, requests"]).fault
     headers = transport._headers
     with monkeypatch.context() as patched:
         shown: Any = lambda body, etag: {**headers(body, etag), "X-Body": str(body)}  # noqa: E731
         patched.setattr(transport, "_headers", shown)
         assert "a request depends on the data" in finding(CHECKS["decisions, requests"]).fault
-    draw = pending.Pending.draw
+    draw = device.Pending.draw
 
     def only_good(waiting: Any, identity: str, reward: float) -> bool:
         return reward != 0.0 and draw(waiting, identity, reward)
 
-    monkeypatch.setattr(pending.Pending, "draw", only_good)
+    monkeypatch.setattr(device.Pending, "draw", only_good)
     assert finding(CHECKS["device, requests"]).verdict == "BROKEN"
 
 
@@ -121,7 +121,7 @@ def either_kind(counter: Any, policy: Any) -> bool:
     return isinstance(policy.release("simulated").event, GaussianEvent)
 
 
-SPENDING, ACT = person.spending, pending.Pending.act
+SPENDING, ACT = person.spending, device.Pending.act
 ONE_MORE = property(lambda counter: max(counter.terms.max_contributions - counter.made + 1, 0))
 
 
@@ -138,7 +138,7 @@ ONE_MORE = property(lambda counter: max(counter.terms.max_contributions - counte
             "the certificate says (2.33",
         ),
         ("device, requests", person, "spending", free, ""),
-        ("device, requests", pending.Pending, "act", by_context, "makes a generator"),
+        ("device, requests", device.Pending, "act", by_context, "makes a generator"),
     ],
 )
 def test_what_costs_more_than_was_agreed_is_found(

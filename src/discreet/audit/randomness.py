@@ -93,7 +93,7 @@ ALLOWED: dict[str, frozenset[str]] = {
 # service makes its learners anew.
 SOURCES = frozenset(
     {
-        "discreet.service.client.pending _drawn",
+        "discreet.service.client.device _drawn",
         "discreet.estimator _Fitted.__init__",
         "discreet.outsourcing.mechanisms AnswerNoise.draw",
         "discreet.service.server.deployment noise_for",

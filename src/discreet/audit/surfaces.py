@@ -488,15 +488,15 @@ class DeviceRun(SurfaceRun):
 @contextmanager
 def _stopped_while_drawing() -> Iterator[None]:
     """A device is stopped after its report was drawn, before it is kept."""
-    from discreet.service.client import pending
+    from discreet.service.client import device
 
-    drawn = pending._drawn
+    drawn = device._drawn
 
     def stopped(*given: Any) -> Any:
         drawn(*given)
         raise KeyboardInterrupt
 
-    with patch.object(pending, "_drawn", stopped), suppress(KeyboardInterrupt):
+    with patch.object(device, "_drawn", stopped), suppress(KeyboardInterrupt):
         yield
 
 

@@ -20,9 +20,8 @@ from discreet.learners.messages import Reports
 from discreet.papers.ma2025.learners.gradients.learner import PrivateLinear
 from discreet.parallel import Engine
 from discreet.privacy import SecureNoise
-from discreet.service.aggregation.aggregate import Aggregated, aggregate
+from discreet.service.aggregation.aggregate import BUCKETS, Aggregated, aggregate, buckets_of
 from discreet.service.aggregation.datasets import write_reports
-from discreet.service.aggregation.tasks import BUCKETS, buckets_of
 from discreet.validation import InvalidInput
 
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})

@@ -36,9 +36,9 @@ from discreet.service.client import (
     Device,
     Refused,
     Unreachable,
-    pending,
     read_ledger,
 )
+from discreet.service.client import device as devices
 from tests.service.client.conftest import ARMS, DOMAIN, QUICK, Running
 
 PERSON = {"age": 40.0, "smoker": "no"}
@@ -502,13 +502,13 @@ class TestSending:
     ) -> None:
         now, drawn = 1e9, []
         monkeypatch.setattr("time.time", lambda: now)
-        real = pending._drawn
+        real = devices._drawn
 
         def watched(*given: Any) -> Any:
             drawn.append(given[-1])
             return real(*given)
 
-        monkeypatch.setattr(pending, "_drawn", watched)
+        monkeypatch.setattr(devices, "_drawn", watched)
         server = Server()
         device = device_of(server, tmp_path, reward_seconds=100.0, hold_seconds=100.0, missing=0.25)
         choice = device.act(PERSON)
@@ -544,14 +544,14 @@ class TestSending:
         """Neither while `send` runs nor by a clock that was set back."""
         made = now = 1e9
         monkeypatch.setattr("time.time", lambda: now)
-        real = pending.Pending.lapse
+        real = devices.Pending.lapse
 
         def slow(*given: Any) -> None:
             nonlocal now
             real(*given)
             now += 1.0
 
-        monkeypatch.setattr(pending.Pending, "lapse", slow)
+        monkeypatch.setattr(devices.Pending, "lapse", slow)
         server = Server()
         device = device_of(server, tmp_path, reward_seconds=100.0, hold_seconds=100.0)
         choice = device.act(PERSON)
@@ -742,11 +742,11 @@ def test_a_report_that_another_process_gave_up_meanwhile_is_not_kept(
 
     class Slow(ContributionCounter):
         def report(self, *given: Any) -> Reports | None:
-            monkeypatch.setattr("discreet.service.client.pending._DRAWING", nullcontext())
+            monkeypatch.setattr("discreet.service.client.device._DRAWING", nullcontext())
             assert not device_of(server, tmp_path).report(choice.id, 1.0)
             return super().report(*given)
 
-    monkeypatch.setattr("discreet.service.client.pending.ContributionCounter", Slow)
+    monkeypatch.setattr("discreet.service.client.device.ContributionCounter", Slow)
     assert not device.report(choice.id, 1.0)
     assert [row.state for row in device.ledger()] == ["lost"]
     assert not server.posts()

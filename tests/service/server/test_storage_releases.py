@@ -18,7 +18,7 @@ from sqlalchemy import event, select, update
 from discreet.codec import canonical, decode, encode
 from discreet.learners.policy import Policy
 from discreet.privacy import Guarantee, SecureNoise, SimulatedNoise
-from discreet.service.aggregation.order import in_order
+from discreet.service.aggregation import in_order
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database, Unavailable
 from discreet.service.server.decisions import DecisionStore

@@ -1,0 +1,39 @@
+"""Aggregation of many reports, and the order in which reports are summed, here and by the service.
+
+Sums of floating-point numbers depend on the order and on the parts that are summed. So both follow
+from versions and public coins alone, not on who received reports, when and in which batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from discreet.learners.messages import Reports
+
+# Reports of one call of `Learner.statistics`.
+_PART = 5_000
+
+
+def parts(count: int) -> Iterator[slice]:
+    """The rows of each part of `count` ordered reports of one version."""
+    return (slice(start, start + _PART) for start in range(0, count, _PART))
+
+
+def in_order(batches: Sequence[tuple[Reports, Sequence[Any]]]) -> list[tuple[Reports, list[Any]]]:
+    """Reports with the public coins by which they are known, by versions and public coins, in
+    parts."""
+    by_version: dict[int, list[tuple[Reports, Sequence[Any]]]] = {}
+    for reports, public_coins in batches:
+        by_version.setdefault(reports.policy_version, []).append((reports, public_coins))
+    ordered = []
+    for _, some in sorted(by_version.items()):
+        joined = type(some[0][0]).joined([reports for reports, _ in some])
+        public_coins = [public_coin for _, numbers in some for public_coin in numbers]
+        order = np.array(sorted(range(len(public_coins)), key=public_coins.__getitem__))
+        for part in parts(len(order)):
+            rows = order[part]
+            ordered.append((joined.of(rows), [public_coins[row] for row in rows]))
+    return ordered

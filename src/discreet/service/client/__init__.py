@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from discreet.service.client.auditor import AsyncAuditor as AsyncAuditor
     from discreet.service.client.auditor import Audit as Audit
     from discreet.service.client.auditor import Auditor as Auditor
-    from discreet.service.client.choice import ChosenAction as ChosenAction
     from discreet.service.client.decisions import AsyncDecisionClient as AsyncDecisionClient
     from discreet.service.client.decisions import DecisionClient as DecisionClient
     from discreet.service.client.device import AsyncDevice as AsyncDevice
@@ -23,18 +22,18 @@ if TYPE_CHECKING:
     from discreet.service.client.tables import AsyncModelerClient as AsyncModelerClient
     from discreet.service.client.tables import CuratorClient as CuratorClient
     from discreet.service.client.tables import ModelerClient as ModelerClient
+    from discreet.service.client.transport import ChosenAction as ChosenAction
     from discreet.service.client.transport import Patience as Patience
     from discreet.service.client.transport import Refused as Refused
     from discreet.service.client.transport import Unreachable as Unreachable
 else:
     _NAMES = {
         "auditor": ("AsyncAuditor", "Audit", "Auditor"),
-        "choice": ("ChosenAction",),
         "decisions": ("AsyncDecisionClient", "DecisionClient"),
         "device": ("AsyncDevice", "Device"),
         "person": ("LedgerRow", "Spending", "read_ledger"),
         "tables": ("AsyncCuratorClient", "AsyncModelerClient", "CuratorClient", "ModelerClient"),
-        "transport": ("Patience", "Refused", "Unreachable"),
+        "transport": ("ChosenAction", "Patience", "Refused", "Unreachable"),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}
     __all__ = sorted(_MODULES)

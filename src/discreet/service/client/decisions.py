@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.atomic_files import StateFile
 from discreet.codec import padded
-from discreet.service.client.choice import ChosenAction
 from discreet.service.client.transport import (
     AT_ONCE,
     AsyncClient,
+    ChosenAction,
     Client,
     Patience,
     Refused,

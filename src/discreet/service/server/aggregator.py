@@ -40,7 +40,7 @@ from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.people.domain import DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Unprotected
-from discreet.service.aggregation.order import in_order
+from discreet.service.aggregation import in_order
 from discreet.service.server.database import Unavailable
 from discreet.service.server.deployment import (
     AnyLearner,
