@@ -67,17 +67,15 @@ from starlette.concurrency import run_in_threadpool
 from discreet import GPUCB, Box, DecisionSets, Joint, Local, LocalKernel, SecureNoise
 from discreet.codec import decode, encode
 from discreet.learners.policy import Policy
-from discreet.service.server.app import create_app
-from discreet.service.server.database import Database
+from discreet.service.server.app import create_app, listen, run
+from discreet.service.server.database import Database, upgrade
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.keys import Keys
 from discreet.service.server.middleware import Limits, Rate
 from discreet.service.server.schema import RECORD_DAYS, decisions
-from discreet.service.server.server import listen, run
 from discreet.service.server.service import Service
 from discreet.service.server.store import Store
-from discreet.service.server.upgrade import upgrade
 
 BATCH = 100
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})

@@ -53,17 +53,15 @@ from discreet.codec import decode, encode
 from discreet.learners.glm.learner import PrivateGLM
 from discreet.learners.policy import Policy
 from discreet.service.server.aggregator import Aggregator
-from discreet.service.server.app import create_app
-from discreet.service.server.database import Database, Unavailable
+from discreet.service.server.app import create_app, server_of
+from discreet.service.server.database import Database, Unavailable, upgrade
 from discreet.service.server.deployment import Deployment, unpacked
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.keys import Keys
 from discreet.service.server.middleware import Limits, Rate
 from discreet.service.server.schema import batches, decisions, ledger, policies, public_coins
-from discreet.service.server.server import server_of
 from discreet.service.server.service import Service
 from discreet.service.server.store import Store
-from discreet.service.server.upgrade import upgrade
 
 LINE = Box(lower=(0.0,), upper=(1.0,))
 KEY = base64.urlsafe_b64encode(b"k" * 32).decode()
@@ -76,7 +74,6 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
         "discreet.service.server.app",
-        "discreet.service.server.server",
         "discreet.learners.glm.learner",
         "discreet.learners.gp_ucb.sets.learner",
         "httpx2",

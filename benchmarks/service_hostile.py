@@ -47,10 +47,9 @@ from discreet import (
 )
 from discreet.codec import decode, encode
 from discreet.learners.policy import Policy
-from discreet.service.server.app import create_app
+from discreet.service.server.app import create_app, listen, run
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.middleware import Limits, Rate
-from discreet.service.server.server import listen, run
 from discreet.service.server.service import Service
 
 ATTACKERS = 4

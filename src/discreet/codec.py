@@ -218,7 +218,7 @@ class CheckedBy:
 
 
 class SchemaCollector(Protocol):
-    """Collects the JSON Schemas of the classes that fields hold (service/server/schemas.py)."""
+    """Collects the JSON Schemas of the classes that fields hold (service/server/openapi.py)."""
 
     def of_class(self, kind: type, tag: str | None = None) -> dict[str, Any]: ...
     def named(self, name: str, schema: dict[str, Any]) -> dict[str, Any]: ...

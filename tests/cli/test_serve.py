@@ -18,7 +18,7 @@ import pytest
 
 import discreet.service
 from discreet.cli import service as serving
-from discreet.service.server.server import listen
+from discreet.service.server.app import listen
 from tests.cli.cases import STUDY, invoke, write_study
 
 SERVED = STUDY.replace("[1.0, 2.0]", "1.0")

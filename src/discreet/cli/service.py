@@ -87,7 +87,7 @@ def served_database(url: str) -> Database:
     Raises:
         InvalidInput: where there is none, or its version is another.
     """
-    from discreet.service.server.upgrade import newest, version_of
+    from discreet.service.server.database import newest, version_of
 
     database = existing_database(url)
     with database.reading() as connection:
@@ -152,9 +152,9 @@ def serve(
 
             run_demo(host, port, not no_browser, say=_say_line)
             return
-        from discreet.service.server.server import listen
-
         with _ending_at_once():
+            from discreet.service.server.app import listen
+
             listening = None if only_aggregator else listen(host, port)
             try:
                 _serve(
@@ -223,7 +223,7 @@ def _serve(
     data: Path | None,
     clock_confirmed: bool,
 ) -> None:
-    from discreet.service.server.logs import log_as_json
+    from discreet.service.server.app import log_as_json
     from discreet.service.server.service import Service
 
     # Before there is a database, so that a refusal leaves none.
@@ -339,8 +339,7 @@ def _warn(listening: socket.socket, names: list[str], proxy: str | None) -> None
 
 def _run(service: Service, listening: socket.socket, names: list[str], proxy: str | None) -> None:
     """Answer requests until stopped, then finish those that were begun."""
-    from discreet.service.server.app import create_app
-    from discreet.service.server.server import ANY, run
+    from discreet.service.server.app import ANY, create_app, run
 
     host = listening.getsockname()[0]
     hosts = names if host in ANY else [*names, host]

@@ -23,7 +23,7 @@ from discreet.service.client import (
     Unreachable,
 )
 from discreet.service.client.transport import body_of
-from discreet.service.server.answers import refusal
+from discreet.service.server.access import refusal
 from discreet.service.server.decisions import DecisionReply
 from discreet.service.server.deployment import (
     LONGEST_WARNING,

@@ -92,8 +92,7 @@ def test_a_route_without_roles_is_for_nobody() -> None:
     from fastapi import FastAPI
     from starlette.testclient import TestClient
 
-    from discreet.service.server.access import KEY, router
-    from discreet.service.server.answers import add_answers
+    from discreet.service.server.access import KEY, add_answers, router
 
     app, routes = FastAPI(), router("test")
 

@@ -24,15 +24,14 @@ from discreet.people.domain import Box
 from discreet.privacy import Guarantee, Joint, Local, SecureNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.backup import Restored, back_up, confirm_move, restore
-from discreet.service.server.database import Database, Unavailable
+from discreet.service.server.database import Database, Unavailable, upgrade
 from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.deployment import Deployment, unpacked
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.errors import Conflict, Gone
 from discreet.service.server.ingest import Ingest
 from discreet.service.server.keys import Keys
-from discreet.service.server.operations import keep_rows
-from discreet.service.server.previous_instances import rows_of_former
+from discreet.service.server.ledger import keep_rows, rows_of_former
 from discreet.service.server.schema import (
     batches,
     decisions,
@@ -42,7 +41,6 @@ from discreet.service.server.schema import (
     snapshots,
 )
 from discreet.service.server.store import Store
-from discreet.service.server.upgrade import upgrade
 from discreet.validation import InvalidInput
 from tests.service.server.conftest import Databases
 

@@ -21,7 +21,7 @@ from discreet import DecisionSets, PublicBox
 from discreet.cli import app as cli
 from discreet.learners.values import Value
 from discreet.service.server.app import create_app
-from discreet.service.server.dashboard import sessions as sessions_module
+from discreet.service.server.dashboard import routes as pages
 from discreet.service.server.dashboard.views import verdict
 from discreet.service.server.database import SteadyClock
 from discreet.service.server.findings import ReleaseSummary
@@ -246,7 +246,7 @@ def test_other_roles_cannot_sign_in(service: Service, role: str) -> None:
     client = visitor(service, "")
     answer = sign_in(client, service.keys.make(role))
     assert answer.status_code == 403
-    assert sessions_module.COOKIE not in client.cookies
+    assert pages.COOKIE not in client.cookies
     assert client.get("/").status_code == 303
 
 
@@ -358,15 +358,15 @@ def test_an_operator_pauses_goes_on_and_finishes(tmp_path: Path) -> None:
 
 def test_a_session_ends(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     signed_out = visitor(service)
-    cookie = signed_out.cookies[sessions_module.COOKIE]
+    cookie = signed_out.cookies[pages.COOKIE]
     csrf = csrf_of(signed_out.get("/").text)
     assert signed_out.post("/logout", data={"csrf": csrf}).status_code == 303
-    signed_out.cookies.set(sessions_module.COOKIE, cookie)
+    signed_out.cookies.set(pages.COOKIE, cookie)
     assert signed_out.get("/").status_code == 303
 
     old = visitor(service)
     now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + sessions_module.SESSION_SECONDS + 1.0)
+    monkeypatch.setattr(time, "time", lambda: now + pages.SESSION_SECONDS + 1.0)
     assert old.get("/").status_code == 303
     monkeypatch.undo()
 
@@ -382,7 +382,7 @@ def test_a_session_ends(service: Service, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_clock_that_is_set_back_revives_no_session(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, key = sessions_module.Sessions(service.keys), service.keys.make("operator")
+    made, key = pages.Sessions(service.keys), service.keys.make("operator")
     passed = time.time() + 60.0
     monkeypatch.setattr(service.database, "clock", SteadyClock(lambda: passed, lambda: 0.0))
     before = made.open(key)
@@ -405,10 +405,10 @@ def test_a_session_cannot_be_made_from_the_database(service: Service) -> None:
     """It holds the hash of a token, which is no token."""
     victim = service.keys.make("operator")
     identity = victim.split("_")[1]
-    made = sessions_module.Sessions(service.keys)
+    made = pages.Sessions(service.keys)
     for token in (f"dk_{identity}_{'A' * 43}", f"dk_{identity}_"):
         client = visitor(service, "")
-        client.cookies.set(sessions_module.COOKIE, made.open(token))
+        client.cookies.set(pages.COOKIE, made.open(token))
         assert client.get("/").status_code == 303
     cookie = made.open(victim)
     assert victim.split("_", 2)[2] not in cookie
@@ -433,14 +433,14 @@ def test_a_link_signs_in_for_ten_minutes(service: Service, monkeypatch: pytest.M
     assert client.get("/").status_code == 200
     client.cookies.clear()
     now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + sessions_module.LINK_SECONDS + 1.0)
+    monkeypatch.setattr(time, "time", lambda: now + pages.LINK_SECONDS + 1.0)
     assert client.get(link).status_code == 401
     assert client.get("/login?code=" + "x" * 43).status_code == 401
     monkeypatch.undo()
     # A link is no session, and a session no link.
-    client.cookies.set(sessions_module.COOKIE, link.partition("=")[2])
+    client.cookies.set(pages.COOKIE, link.partition("=")[2])
     assert client.get("/").status_code == 303
-    signed_in = visitor(service).cookies[sessions_module.COOKIE]
+    signed_in = visitor(service).cookies[pages.COOKIE]
     client.cookies.clear()
     assert client.get(f"/login?code={signed_in}").status_code == 401
 

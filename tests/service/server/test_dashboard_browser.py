@@ -12,8 +12,7 @@ import pytest
 from discreet import SecureNoise
 from discreet.codec import decode, encode
 from discreet.learners.policy import ArmPolicy, Policy
-from discreet.service.server.app import create_app
-from discreet.service.server.server import server_of
+from discreet.service.server.app import create_app, server_of
 from discreet.service.server.service import Service
 
 from .chromium import Tab, browser, found

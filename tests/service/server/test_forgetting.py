@@ -13,14 +13,14 @@ from discreet.learners.policy import TARGET_NAME
 from discreet.privacy import SimulatedNoise
 from discreet.service.server import forgetting as module
 from discreet.service.server.aggregator import Aggregator
-from discreet.service.server.control import counts
-from discreet.service.server.dashboard.watch import Watch
+from discreet.service.server.dashboard.views import Watch
 from discreet.service.server.database import Database, SteadyClock
 from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.errors import Gone, NotFound
 from discreet.service.server.forgetting import VERSION_DAYS, Forgetting
 from discreet.service.server.ingest import Ingest
-from discreet.service.server.operations import noted
+from discreet.service.server.ledger import noted
+from discreet.service.server.routes import counts
 from discreet.service.server.schema import (
     RECORD_DAYS,
     batches,
@@ -171,7 +171,7 @@ def test_a_finished_study_needs_no_public_coins(database: Database) -> None:
 
 def test_old_rows_are_in_no_index_that_a_pass_or_a_release_reads(tmp_path: object) -> None:
     """With a million of them a pass over all took seconds, in which no decision was written."""
-    from discreet.service.server.upgrade import upgrade
+    from discreet.service.server.database import upgrade
 
     database = Database(f"sqlite:///{tmp_path}/old.db")
     upgrade(database)

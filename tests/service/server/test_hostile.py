@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from discreet.service.server.access import read_body
 from discreet.service.server.bodies import ReportsBody
-from discreet.service.server.reading import read_reports
+from discreet.service.server.ingest import read_reports
 from discreet.service.server.routes import _texts as texts
 from discreet.validation import InvalidInput
 

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from discreet.service.server.database import Database, SteadyClock
 from discreet.service.server.errors import NotFound, Unauthorized
 from discreet.service.server.keys import ROLES, ApiKey, Keys, opens
-from discreet.service.server.operations import noted
+from discreet.service.server.ledger import noted
 from discreet.service.server.schema import (
     RECORD_SECONDS,
     SET_ASIDE,

@@ -17,10 +17,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
 from discreet.service.server import access, middleware
-from discreet.service.server.app import create_app
+from discreet.service.server.app import Impatient, create_app
 from discreet.service.server.bodies import ReportsBody
 from discreet.service.server.middleware import Buckets, Limits, Rate
-from discreet.service.server.server import Impatient
 from discreet.validation import InvalidInput
 from tests.service.server.web import Web, listening, opened, serving, web
 

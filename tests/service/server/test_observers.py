@@ -11,7 +11,7 @@ pytest.importorskip("opendp")
 
 from discreet.audit.checks import Check
 from discreet.audit.observers import service_checks
-from discreet.service.server import control
+from discreet.service.server import routes
 from discreet.service.server.decisions import DecisionStore
 
 pytestmark = pytest.mark.chance(0)
@@ -69,7 +69,7 @@ def test_the_game_sees_a_service_that_answers_others_by_one_person(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One whose export told the sum of rewards would be found out by whoever asks for it."""
-    reward, counts = DecisionStore.reward, control.counts
+    reward, counts = DecisionStore.reward, routes.counts
 
     def heard(self: Any, name: str, identity: str, value: float) -> bool:
         self.store.told = getattr(self.store, "told", 0.0) + value
@@ -79,6 +79,6 @@ def test_the_game_sees_a_service_that_answers_others_by_one_person(
         return {**counts(service, study), "set_aside": round(1e6 * service.store.told)}
 
     monkeypatch.setattr(DecisionStore, "reward", heard)
-    monkeypatch.setattr(control, "counts", telling)
+    monkeypatch.setattr(routes, "counts", telling)
     assert CHECKS[0].exact is not None
     assert "/export depends on the data" in CHECKS[0].exact().fault

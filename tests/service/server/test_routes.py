@@ -13,7 +13,7 @@ from discreet.codec import decode
 from discreet.learners.policy import Policy, Terms
 from discreet.privacy import Guarantee
 from discreet.service.server import store
-from discreet.service.server.control import ledger_digest
+from discreet.service.server.routes import ledger_digest
 from tests.chance import RARE
 from tests.service.server.web import Web, serving, web
 

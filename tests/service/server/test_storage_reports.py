@@ -17,8 +17,7 @@ from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
 from discreet.service.server.errors import NotFound
-from discreet.service.server.ingest import MOST_REPORTS, Ingest, Receipt
-from discreet.service.server.reading import ReadReports
+from discreet.service.server.ingest import MOST_REPORTS, Ingest, ReadReports, Receipt
 from discreet.service.server.schema import batches, ledger, policies, public_coins
 from discreet.service.server.store import Store
 from discreet.validation import InvalidInput

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from discreet.service.server.logs import JsonLines, log_as_json
+from discreet.service.server.app import JsonLines, log_as_json
 from tests.service.server.web import Web, serving
 
 NAMES = ("discreet", "uvicorn", "asyncio", "alembic")

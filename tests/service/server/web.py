@@ -24,11 +24,10 @@ from starlette.testclient import TestClient
 from discreet import GPUCB, Box, DecisionSets, Joint, Local, LocalKernel, SecureNoise, Terms
 from discreet.codec import decode, encode
 from discreet.learners.policy import Policy
-from discreet.service.server.app import create_app
+from discreet.service.server.app import create_app, server_of
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.keys import ROLES
 from discreet.service.server.middleware import Limits
-from discreet.service.server.server import server_of
 from discreet.service.server.service import Service
 
 ENVIRONMENT = {"DISCREET_DATABASE_KEY": base64.urlsafe_b64encode(b"k" * 32).decode()}

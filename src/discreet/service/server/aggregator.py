@@ -53,8 +53,8 @@ from discreet.service.server.deployment import (
 )
 from discreet.service.server.errors import Conflict
 from discreet.service.server.forgetting import Forgetting
+from discreet.service.server.ingest import read_reports
 from discreet.service.server.ledger import check_recorded, published
-from discreet.service.server.reading import read_reports
 from discreet.service.server.schema import (
     ERASED,
     RECORD_SECONDS,

@@ -16,7 +16,7 @@ reports that name the old learner are refused (410).
 *Joint privacy.* A second draw of noise for the same statistic would leak. So sums before noise and
 observations are dropped, and the learner begins anew. Former releases stay readable, with their
 ledger. The new ledger composes both: a person may have paid the old learner's whole budget
-(previous_instances.py).
+(ledger.py).
 
 *Finished studies* release nothing any more: only their sums before noise are dropped.
 """
@@ -39,7 +39,7 @@ from sqlalchemy import Connection, Row, delete, func, select, text, update
 from discreet.atomic_files import draft_name, sync_folder
 from discreet.codec import canonical
 from discreet.learners.policy import TARGET_NAME, stream_id
-from discreet.service.server.database import Database, Unavailable, private_file
+from discreet.service.server.database import Database, Unavailable, private_file, upgrade
 from discreet.service.server.deployment import (
     AnyLearner,
     decrypted,
@@ -53,8 +53,7 @@ from discreet.service.server.deployment import (
     without_policies,
 )
 from discreet.service.server.encryption import needed
-from discreet.service.server.operations import note, unlocked_rows
-from discreet.service.server.previous_instances import lay_by, paid_before
+from discreet.service.server.ledger import lay_by, note, paid_before, unlocked_rows
 from discreet.service.server.schema import (
     ERASED,
     SET_ASIDE,
@@ -69,7 +68,6 @@ from discreet.service.server.schema import (
     studies,
 )
 from discreet.service.server.store import Store
-from discreet.service.server.upgrade import upgrade
 from discreet.validation import InvalidInput
 
 # No place of a live database.

@@ -29,9 +29,8 @@ from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import ArmPolicy, Policy, Terms
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Local, SecureNoise
-from discreet.service.server.app import create_app
+from discreet.service.server.app import address_of, create_app, listen, server_of
 from discreet.service.server.deployment import Deployment
-from discreet.service.server.server import address_of, listen, server_of
 from discreet.service.server.service import Service
 from discreet.validation import InvalidInput
 

@@ -35,7 +35,7 @@ from typing import Any
 from sqlalchemy import Connection, case, delete, func, literal_column, or_, select, update
 
 from discreet.learners.policy import TARGET_NAME
-from discreet.service.server.operations import note
+from discreet.service.server.ledger import note
 from discreet.service.server.schema import (
     ERASED,
     RECORD_SECONDS,

@@ -30,7 +30,7 @@ from sqlalchemy import bindparam, insert, or_, select, update
 
 from discreet.service.server.database import Database
 from discreet.service.server.errors import NotFound, Unauthorized
-from discreet.service.server.operations import note
+from discreet.service.server.ledger import note
 from discreet.service.server.schema import (
     ERASED,
     IN_NONE,

@@ -20,8 +20,7 @@ from anyio import fail_after, move_on_after, to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from discreet.service.server.access import KEY
-from discreet.service.server.answers import answer_to
+from discreet.service.server.access import KEY, answer_to
 from discreet.service.server.errors import Forbidden, TooLarge, TooLate, TooMany, Unauthorized
 from discreet.service.server.keys import ApiKey, Keys
 from discreet.service.server.metrics import METHODS, Metrics

@@ -1,32 +1,52 @@
-"""What devices and decision clients ask for: studies, terms, policies, reports, decisions."""
+"""Routes of studies, for devices and decision clients, and of their control, for operators and
+auditors."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections import Counter
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from sqlalchemy import func, select
 
+from discreet.codec import decode
 from discreet.learners.policy import TARGET_NAME
-from discreet.service.server.access import ALL, key_of, only, router
-from discreet.service.server.answers import PaddedResponse
+from discreet.privacy import Guarantee
+from discreet.service.server.access import ALL, PaddedResponse, key_of, only, router
 from discreet.service.server.bodies import (
     MESSAGE,
     DecisionBody,
     DecisionFields,
+    Export,
+    KeyBody,
+    KeyRow,
+    LedgerEntry,
     New,
+    Operation,
+    PolicyRow,
     ReportsBody,
     ReportsReceipt,
+    Revoked,
     RewardBody,
+    StateBody,
+    StudyCertificate,
     StudyFacts,
     StudyRow,
     TermsFields,
+    Token,
 )
-from discreet.service.server.deployment import REWARD_BYTES
+from discreet.service.server.deployment import REWARD_BYTES, unpacked
+from discreet.service.server.errors import Forbidden, NotFound
+from discreet.service.server.forgetting import deleted_rows
+from discreet.service.server.ledger import noted, rows_of_former
 from discreet.service.server.metrics import Metrics
 from discreet.service.server.middleware import Limits
+from discreet.service.server.schema import batches, decisions, ledger, policies
 from discreet.service.server.service import Service
 from discreet.service.server.store import StoredPolicy
 
@@ -45,6 +65,15 @@ _POLICY: dict[int | str, dict[str, Any]] = {
 }
 _FRESH = "public, max-age=1"
 _FOR_EVER = "public, max-age=31536000, immutable"
+KeyId = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
+_STUDY = "/v1/studies/{study}"
+_READERS = only("auditor", "operator")
+_METRICS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Prometheus's text.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+}
 
 
 def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRouter:
@@ -198,3 +227,207 @@ def _sent(policy: StoredPolicy, request: Request, cache: str) -> Response:
     if tag in known or f"W/{tag}" in known or "*" in known:
         return Response(status_code=304, headers=headers)
     return Response(policy.text, headers=headers, media_type="application/json")
+
+
+def control_routes(service: Service, metrics: Metrics) -> APIRouter:
+    """The routes of operators and auditors."""
+    routes = router("control")
+
+    @routes.get(
+        "/v1/studies/{study}/ledger", response_model=list[LedgerEntry], openapi_extra=_READERS
+    )
+    def ledger_rows(study: Study) -> list[dict[str, Any]]:
+        """What every release may cost a person, in millionths of epsilon, and what it does."""
+        return rows_of_ledger(service, study)
+
+    @routes.get(
+        "/v1/studies/{study}/releases", response_model=list[PolicyRow], openapi_extra=_READERS
+    )
+    def releases(study: Study) -> list[dict[str, Any]]:
+        """What was published, and when."""
+        return rows_of_policies(service, study)
+
+    @routes.get(
+        "/v1/studies/{study}/certificate", response_model=StudyCertificate, openapi_extra=_READERS
+    )
+    def certificate(study: Study) -> dict[str, Any]:
+        """What the study promises its people, from the last row of its ledger."""
+        return certificate_of(service, study)
+
+    @routes.post(f"{_STUDY}/state", openapi_extra=only("operator"))
+    def state(study: Study, body: StateBody, request: Request) -> StateBody:
+        """Pause a study, go on with it, or finish it."""
+        service.store.set_state(study, body.state, key_of(request).id)
+        return body
+
+    @routes.get(f"{_STUDY}/export", response_model=Export, openapi_extra=only("operator"))
+    def export(study: Study) -> dict[str, Any]:
+        """Everything that was released, and counts; nothing of a person."""
+        return exported(service, study)
+
+    @routes.get("/v1/keys", response_model=list[KeyRow], openapi_extra=only("operator"))
+    def keys(request: Request) -> list[dict[str, Any]]:
+        """The keys that this key may revoke."""
+        key = key_of(request)
+        return [
+            each for each in service.keys.list() if key.study is None or each["study"] == key.study
+        ]
+
+    @routes.post("/v1/keys", status_code=201, openapi_extra=only("operator"))
+    def make_key(body: KeyBody, request: Request) -> Token:
+        """Make a key; its token is shown this once."""
+        key = key_of(request)
+        if key.study is not None and body.study != key.study:
+            raise Forbidden(f"the key is one for {key.study!r} alone, and makes keys for it alone.")
+        made = service.keys.make(body.role, body.study, body.label, key.id, body.days, body.rate)
+        return Token(token=made)
+
+    @routes.delete("/v1/keys/{identity}", openapi_extra=only("operator"))
+    def revoke(identity: KeyId, request: Request, discard: bool = False) -> Revoked:
+        """A key opens nothing from now on; with `discard` all that it sent and that no release has
+        is erased."""
+        key = key_of(request)
+        known = {each["id"]: each["study"] for each in service.keys.list()}
+        if identity not in known or not key.covers(known[identity] or ""):
+            raise NotFound(f"there is no key {identity!r} here; list the keys for their ids.")
+        revoked = service.keys.revoke(identity, key.id)
+        discarded = service.keys.discard(identity, key.id) if discard else 0
+        return Revoked(revoked=revoked, discarded=discarded)
+
+    @routes.get("/v1/operations", response_model=list[Operation], openapi_extra=_READERS)
+    def operations(
+        request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0
+    ) -> list[dict[str, Any]]:
+        """What operators did, at most 1,000 lines after one of that id."""
+        return noted(service.database, key_of(request).study, after)
+
+    @routes.get("/metrics", openapi_extra=_READERS, response_class=Response, responses=_METRICS)
+    def all_metrics(request: Request) -> Response:
+        """What Prometheus reads; for keys of all studies."""
+        if key_of(request).study is not None:
+            raise Forbidden("the metrics are of all studies; ask with a key for all of them.")
+        operates = key_of(request).role == "operator"
+        return Response(metrics.text(operates), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def rows_of_ledger(service: Service, study: str) -> list[dict[str, Any]]:
+    """The ledger of a study, in the order in which it was written; `former` is None, or the
+    identity of the learner that wrote a row before the server was restored. `declared` are the
+    mechanisms of a guarantee under joint privacy, each with how often it was applied."""
+    service.store.row(study)
+    with service.database.reading() as connection:
+        before = [
+            {**{name: row[name] for name in ledger.c.keys()}, "former": row["identity"]}  # noqa: SIM118
+            for row in rows_of_former(connection, study)
+        ]
+        rows = connection.execute(
+            select(ledger)
+            .where(ledger.c.study == study)
+            .order_by(ledger.c.drawn, ledger.c.stream, ledger.c.version)
+        )
+        every = [*before, *({**row._mapping, "former": None} for row in rows)]
+    return [
+        {
+            **row,
+            "guarantee": json.loads(row["guarantee"]),
+            "declared": row["declared"] and json.loads(row["declared"]),
+        }
+        for row in every
+    ]
+
+
+def rows_of_policies(service: Service, study: str) -> list[dict[str, Any]]:
+    """What was published of a study, without the policies themselves."""
+    service.store.row(study)
+    shown = [each for each in policies.c if each.name not in ("body", "study", "finding")]
+    with service.database.reading() as connection:
+        rows = connection.execute(
+            select(*shown)
+            .where(policies.c.study == study)
+            .order_by(policies.c.published, policies.c.stream, policies.c.version)
+        )
+        return [dict(row._mapping) for row in rows]
+
+
+def certificate_of(service: Service, study: str) -> dict[str, Any]:
+    """What a study promises, with what it can be checked by."""
+    rows = rows_of_ledger(service, study)
+    own = [row for row in rows if row["stream"] == TARGET_NAME and row["former"] is None]
+    # Rows are in the order of clocks, which may be set back.
+    last = max(own, key=lambda row: int(row["version"]))
+    guarantee = decode(json.dumps(last["guarantee"]), Guarantee)
+    return {
+        "study": study,
+        "sentence": guarantee.sentence,
+        "guarantee": last["guarantee"],
+        "ledger": ledger_digest(rows),
+        "server": service.identity,
+    }
+
+
+def ledger_digest(rows: list[dict[str, Any]]) -> str:
+    """SHA-256 of a ledger as it is sent, by which an auditor knows it again."""
+    text = json.dumps(rows, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def exported(service: Service, study: str) -> dict[str, Any]:
+    """Everything of a study that was released; `former` before the server was restored."""
+    rows = rows_of_ledger(service, study)
+    shown = ("identity", "stream", "version", "digest", "people", "published")
+    with service.database.reading() as connection:
+        former = [
+            {**{name: row[name] for name in shown}, "policy": json.loads(unpacked(row["body"]))}
+            for row in rows_of_former(connection, study)
+        ]
+    published = [
+        {
+            **each,
+            "policy": json.loads(service.store.policy(study, each["stream"], each["version"]).text),
+        }
+        for each in rows_of_policies(service, study)
+    ]
+    return {
+        "study": study,
+        "server": service.identity,
+        "policies": published,
+        "former": former,
+        "ledger": rows,
+        "counts": counts(service, study),
+    }
+
+
+def counts(service: Service, study: str) -> dict[str, Any]:
+    """How many reports and decisions a study had, by stream and by state; never what they say."""
+    with service.database.reading() as connection:
+        reports = connection.execute(
+            select(
+                batches.c.stream,
+                func.sum(batches.c.stored).label("stored"),
+                func.sum(batches.c.repeated).label("repeated"),
+            )
+            .where(batches.c.study == study)
+            .group_by(batches.c.stream)
+        ).all()
+        states = connection.execute(
+            select(decisions.c.state, func.count().label("decisions"))
+            .where(decisions.c.study == study)
+            .group_by(decisions.c.state)
+        ).all()
+        deleted = deleted_rows(connection, study)
+    taken: dict[str, Counter[str]] = {
+        row.stream: Counter(stored=int(row.stored), repeated=int(row.repeated)) for row in reports
+    }
+    made = Counter({row.state: row.decisions for row in states})
+    for (stream, _, state), number in deleted.items():
+        if state in ("stored", "repeated"):
+            taken.setdefault(stream, Counter(stored=0, repeated=0))[state] += number
+        elif state != "reported":
+            made[state] += number
+    return {
+        "reports": {stream: dict(each) for stream, each in taken.items()},
+        "decisions": made,
+        "set_aside": service.store.set_aside(study),
+    }

@@ -11,14 +11,13 @@ from typing import Self
 from sqlalchemy import literal, select
 
 from discreet.service.server.aggregator import Aggregator
-from discreet.service.server.database import Database, Unavailable
+from discreet.service.server.database import Database, Unavailable, upgrade
 from discreet.service.server.decisions import DecisionStore
 from discreet.service.server.encryption import Cipher
 from discreet.service.server.ingest import Ingest
 from discreet.service.server.keys import Keys
-from discreet.service.server.operations import keep_rows
+from discreet.service.server.ledger import keep_rows
 from discreet.service.server.store import Store
-from discreet.service.server.upgrade import upgrade
 
 # So long a server that stops waits for a release that is being drawn.
 _STOP_SECONDS = 30.0

@@ -48,9 +48,7 @@ from discreet.service.server.deployment import (
 )
 from discreet.service.server.errors import Conflict, Gone, NotFound
 from discreet.service.server.findings import finding, written
-from discreet.service.server.ledger import ledger_row
-from discreet.service.server.operations import note
-from discreet.service.server.previous_instances import Paid, former_streams, paid_before
+from discreet.service.server.ledger import Paid, former_streams, ledger_row, note, paid_before
 from discreet.service.server.schema import (
     ERASED,
     RECORD_SECONDS,

@@ -22,8 +22,7 @@ from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.exchange import format_of, sha256_of
 from discreet.outsourcing.mechanisms import QUESTION_BYTES, Question, new_questions
 from discreet.privacy import SecureNoise
-from discreet.service.server.access import only, router
-from discreet.service.server.answers import PaddedResponse
+from discreet.service.server.access import PaddedResponse, only, router
 from discreet.service.server.bodies import (
     AnswerFields,
     AnswersBody,

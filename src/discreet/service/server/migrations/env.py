@@ -1,4 +1,4 @@
-"""Runs migrations in the transaction that `discreet.service.server.upgrade` began."""
+"""Runs migrations in the transaction that `upgrade` began."""
 
 from __future__ import annotations
 

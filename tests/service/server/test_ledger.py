@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import delete, update
 
 from discreet.service.server.database import Database, Unavailable
-from discreet.service.server.operations import keep_rows, note, noted
+from discreet.service.server.ledger import keep_rows, note, noted
 from discreet.service.server.schema import operations
 
 

@@ -11,10 +11,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, select, text
 
-from discreet.service.server import upgrade as upgrading
-from discreet.service.server.database import Database
+from discreet.service.server import database as databases_module
+from discreet.service.server.database import Database, newest, upgrade, version_of
 from discreet.service.server.schema import keys, metadata, public_coins
-from discreet.service.server.upgrade import newest, upgrade, version_of
 from discreet.validation import InvalidInput
 from tests.service.server.conftest import Databases
 
@@ -52,9 +51,9 @@ def test_an_older_database_is_migrated_with_its_rows(
     row = {"id": "a", "role": "device", "label": "", "hash": b"h", "made": 1.0}
     with database.writing() as connection:
         connection.execute(keys.insert().values(row))
-    folder = shutil.copytree(upgrading._FOLDER, tmp_path / "migrations")
+    folder = shutil.copytree(databases_module._FOLDER, tmp_path / "migrations")
     (folder / "versions" / "0002_next.py").write_text(NEXT)
-    monkeypatch.setattr(upgrading, "_FOLDER", folder)
+    monkeypatch.setattr(databases_module, "_FOLDER", folder)
     assert upgrade(database)
     with database.reading() as connection:
         assert version_of(connection) == newest() == "0002"

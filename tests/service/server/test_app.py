@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from discreet.service.server.server import address_of, listen
+from discreet.service.server.app import address_of, listen
 from discreet.validation import InvalidInput
 
 

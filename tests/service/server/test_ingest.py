@@ -16,7 +16,7 @@ from discreet.learners.messages import Reports
 from discreet.learners.references.uniform import EmptyReports
 from discreet.learners.signs import SignedReports
 from discreet.privacy import SecureNoise, SimulatedNoise
-from discreet.service.server.reading import read_reports
+from discreet.service.server.ingest import read_reports
 from discreet.validation import InvalidInput
 
 ORIGIN: dict[str, Any] = {"policy_version": 0, "source": "s", "noise": SecureNoise.name}
