@@ -6,7 +6,6 @@ import asyncio
 import json
 import sqlite3
 import struct
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +23,7 @@ from discreet.service.client import (
 )
 from discreet.service.client.transport import body_of
 from discreet.service.server.access import refusal
-from discreet.service.server.decisions import DecisionReply
+from discreet.service.server.bodies import DecisionFields
 from discreet.service.server.deployment import (
     LONGEST_WARNING,
     Deployment,
@@ -224,16 +223,18 @@ def test_the_longest_answer_to_a_decision_is_within_its_public_length(points: bo
     learner: Any = SimpleNamespace(
         domain=Box((0.0,) * 9, (1.0,) * 9), arm_names=() if points else names
     )
-    longest = DecisionReply(
-        "f" * 32,
-        10**9,
-        -(2**53),
-        None if points else names[0],
-        (number,) * 9 if points else None,
-        abs(number),
-        "\0" * LONGEST_WARNING,
+    longest = DecisionFields.model_construct(
+        id="f" * 32,
+        version=10**9,
+        arm=-(2**53),
+        name=None if points else names[0],
+        point=[number] * 9 if points else None,
+        propensity=abs(number),
+        warning="\0" * LONGEST_WARNING,
     )
-    assert len(json.dumps(asdict(longest), ensure_ascii=False).encode()) <= answer_bytes(learner)
+    assert len(json.dumps(longest.model_dump(), ensure_ascii=False).encode()) <= answer_bytes(
+        learner
+    )
 
 
 class Server:

@@ -39,14 +39,14 @@ def test_the_game_sees_a_service_that_tells(monkeypatch: pytest.MonkeyPatch) -> 
     """One that sealed without a common size would be found out by an operator."""
     for module in ("decisions", "store"):
         monkeypatch.setattr(
-            f"discreet.service.server.{module}.closed",
+            f"discreet.service.server.{module}.encrypted",
             lambda cipher, content, secret, study, place, *_: cipher.encrypt(
                 content, f"{place} of {study}"
             ),
         )
     for module in ("decisions", "store", "aggregator"):
         monkeypatch.setattr(
-            f"discreet.service.server.{module}.opened",
+            f"discreet.service.server.{module}.decrypted",
             lambda cipher, kept, secret, study, place: cipher.decrypt(kept, f"{place} of {study}"),
         )
     assert CHECKS[0].exact is not None

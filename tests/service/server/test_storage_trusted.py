@@ -71,7 +71,7 @@ def store(database: Database, monkeypatch: pytest.MonkeyPatch) -> Store:
 def test_a_reward_counts_once(store: Store, database: Database) -> None:
     made = DecisionStore(store)
     decision = made.decide("s", PLACES)
-    assert (decision.version, decision.point) == (0, tuple(PLACES[decision.arm]))
+    assert (decision.version, decision.point) == (0, PLACES[decision.arm])
     assert made.reward("s", decision.id, 1)
     assert not made.reward("s", decision.id, 1.0)
     with pytest.raises(Conflict, match="another reward"):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+from sqlalchemy import select
 
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.mechanisms import Question
 from discreet.privacy import SecureNoise
+from discreet.service.server.bodies import TableBody
 from discreet.service.server.database import Database
 from discreet.service.server.errors import Conflict, NotFound
+from discreet.service.server.schema import tables
 from discreet.service.server.store import Store
-from discreet.service.server.tables import StoredTable, Tables
+from discreet.service.server.tables import Tables
 from discreet.validation import InvalidInput
 from tests.outsourcing.cases import release
 from tests.service.client.conftest import served
@@ -25,14 +29,21 @@ pytest.importorskip("opendp")
 pytestmark = pytest.mark.chance(0)
 
 
-def stored(folder: Path, **options: object) -> StoredTable:
+def stored(folder: Path, **options: object) -> TableBody:
     """A release as a curator sends it."""
     from discreet.outsourcing.curator import Curator
 
     certificate = release(folder / "key", noise=SecureNoise(), seed=None, **options)  # type: ignore[arg-type]
     Curator(folder / "key").publish(certificate.release, folder / "release")
-    rows = (folder / "release" / certificate.file).read_bytes()
-    return StoredTable(certificate.to_json(), rows, certificate.file.removeprefix("rows."))
+    rows = base64.b64encode((folder / "release" / certificate.file).read_bytes()).decode()
+    kind: Any = certificate.file.removeprefix("rows.")
+    return TableBody(certificate=certificate.to_json(), rows=rows, format=kind)
+
+
+def names(database: Database) -> list[str]:
+    """The tables that were published."""
+    with database.reading() as connection:
+        return list(connection.scalars(select(tables.c.name)))
 
 
 @pytest.fixture
@@ -49,7 +60,7 @@ def test_a_table_is_published_once(mailbox: Tables, tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="published once"):
         mailbox.publish("homes", stored(tmp_path / "again"))
     assert mailbox.read("homes") == first
-    assert mailbox.names() == ["homes"]
+    assert names(mailbox.database) == ["homes"]
     with pytest.raises(NotFound):
         mailbox.read("flats")
 
@@ -64,7 +75,7 @@ def test_keys_of_a_study_open_no_table(database: Database, tmp_path: Path) -> No
     mailbox.publish("homes", first)
     with pytest.raises(InvalidInput, match="a table was published as 'homes'"):
         store.register(deployment("homes"), local_kernel())
-    assert (store.names(), mailbox.names()) == (["calls"], ["homes"])
+    assert (store.names(), names(database)) == (["calls"], ["homes"])
 
 
 def test_what_is_no_release_is_refused(mailbox: Tables, tmp_path: Path) -> None:
@@ -73,17 +84,18 @@ def test_what_is_no_release_is_refused(mailbox: Tables, tmp_path: Path) -> None:
     boasting = good.certificate.replace('"epsilon": 2.0', '"epsilon": 1.0', 1)
     assert boasting != good.certificate
     for wrong, said in [
-        (StoredTable("{}", good.rows, "csv"), "not the certificate"),
-        (StoredTable(good.certificate, b"rows", "csv"), "not those"),
-        (StoredTable(good.certificate, good.rows, "parquet"), "send that format"),
-        (StoredTable(simulated, good.rows, "csv"), "does not protect people"),
-        (StoredTable(boasting, good.rows, "csv"), "do not trust this release"),
+        ({"certificate": "{}"}, "not the certificate"),
+        ({"rows": "no base64"}, "no base64"),
+        ({"rows": "rows"}, "not those"),
+        ({"format": "parquet"}, "send that format"),
+        ({"certificate": simulated}, "does not protect people"),
+        ({"certificate": boasting}, "do not trust this release"),
     ]:
         with pytest.raises(InvalidInput, match=said):
-            mailbox.publish("homes", wrong)
+            mailbox.publish("homes", good.model_copy(update=wrong))
     with pytest.raises(InvalidInput, match="name of a table"):
         mailbox.publish("", good)
-    assert mailbox.names() == []
+    assert names(mailbox.database) == []
 
 
 def test_a_number_stands_for_one_question(mailbox: Tables, tmp_path: Path) -> None:
@@ -148,11 +160,7 @@ class TestRoutes:
 
     def test_who_may_do_what(self, client: httpx2.Client, tmp_path: Path) -> None:
         table = stored(tmp_path)
-        body = {
-            "certificate": table.certificate,
-            "rows": base64.b64encode(table.rows).decode(),
-            "format": table.format,
-        }
+        body = table.model_dump()
         question = {"questions": [{"question": 1, "row": 2}]}
         answer = {"answers": [{"question": 1, "row": 2, "answer": None}]}
         calls = [

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -27,6 +27,8 @@ from discreet.service.server.keys import ROLES, ApiKey, Role
 from discreet.validation import InvalidInput
 
 ALL: tuple[Role, ...] = ROLES
+# The name of a study, source or table in a path.
+Named = Annotated[str, Path(min_length=1, max_length=100)]
 _ROLES = "x-roles"
 # What the OpenAPI document calls the way in which keys are sent.
 SCHEME = "key"

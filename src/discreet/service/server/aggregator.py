@@ -48,13 +48,12 @@ from discreet.service.server.deployment import (
     noise_for,
     pseudonym,
     put_together,
-    streams_of,
     unpacked,
 )
 from discreet.service.server.errors import Conflict
 from discreet.service.server.forgetting import Forgetting
 from discreet.service.server.ingest import read_reports
-from discreet.service.server.ledger import check_recorded, published
+from discreet.service.server.ledger import check_recorded
 from discreet.service.server.schema import (
     ERASED,
     RECORD_SECONDS,
@@ -67,7 +66,7 @@ from discreet.service.server.schema import (
     snapshots,
     studies,
 )
-from discreet.service.server.store import SNAPSHOT_HELD, Store
+from discreet.service.server.store import SNAPSHOT_HELD, STATE_HELD, Store
 from discreet.validation import InvalidInput
 
 _LOG = logging.getLogger(__name__)
@@ -183,7 +182,7 @@ class Aggregator:
         """The streams for which enough people have come."""
         return [
             stream
-            for stream in streams_of(learner)
+            for stream in learner.streams
             if self.waiting(name, stream) >= min(_batch(learner, stream), _room(learner, stream))
         ]
 
@@ -228,12 +227,6 @@ class Aggregator:
             )
         return True
 
-    def _number(self, name: str) -> int:
-        with self.store.database.reading() as connection:
-            return int(
-                connection.scalar(select(snapshots.c.number).where(snapshots.c.study == name)) or 0
-            )
-
     def _learner(self, name: str) -> tuple[int, AnyLearner]:
         """The learner after the last release, with its snapshot's number."""
         with self.store.database.reading() as connection:
@@ -274,9 +267,9 @@ class Aggregator:
             _learn(learner, stream, gathered)
         except _DAMAGE:
             # Reports under a policy that another aggregator published meanwhile are no fault.
-            if self._number(name) != number:
+            current, again = self._learner(name)
+            if current != number:
                 raise Superseded from None
-            _, again = self._learner(name)
             del self._learners[name]
             gathered = self._gathered(name, stream, again, room, apart=True)
             if not gathered.aside:
@@ -417,7 +410,7 @@ class Aggregator:
             )
             if raised.rowcount != 1:
                 raise Superseded
-            if connection.scalar(_state_of(name)) != "running":
+            if connection.scalar(STATE_HELD, {"name": name}) != "running":
                 raise Superseded
             self.store.publish(connection, made, name, number + 1, now)
             taken = self._take(connection, name, stream, learner, gathered, now)
@@ -438,7 +431,7 @@ class Aggregator:
     ) -> int:
         """Note that a release has these, and erase them; the number of those that are still
         there."""
-        version = published(learner, stream)[0][-1].version
+        version = learner.streams[stream].policies[-1].version
         table: Any = batches
         held: Any = batches.c.body
         values: dict[str, Any] = {"released": version, "body": None, "key": None}
@@ -521,10 +514,6 @@ def _room(learner: AnyLearner, stream: str) -> int:
     return min(learner.horizon - learner.people, _MOST_REPORTS)
 
 
-def _state_of(name: str) -> Any:
-    return select(studies.c.state).where(studies.c.name == name).with_for_update(read=True)
-
-
-def _chunks(rows: Sequence[Any], size: int = 500) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]
+def _chunks(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(rows), 500):
+        yield rows[start : start + 500]

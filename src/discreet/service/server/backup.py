@@ -48,7 +48,6 @@ from discreet.service.server.deployment import (
     packed,
     put_together,
     read_policy,
-    streams_of,
     unpacked,
     without_policies,
 )
@@ -254,7 +253,7 @@ def _forget(connection: Connection, study: str) -> int:
 def _begin(connection: Connection, database: Database, row: Row[Any]) -> None:
     """Under joint privacy: a new learner without people."""
     cipher, name = needed(database.cipher, row.name), row.name
-    content = _content(decrypted(cipher, row.learner, True, name, "learner"))
+    content = json.loads(unpacked(decrypted(cipher, row.learner, True, name, "learner")))
     lay_by(connection, name, _learner(content, name))
     learner = _learner({**content, "identity": secrets.token_hex(16)}, name)
     for table in (policies, ledger):
@@ -265,7 +264,7 @@ def _begin(connection: Connection, database: Database, row: Row[Any]) -> None:
         update(studies).where(studies.c.name == name).values(learner=began, closed="{}")
     )
     paid = paid_before(connection, name)
-    made = Store(database).prepared(learner, streams_of(learner), name, paid)
+    made = Store(database).prepared(learner, tuple(learner.streams), name, paid)
     Store.publish(connection, made, name, 0, database.clock.now())
 
 
@@ -274,11 +273,11 @@ def _go_on(connection: Connection, row: Row[Any]) -> None:
     name = row.name
     kept = connection.scalar(select(snapshots.c.learner).where(snapshots.c.study == name))
     assert kept is not None
-    lay_by(connection, name, _learner(_content(row.learner), name))
+    lay_by(connection, name, _learner(json.loads(unpacked(row.learner)), name))
     identity = secrets.token_hex(16)
     for table, held in ((studies, row.learner), (snapshots, kept)):
         column = table.c.name if table is studies else table.c.study
-        content = {**_content(held), "identity": identity}
+        content = {**json.loads(unpacked(held)), "identity": identity}
         connection.execute(update(table).where(column == name).values(learner=_bytes(content)))
     published = connection.execute(
         select(policies.c.stream, policies.c.version, policies.c.body).where(
@@ -319,15 +318,9 @@ def _rename_reports(connection: Connection, study: str, identity: str) -> None:
         connection.execute(update(batches).where(batches.c.id == batch).values(values))
 
 
-def _content(kept: bytes) -> dict[str, Any]:
-    """The inverse of `_bytes`."""
-    content: dict[str, Any] = json.loads(zlib.decompress(kept))
-    return content
-
-
 def _bytes(content: dict[str, Any]) -> bytes:
     """A learner's content as `without_policies` packs it."""
-    return zlib.compress(json.dumps(content, allow_nan=False).encode(), 1)
+    return packed(json.dumps(content, allow_nan=False))
 
 
 def _learner(content: dict[str, Any], name: str) -> AnyLearner:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from discreet.codec import decode, encode
 from discreet.learners.contributions import read_ids
 from discreet.learners.policy import TARGET_NAME, Actions, Policy
 from discreet.privacy import Unprotected
+from discreet.service.server.bodies import DecisionFields
 from discreet.service.server.deployment import (
     LONGEST_ID,
     brought,
@@ -35,29 +35,6 @@ from discreet.validation import InvalidInput
 _DECIDED = insert(decisions).values(state="waiting")
 
 
-@dataclass(frozen=True)
-class DecisionReply:
-    """What one person is given, for the client that asked.
-
-    Attributes:
-        id: by which its reward is sent.
-        version: of the policy that chose.
-        arm, name: what was chosen, by number and by name; the place in a decision set.
-        point: the point that was chosen, where actions are points.
-        propensity: the probability with which it was chosen.
-        warning: why values of the context were moved to the nearest that the domain allows; None
-            where the context is as it came.
-    """
-
-    id: str
-    version: int
-    arm: int
-    name: str | None
-    point: tuple[float, ...] | None
-    propensity: float
-    warning: str | None = None
-
-
 class DecisionStore:
     """Makes decisions for the studies of a store, and takes their rewards."""
 
@@ -66,7 +43,7 @@ class DecisionStore:
 
     def decide(
         self, name: str, context: Any, person: str | None = None, key: str | None = None
-    ) -> DecisionReply:
+    ) -> DecisionFields:
         """Choose for one person; the reward follows by the decision's id.
 
         Args:
@@ -133,16 +110,15 @@ class DecisionStore:
                 },
             )
         arm = int(actions.arms[0])
-        named = bool(policy.arm_names) and arm >= 0
-        point = None if actions.points is None else tuple(map(float, actions.points[0]))
-        return DecisionReply(
-            identity,
-            policy.version,
-            arm,
-            policy.arm_names[arm] if named else None,
-            point,
-            float(propensities[0]),
-            warning,
+        # Made here, so there is nothing to check.
+        return DecisionFields.model_construct(
+            id=identity,
+            version=policy.version,
+            arm=arm,
+            name=policy.arm_names[arm] if policy.arm_names and arm >= 0 else None,
+            point=None if actions.points is None else list(map(float, actions.points[0])),
+            propensity=float(propensities[0]),
+            warning=warning,
         )
 
     def reward(self, name: str, identity: str, reward: float) -> bool:

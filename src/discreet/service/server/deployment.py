@@ -106,17 +106,12 @@ def answer_bytes(learner: AnyLearner) -> int:
 # A learner and its parts in the database.
 
 
-def streams_of(learner: AnyLearner) -> tuple[str, ...]:
-    """The target, then the sources."""
-    return tuple(learner.streams)
-
-
 def without_policies(learner: AnyLearner) -> bytes:
     """The whole learner but its policies, as bytes; SECRET where the learner is."""
     content = learner_content(learner)
     for saved in _saved_streams(content).values():
         saved["policies"] = []
-    return zlib.compress(json.dumps(content, allow_nan=False).encode(), 1)
+    return packed(json.dumps(content, allow_nan=False))
 
 
 def put_together(
@@ -134,7 +129,7 @@ def put_together(
         InvalidInput: for what no learner was taken apart into.
     """
     try:
-        content = json.loads(zlib.decompress(kept))
+        content = json.loads(unpacked(kept))
         streams = _saved_streams(content)
         for stream, body in policies:
             fields = json.loads(unpacked(body))
@@ -195,7 +190,7 @@ def encrypted(
 def longest_kept(kept: bytes) -> int:
     """Bytes that `without_policies` does not exceed for any learner of as many contributions as
     this one: whatever its numbers are, and however many people the contributions were of."""
-    content = json.loads(zlib.decompress(kept))
+    content = json.loads(unpacked(kept))
     contributors = content["state"]["target"].pop("contributions", [])
     contributions: int = sum(count for _, count in contributors)
     return _longest(content) + _CONTRIBUTORS + _CONTRIBUTOR * contributions

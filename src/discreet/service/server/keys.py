@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from sqlalchemy import bindparam, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 
 from discreet.service.server.database import Database
 from discreet.service.server.errors import NotFound, Unauthorized
@@ -187,11 +187,7 @@ class Keys:
             NotFound: where there is none of that id.
         """
         with self._database.writing() as connection:
-            row = connection.execute(
-                select(keys.c.revoked, keys.c.study).where(keys.c.id == identity)
-            ).one_or_none()
-            if row is None:
-                raise NotFound(f"there is no key {identity!r:.80}; list the keys for their ids.")
+            row = _row(connection, identity)
             if row.revoked is not None:
                 return False
             connection.execute(
@@ -212,11 +208,7 @@ class Keys:
             NotFound: where there is no key of that id.
         """
         with self._database.writing() as connection:
-            key = connection.execute(
-                select(keys.c.study).where(keys.c.id == identity)
-            ).one_or_none()
-            if key is None:
-                raise NotFound(f"there is no key {identity!r:.80}; list the keys for their ids.")
+            key = _row(connection, identity)
             reports = connection.scalars(
                 update(batches)
                 .where(
@@ -246,6 +238,13 @@ class Keys:
 def opens(key: Mapping[str, Any]) -> bool:
     """Whether a key of `Keys.list` is neither revoked nor expired."""
     return key["revoked"] is None and not _expired(key["expires"], time.time())
+
+
+def _row(connection: Connection, identity: str) -> Row[Any]:
+    row = connection.execute(_OPENS, {"identity": identity}).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no key {identity!r:.80}; list the keys for their ids.")
+    return row
 
 
 def _expired(expires: float | None, now: float) -> bool:

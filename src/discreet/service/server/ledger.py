@@ -72,7 +72,7 @@ def ledger_row(learner: Learner[Any, Any, Any], stream: str, policy: Policy[Any]
         "asked": asked,
         "held": held,
         "delta": guarantee.delta,
-        "reports": published(learner, stream)[1],
+        "reports": own.people,
         "guarantee": encode(guarantee),
         "digest": policy.digest,
         "declared": _declared(learner) if learner.secret and stream == TARGET_NAME else None,
@@ -97,19 +97,14 @@ def check_recorded(learner: Learner[Any, Any, Any], rows: Sequence[Row[Any]], st
         InvalidInput: where it is another one.
     """
     for row in {row.stream: row for row in rows}.values():
-        policies, people = published(learner, row.stream)
-        last = (policies[-1].version, policies[-1].digest) if policies else None
-        if last != (row.version, row.digest) or people != row.reports:
+        own = learner.streams[row.stream]
+        last = (own.policies[-1].version, own.policies[-1].digest) if own.policies else None
+        if last != (row.version, row.digest) or own.people != row.reports:
             raise InvalidInput(
                 f"the ledger of {study!r} has {row.reports} people in version {row.version} of "
                 f"{row.stream}, but the learner in the database has another number of them or "
                 "another policy: the database was changed. Restore a backup."
             )
-
-
-def published(learner: Learner[Any, Any, Any], stream: str) -> tuple[Sequence[Policy[Any]], int]:
-    """The policies of a stream, and how many people the learner has met there."""
-    return learner.streams[stream].policies, learner.streams[stream].people
 
 
 def note(connection: Connection, key: str, what: str, study: str | None = None) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -17,7 +16,7 @@ from sqlalchemy import func, select
 from discreet.codec import decode
 from discreet.learners.policy import TARGET_NAME
 from discreet.privacy import Guarantee
-from discreet.service.server.access import ALL, PaddedResponse, key_of, only, router
+from discreet.service.server.access import ALL, Named, PaddedResponse, key_of, only, router
 from discreet.service.server.bodies import (
     MESSAGE,
     DecisionBody,
@@ -50,8 +49,6 @@ from discreet.service.server.schema import batches, decisions, ledger, policies
 from discreet.service.server.service import Service
 from discreet.service.server.store import StoredPolicy
 
-Study = Annotated[str, Path(min_length=1, max_length=100)]
-Source = Annotated[str, Path(min_length=1, max_length=100)]
 # One way to write each, so that each policy has one address.
 Version = Annotated[str, Path(pattern="^(0|[1-9][0-9]{0,8})$")]
 DecisionId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
@@ -66,7 +63,6 @@ _POLICY: dict[int | str, dict[str, Any]] = {
 _FRESH = "public, max-age=1"
 _FOR_EVER = "public, max-age=31536000, immutable"
 KeyId = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
-_STUDY = "/v1/studies/{study}"
 _READERS = only("auditor", "operator")
 _METRICS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -104,7 +100,7 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
         ]
 
     @routes.get("/v1/studies/{study}", openapi_extra=only(*ALL))
-    def study(study: Study) -> StudyFacts:
+    def study(study: Named) -> StudyFacts:
         """What a study offers, and how it stands."""
         row, served = store.row(study), store.study(study)
         budget = served.learner.budget
@@ -126,33 +122,33 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
         )
 
     @routes.get("/v1/studies/{study}/terms", openapi_extra=only(*ALL))
-    def terms(study: Study) -> TermsFields:
+    def terms(study: Named) -> TermsFields:
         """What people agree to."""
         return TermsFields(**store.study(study).terms.to_fields())
 
     @routes.get("/v1/studies/{study}/policy", **policies)
-    def policy(study: Study, request: Request) -> Response:
+    def policy(study: Named, request: Request) -> Response:
         """The policy of this moment."""
         return _sent(store.policy(study), request, _FRESH)
 
     @routes.get("/v1/studies/{study}/policies/{version}", **policies)
-    def past_policy(study: Study, version: Version, request: Request) -> Response:
+    def past_policy(study: Named, version: Version, request: Request) -> Response:
         """A policy by its version; it never changes."""
         return _sent(store.policy(study, version=int(version)), request, _FOR_EVER)
 
     @routes.get("/v1/studies/{study}/sources/{source}/terms", openapi_extra=only(*ALL))
-    def source_terms(study: Study, source: Source) -> TermsFields:
+    def source_terms(study: Named, source: Named) -> TermsFields:
         """What people of an auxiliary source agree to."""
         return TermsFields(**store.study(study).terms_of(_source(source)).to_fields())
 
     @routes.get("/v1/studies/{study}/sources/{source}/policy", **policies)
-    def source_policy(study: Study, source: Source, request: Request) -> Response:
+    def source_policy(study: Named, source: Named, request: Request) -> Response:
         """The policy of an auxiliary source of this moment."""
         return _sent(store.policy(study, _source(source)), request, _FRESH)
 
     @routes.get("/v1/studies/{study}/sources/{source}/policies/{version}", **policies)
     def past_source_policy(
-        study: Study, source: Source, version: Version, request: Request
+        study: Named, source: Named, version: Version, request: Request
     ) -> Response:
         """A policy of an auxiliary source by its version."""
         return _sent(store.policy(study, _source(source), int(version)), request, _FOR_EVER)
@@ -164,7 +160,7 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
         response_model=ReportsReceipt,
         openapi_extra=only("device"),
     )
-    def reports(study: Study, body: ReportsBody, request: Request) -> Response:
+    def reports(study: Named, body: ReportsBody, request: Request) -> Response:
         """Keep reports; the answer comes when they are stored."""
         return _stored(study, TARGET_NAME, body, request)
 
@@ -175,7 +171,7 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
         openapi_extra=only("device"),
     )
     def source_reports(
-        study: Study, source: Source, body: ReportsBody, request: Request
+        study: Named, source: Named, body: ReportsBody, request: Request
     ) -> Response:
         """Keep reports of an auxiliary source."""
         return _stored(study, _source(source), body, request)
@@ -186,11 +182,11 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
         response_model=DecisionFields,
         openapi_extra=only("client"),
     )
-    def decide(study: Study, body: DecisionBody, request: Request) -> Response:
+    def decide(study: Named, body: DecisionBody, request: Request) -> Response:
         """Choose for one person."""
         key = key_of(request).id
         made = service.decisions.decide(study, body.context, body.person, key)
-        return PaddedResponse(asdict(made), 201, store.study(study).answer_bytes)
+        return PaddedResponse(made.model_dump(), 201, store.study(study).answer_bytes)
 
     @routes.post(
         "/v1/studies/{study}/decisions/{decision}/reward",
@@ -198,7 +194,7 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
         response_model=New,
         openapi_extra=only("client"),
     )
-    def reward(study: Study, decision: DecisionId, body: RewardBody) -> Response:
+    def reward(study: Named, decision: DecisionId, body: RewardBody) -> Response:
         """What followed from a decision."""
         new = service.decisions.reward(study, decision, body.reward)
         return PaddedResponse({"new": new}, 202, REWARD_BYTES)
@@ -236,32 +232,32 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
     @routes.get(
         "/v1/studies/{study}/ledger", response_model=list[LedgerEntry], openapi_extra=_READERS
     )
-    def ledger_rows(study: Study) -> list[dict[str, Any]]:
+    def ledger_rows(study: Named) -> list[dict[str, Any]]:
         """What every release may cost a person, in millionths of epsilon, and what it does."""
         return rows_of_ledger(service, study)
 
     @routes.get(
         "/v1/studies/{study}/releases", response_model=list[PolicyRow], openapi_extra=_READERS
     )
-    def releases(study: Study) -> list[dict[str, Any]]:
+    def releases(study: Named) -> list[dict[str, Any]]:
         """What was published, and when."""
         return rows_of_policies(service, study)
 
     @routes.get(
         "/v1/studies/{study}/certificate", response_model=StudyCertificate, openapi_extra=_READERS
     )
-    def certificate(study: Study) -> dict[str, Any]:
+    def certificate(study: Named) -> dict[str, Any]:
         """What the study promises its people, from the last row of its ledger."""
         return certificate_of(service, study)
 
-    @routes.post(f"{_STUDY}/state", openapi_extra=only("operator"))
-    def state(study: Study, body: StateBody, request: Request) -> StateBody:
+    @routes.post("/v1/studies/{study}/state", openapi_extra=only("operator"))
+    def state(study: Named, body: StateBody, request: Request) -> StateBody:
         """Pause a study, go on with it, or finish it."""
         service.store.set_state(study, body.state, key_of(request).id)
         return body
 
-    @routes.get(f"{_STUDY}/export", response_model=Export, openapi_extra=only("operator"))
-    def export(study: Study) -> dict[str, Any]:
+    @routes.get("/v1/studies/{study}/export", response_model=Export, openapi_extra=only("operator"))
+    def export(study: Named) -> dict[str, Any]:
         """Everything that was released, and counts; nothing of a person."""
         return exported(service, study)
 

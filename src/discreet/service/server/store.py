@@ -42,7 +42,6 @@ from discreet.service.server.deployment import (
     put_together,
     read_policy,
     request_bytes,
-    streams_of,
     unpacked,
     without_policies,
 )
@@ -71,7 +70,7 @@ State = Literal["running", "paused", "finished"]
 # So long a process serves a policy after another one published the next.
 _FRESH_SECONDS = 0.2
 # Made once: every request that brings something asks this.
-_STATE_HELD = (
+STATE_HELD = (
     select(studies.c.state)
     .where(studies.c.name == bindparam("name"))
     .with_for_update(read=True, key_share=True)
@@ -135,7 +134,7 @@ class ServedStudy:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        return streams_of(self.learner)
+        return tuple(self.learner.streams)
 
     def check_stream(self, stream: str) -> None:
         """`NotFound` unless this study has that stream."""
@@ -203,7 +202,7 @@ class Store:
             )
         secret, cipher = learner.secret, self.database.cipher
         began = encrypted(cipher, without_policies(learner), secret, name, "learner")
-        made = self.prepared(learner, streams_of(learner), name, Paid())
+        made = self.prepared(learner, tuple(learner.streams), name, Paid())
         with self.database.writing() as connection:
             # Servers that start at once take turns.
             connection.execute(select(server.c.id).with_for_update())
@@ -313,6 +312,7 @@ class Store:
             state: that it is in from now on.
             by: the id of the key that asked for it; empty for the server itself.
         """
+        self.row(name)
         with self.database.writing() as connection:
             # In the order of a release (aggregator.py), so that neither waits for the other.
             connection.execute(SNAPSHOT_HELD, {"name": name})
@@ -320,9 +320,7 @@ class Store:
                 select(studies.c.state, studies.c.trust_model)
                 .where(studies.c.name == name)
                 .with_for_update()
-            ).one_or_none()
-            if row is None:
-                raise NotFound(f"there is no study {name!r:.80} here.")
+            ).one()
             if row.state == "finished" and state != "finished":
                 raise Conflict(f"the study {name!r} is finished, which cannot be undone.")
             connection.execute(update(studies).where(studies.c.name == name).values(state=state))
@@ -419,7 +417,7 @@ class Store:
     def check_running(connection: Connection, name: str) -> None:
         """Refuse what comes to a study that does not take it now."""
         # Held until the end, so that a study does not finish in between.
-        check_state(name, connection.scalar(_STATE_HELD, {"name": name}))
+        check_state(name, connection.scalar(STATE_HELD, {"name": name}))
 
 
 def check_state(name: str, state: str | None) -> None:

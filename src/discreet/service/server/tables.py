@@ -10,19 +10,17 @@ import base64
 import binascii
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from fastapi import Path as PathParameter
 from sqlalchemy import Connection, Row, insert, select, update
 
 from discreet.outsourcing.certificate import Certificate
 from discreet.outsourcing.exchange import format_of, sha256_of
 from discreet.outsourcing.mechanisms import QUESTION_BYTES, Question, new_questions
 from discreet.privacy import SecureNoise
-from discreet.service.server.access import PaddedResponse, only, router
+from discreet.service.server.access import Named, PaddedResponse, only, router
 from discreet.service.server.bodies import (
     AnswerFields,
     AnswersBody,
@@ -42,33 +40,13 @@ from discreet.validation import InvalidInput
 _LONGEST_NAME = 100
 
 
-@dataclass(frozen=True)
-class StoredTable:
-    """A release as it was published.
-
-    Attributes:
-        certificate: as `Certificate.to_json` wrote it.
-        rows: the file of the released rows.
-        format: `csv` or `parquet`.
-    """
-
-    certificate: str
-    rows: bytes
-    format: str
-
-
 class Tables:
     """The outsourced tables of a database."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def names(self) -> list[str]:
-        """The tables that were published, by name."""
-        with self.database.reading() as connection:
-            return list(connection.scalars(select(tables.c.name).order_by(tables.c.name)))
-
-    def publish(self, name: str, table: StoredTable) -> bool:
+    def publish(self, name: str, table: TableBody) -> bool:
         """Keep a release, once.
 
         Returns:
@@ -83,13 +61,13 @@ class Tables:
             raise InvalidInput(
                 f"the name of a table had {len(name)} characters; it has 1 to {_LONGEST_NAME}."
             )
-        _check_release(table)
+        rows = _checked_rows(table)
         with self.database.writing() as connection:
             known = connection.execute(
                 select(tables).where(tables.c.name == name).with_for_update()
             ).one_or_none()
             if known is not None:
-                if (known.certificate, known.rows) != (table.certificate, table.rows):
+                if (known.certificate, known.rows) != (table.certificate, rows):
                     raise Conflict(
                         f"another release is published as {name!r}; a table is published once, so "
                         "give this one another name."
@@ -106,7 +84,7 @@ class Tables:
                 insert(tables).values(
                     name=name,
                     certificate=table.certificate,
-                    rows=table.rows,
+                    rows=rows,
                     format=table.format,
                     published=time.time(),
                     closed=False,
@@ -114,11 +92,12 @@ class Tables:
             )
         return True
 
-    def read(self, name: str) -> StoredTable:
+    def read(self, name: str) -> TableBody:
         """A release; `NotFound` where there is none."""
         with self.database.reading() as connection:
             row = _row(connection, name)
-        return StoredTable(row.certificate, row.rows, row.format)
+        rows = base64.b64encode(row.rows).decode()
+        return TableBody(certificate=row.certificate, rows=rows, format=row.format)
 
     def ask(self, name: str, asked: Sequence[Question]) -> int:
         """Keep questions until they are answered.
@@ -214,14 +193,19 @@ class Tables:
         ]
 
 
-def _check_release(table: StoredTable) -> None:
+def _checked_rows(table: TableBody) -> bytes:
+    """The file of the rows of a release whose certificate is theirs."""
+    try:
+        rows = base64.b64decode(table.rows, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidInput("rows were no base64; send the file of the rows in base64.") from None
     certificate = Certificate.from_json(table.certificate)
     if certificate.mechanism.noise != SecureNoise.name or certificate.simulated:
         raise InvalidInput(
             f"the noise of this release was {certificate.mechanism.noise}; a service takes "
             f"{SecureNoise.name} alone, because other noise does not protect people."
         )
-    if sha256_of(table.rows) != certificate.sha256:
+    if sha256_of(rows) != certificate.sha256:
         raise InvalidInput(
             "the rows are not those that the certificate was made for; send both from one release."
         )
@@ -230,6 +214,7 @@ def _check_release(table: StoredTable) -> None:
             f"the format was {table.format!r:.20}, but the certificate is about "
             f"{certificate.file}; send that format."
         )
+    return rows
 
 
 def _row(connection: Connection, name: str, lock: bool = False) -> Row[tuple[object, ...]]:
@@ -251,37 +236,23 @@ def _asked(connection: Connection, name: str) -> list[Question]:
     return known
 
 
-Table = Annotated[str, PathParameter(min_length=1, max_length=100)]
-
-
 def table_routes(service: Service) -> APIRouter:
     """The routes of outsourced tables."""
     routes = router("tables")
     mailbox = Tables(service.database)
 
     @routes.put("/v1/tables/{table}", openapi_extra=only("curator"))
-    def publish(table: Table, body: TableBody) -> New:
+    def publish(table: Named, body: TableBody) -> New:
         """Publish a release, once."""
-        try:
-            rows = base64.b64decode(body.rows, validate=True)
-        except (binascii.Error, ValueError):
-            raise InvalidInput(
-                "rows were no base64; send the file of the rows in base64."
-            ) from None
-        stored = StoredTable(body.certificate, rows, body.format)
-        return New(new=mailbox.publish(table, stored))
+        return New(new=mailbox.publish(table, body))
 
     @routes.get("/v1/tables/{table}", openapi_extra=only("modeler", "auditor", "curator"))
-    def read(table: Table) -> TableBody:
+    def read(table: Named) -> TableBody:
         """A release as it was published."""
-        stored = mailbox.read(table)
-        rows = base64.b64encode(stored.rows).decode()
-        return TableBody.model_validate(
-            {"certificate": stored.certificate, "rows": rows, "format": stored.format}
-        )
+        return mailbox.read(table)
 
     @routes.post("/v1/tables/{table}/questions", status_code=202, openapi_extra=only("modeler"))
-    def ask(table: Table, body: QuestionsBody) -> NewCount:
+    def ask(table: Named, body: QuestionsBody) -> NewCount:
         """Ask for rows."""
         asked = [Question(each.question, each.row) for each in body.questions]
         return NewCount(new=mailbox.ask(table, asked))
@@ -291,7 +262,7 @@ def table_routes(service: Service) -> APIRouter:
         response_model=list[QuestionFields],
         openapi_extra=only("curator", "modeler"),
     )
-    def questions(table: Table, waiting: Annotated[bool, Query(alias="open")] = False) -> Response:
+    def questions(table: Named, waiting: Annotated[bool, Query(alias="open")] = False) -> Response:
         """What was asked; with `open` what has no answer yet."""
         return _padded(
             [
@@ -301,7 +272,7 @@ def table_routes(service: Service) -> APIRouter:
         )
 
     @routes.post("/v1/tables/{table}/answers", status_code=202, openapi_extra=only("curator"))
-    def answer(table: Table, body: AnswersBody) -> NewCount:
+    def answer(table: Named, body: AnswersBody) -> NewCount:
         """Answer; an answer never changes."""
         given = [Question(each.question, each.row).answered(each.answer) for each in body.answers]
         return NewCount(new=mailbox.answer(table, given))
@@ -311,7 +282,7 @@ def table_routes(service: Service) -> APIRouter:
         response_model=list[AnswerFields],
         openapi_extra=only("modeler"),
     )
-    def answers(table: Table, after: Annotated[int, Query(ge=0, lt=2**31)] = 0) -> Response:
+    def answers(table: Named, after: Annotated[int, Query(ge=0, lt=2**31)] = 0) -> Response:
         """Answers to questions of a larger number than `after`."""
         return _padded(
             [

@@ -23,13 +23,13 @@ from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, quote
 
 from cryptography.fernet import Fernet, InvalidToken
-from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 
-from discreet.service.server.access import answer_to
+from discreet.service.server.access import Named, answer_to
 from discreet.service.server.dashboard.views import Views, Watch, render
 from discreet.service.server.database import Unavailable
 from discreet.service.server.errors import Forbidden, NotFound, TooLarge, Unauthorized
@@ -52,7 +52,6 @@ _HEADERS = {
 }
 _STATIC = "/static"
 
-Study = Annotated[str, Path(min_length=1, max_length=100)]
 Column = Annotated[str, Query(max_length=100)]
 COOKIE = "discreet_session"
 SESSION_SECONDS = 8 * 3600
@@ -200,28 +199,28 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
         return render("studies.html.j2", who=who, studies=views.studies(who.key.study))
 
     @routes.get("/studies/{study}")
-    def study_page(study: Study, who: Signed, column: Column = "") -> str:
+    def study_page(study: Named, who: Signed, column: Column = "") -> str:
         who.check_study(study)
         return render("study.html.j2", who=who, **views.study(study, column))
 
     @routes.get("/studies/{study}/live")
-    def live(study: Study, who: Signed, column: Column = "") -> str:
+    def live(study: Named, who: Signed, column: Column = "") -> str:
         who.check_study(study)
         return render("live.html.j2", who=who, **views.study(study, column))
 
     @routes.get("/studies/{study}/ledger")
-    def ledger(study: Study, who: Signed) -> str:
+    def ledger(study: Named, who: Signed) -> str:
         who.check_study(study)
         row = service.store.row(study)
         return render("ledger.html.j2", who=who, study=row, lines=views.releases(study))
 
     @routes.get("/studies/{study}/certificate")
-    def certificate(study: Study, who: Signed) -> str:
+    def certificate(study: Named, who: Signed) -> str:
         who.check_study(study)
         return render("certificate.html.j2", who=who, **views.certificate(study))
 
     @routes.get("/studies/{study}/export")
-    def export(study: Study, who: Signed) -> Response:
+    def export(study: Named, who: Signed) -> Response:
         who.check_study(study)
         _check_operator(who)
         name = quote(f"{study}.json", safe="")
@@ -232,14 +231,14 @@ def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIR
         )
 
     @routes.get("/studies/{study}/state")
-    def confirm(study: Study, who: Signed, to: Annotated[str, Query(max_length=20)]) -> str:
+    def confirm(study: Named, who: Signed, to: Annotated[str, Query(max_length=20)]) -> str:
         who.check_study(study)
         _check_operator(who)
         one_of(to, "to", _STATES)
         return render("confirm.html.j2", who=who, study=service.store.row(study), to=to)
 
     @routes.post("/studies/{study}/state")
-    def change(study: Study, who: Signed, form: Form) -> Response:
+    def change(study: Named, who: Signed, form: Form) -> Response:
         who.check_study(study)
         _check_operator(who)
         _check_form(who, form)

@@ -20,6 +20,7 @@ learner is asked here, and nothing sealed is opened.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import threading
@@ -228,17 +229,9 @@ class Views:
         served = self._service.store.study(name)
         lines = sorted(self.releases(name), key=lambda line: line.version)
         last = _of_target(lines)[0]
-        with self._service.database.reading() as connection:
-            text = connection.scalar(
-                select(ledger.c.guarantee).where(
-                    ledger.c.study == name,
-                    ledger.c.stream == TARGET_NAME,
-                    ledger.c.version == last.version,
-                )
-            )
         return {
             "study": row,
-            "guarantee": decode(text or "", Guarantee),
+            "guarantee": decode(json.dumps(content["guarantee"]), Guarantee),
             "trust": _TRUST.get(row.trust_model, row.trust_model),
             "content": content,
             "last": last,
