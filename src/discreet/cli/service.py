@@ -26,12 +26,16 @@ from discreet.validation import InvalidInput
 if TYPE_CHECKING:
     import socket
 
+    from discreet.lab.experiments import Setting
+    from discreet.lab.studies import Study
     from discreet.service.server.backup import Restored
     from discreet.service.server.database import Database
     from discreet.service.server.deployment import AnyLearner, Deployment
     from discreet.service.server.service import Service
 
 _JOIN_SECONDS = 0.2
+# As many people show what the first releases of a learner hold.
+_TRIED = 1_000
 DATABASE = "sqlite:///discreet.db"
 DatabaseOption = Annotated[
     str,
@@ -273,12 +277,66 @@ def _read(file: Path, data: Path | None) -> tuple[Deployment, AnyLearner]:
     """The deployment of a study file; refused where it needs the database's key."""
     from discreet.lab.studies import load_study
     from discreet.service.server.encryption import Cipher, needed
-    from discreet.service.server.served import deployment_of
 
     deployment, learner = deployment_of(load_study(file, data_dir=data))
     if learner.secret:
         needed(Cipher.from_environment(), deployment.name)
     return deployment, learner
+
+
+def deployment_of(study: Study) -> tuple[Deployment, AnyLearner]:
+    """How a study is served, and a new learner for it.
+
+    Noise is `SecureNoise`: where people trust the service, the learner draws it; elsewhere reports
+    that carry other noise are refused.
+
+    Raises:
+        InvalidInput: where several lines could be served, or none; for a line without privacy or
+            whose epsilon protects no one; for a learner whose releases hold less than
+            requested.
+    """
+    from discreet.lab.studies import serving
+    from discreet.lab.studies.settings import ServeTable
+    from discreet.service.server.deployment import Deployment, noise_for
+    from discreet.toml_files import Place
+
+    serving.check_served_name(study.name)
+    table = study.serve or ServeTable()
+    serving.check_serving(table, study.settings, study.problem, Place(f"the study {study.name!r}"))
+    setting = serving.served_setting(study.settings, table)
+    _check_holds(study, setting)
+    noise = noise_for(setting.budget.trust_model == "joint")
+    learner = serving.served_learner(study, setting, table, noise)
+    deployment = Deployment(
+        name=study.name,
+        title=study.title,
+        default_arm=table.default_arm,
+        expires_days=table.expires_days,
+        retention_days=table.retention_days,
+        sources=tuple(table.sources.items()),
+        text=study.text,
+    )
+    return deployment, learner
+
+
+def _check_holds(study: Study, setting: Setting) -> None:
+    """Refuse a calibration that promises more than its noise holds, such as some published ones.
+
+    Every release is held to its promise when it is made (ledger.py). This says so before there
+    are people, from a short simulation on the study's own.
+    """
+    from discreet.lab.experiments import simulate
+    from discreet.service.server.ledger import millionths
+
+    people, asked = min(study.rounds, _TRIED), setting.budget
+    held = simulate(study.problem, setting, people, study.seed, 0).guarantee
+    assert held is not None
+    if millionths(held.epsilon) > millionths(asked.epsilon) or held.delta > asked.delta:
+        raise InvalidInput(
+            f"{setting.label} holds epsilon = {held.epsilon:.4g} and delta = "
+            f"{held.delta:.3g} where {asked!r} was asked for; a service promises "
+            "what is held. Serve another learner, or leave its calibration out."
+        )
 
 
 def _show_studies(service: Service) -> None:

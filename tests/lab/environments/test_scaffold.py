@@ -254,7 +254,7 @@ def stated(text: str) -> str:
 
 def test_the_commented_serve_table_can_be_served(table: TableProfile, tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
-    from discreet.service.server.served import deployment_of
+    from discreet.cli.service import deployment_of
 
     file = tmp_path / "study.toml"
     text = stated(scaffold(table, "won").text(file))

@@ -41,7 +41,6 @@ def served_learner(
     setting: Setting,
     table: ServeTable,
     noise: NoiseSource | None,
-    identity: str | None = None,
 ) -> Learner[Any, Any, Any]:
     """A new learner for the people whom a line of a study is served to, its sources open.
 
@@ -50,7 +49,6 @@ def served_learner(
         setting: what `served_setting` chose.
         table: what the study says of serving.
         noise: under joint privacy the source of its noise.
-        identity: of the learner; a random one if left out.
     """
     problem = study.problem
     named = list(problem.arm_names) if isinstance(problem.space, int) else problem.space
@@ -64,7 +62,6 @@ def served_learner(
         reward_bounds=problem.reward_bounds,
         public_seed=study.seed % PUBLIC_COINS,
         noise=noise,
-        identity=identity,
     )
     for name, epsilon in table.sources.items():
         learner.open_source(name, epsilon)
