@@ -65,6 +65,9 @@ from discreet.validation import ErrorCollector, IntArray, InvalidInput, whole_nu
 
 BUCKETS, GROUPS = 256, 16
 _EACH = BUCKETS // GROUPS
+# Rows of one task that scatters.
+_ROWS = 400_000
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -130,11 +133,6 @@ class Folder:
 
     def learner_file(self) -> Path:
         return Path(self.path) / "learner.pickle"
-
-
-def put_learner(folder: Folder, learner: Learner[Any, Any, Any]) -> None:
-    """Let the workers read reports as this learner does."""
-    write_bytes(folder.learner_file(), pickle.dumps(learner), private=True)
 
 
 @cache
@@ -346,18 +344,6 @@ def _parts(
             yield learner.statistics(reports_of(rows[part], header, int(version)))
 
 
-def total_of(folder: Folder) -> Statistics | None:
-    """The sums of all groups, in their order."""
-    sums = [pickle.loads(folder.sums(group).read_bytes()) for group in range(GROUPS)]
-    given = [each for each in sums if each is not None]
-    return reduce(add, given) if given else None
-
-
-# Rows of one task that scatters.
-_ROWS = 400_000
-Progress = Callable[[str, int, int], None]
-
-
 @dataclass(frozen=True)
 class Aggregated:
     """What became of the reports in some files.
@@ -428,13 +414,18 @@ def aggregate(
         InvalidInput: for damaged files, reports of another study or under policies that this
             learner has not published; all of them are named, and the learner is as before.
     """
-    _check_learner(learner)
+    if not learner.budget.is_local:
+        raise InvalidInput(
+            f"{learner.budget!r} does not protect reports when they leave a person; files of plain "
+            "observations are not aggregated. Give a learner with local privacy."
+        )
     count = whole_number(workers, "workers", minimum=1)
     files = files_of(paths)
     with tempfile.TemporaryDirectory(dir=folder, prefix="discreet-") as temporary:
         remembered = None if seen is None else _remembered(Path(seen), learner.people)
         work = Folder(temporary, None if remembered is None else str(remembered))
-        put_learner(work, learner)
+        # Workers read reports as this learner does.
+        write_bytes(work.learner_file(), pickle.dumps(learner), private=True)
         with running_on(engine, count, address):
             done, damaged = _scattered(work, files, count, progress)
             if not skip_damaged:
@@ -454,8 +445,10 @@ def aggregate(
             before=sum(each.before for each in gathered),
             damaged=tuple(damaged),
         )
-        total = total_of(work)
-        if total is not None:
+        sums = [pickle.loads(work.sums(group).read_bytes()) for group in range(GROUPS)]
+        given = [each for each in sums if each is not None]
+        if given:
+            total = reduce(add, given)
             if seen is not None:
                 _remember(work, Path(seen), learner.people + result.added)
             learner.merge(total)
@@ -509,14 +502,6 @@ def _stored(uri: str) -> list[str]:
         for each in inside
         if each.type == fs.FileType.File and each.path.endswith(".parquet")
     ]
-
-
-def _check_learner(learner: Learner[Any, Any, Any]) -> None:
-    if not learner.budget.is_local:
-        raise InvalidInput(
-            f"{learner.budget!r} does not protect reports when they leave a person; files of plain "
-            "observations are not aggregated. Give a learner with local privacy."
-        )
 
 
 def _scattered(

@@ -191,15 +191,16 @@ def table_of(reports: Reports, ids: Sequence[int] | None = None) -> tuple[pa.Tab
         VERSION: pa.array(np.full(len(reports), reports.policy_version, dtype=np.int32)),
         PUBLIC_COIN: pa.array(np.asarray(numbers).astype(np.int64)),
     }
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, dict[bytes, bytes]] = {}
     for name, values in array_fields(reports).items():
         size = int(np.prod(values.shape[1:]))
-        shapes[name] = values.shape[1:]
+        if values.ndim > 1:
+            shapes[name] = {_SHAPE: json.dumps(values.shape[1:]).encode()}
         flat = pa.array(np.ascontiguousarray(values).reshape(-1))
         columns[name] = pa.FixedSizeListArray.from_arrays(flat, size) if values.ndim > 1 else flat
     schema = pa.schema(
         [
-            pa.field(name, column.type, nullable=False, metadata=_shape_of(shapes.get(name)))
+            pa.field(name, column.type, nullable=False, metadata=shapes.get(name))
             for name, column in columns.items()
         ],
         metadata=header.metadata(),
@@ -286,7 +287,3 @@ def values_of(table: pa.Table, name: str) -> Any:
                 "array that they are; write it with write_reports()."
             ) from error
     return column.to_numpy(zero_copy_only=False)
-
-
-def _shape_of(shape: tuple[int, ...] | None) -> dict[bytes, bytes] | None:
-    return {_SHAPE: json.dumps(shape).encode()} if shape else None

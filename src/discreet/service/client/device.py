@@ -373,11 +373,12 @@ class Device(Client):
     # Actions and reports.
 
     def _default(self) -> ChosenAction:
-        arm, names = self.default_arm, _names(None)
+        arm: str | int | None = self.default_arm
+        names: tuple[str, ...] = ()
         try:
             known = self._known_agreement()
             arm = known.default_arm if arm is None else arm
-            names = _names(known.terms)
+            names = with_names(known.terms.arms)[1]
         except LookupError:
             pass
         if arm is None:
@@ -428,11 +429,6 @@ def _reward(value: Any) -> float:
         raise InvalidInput(
             f"reward was {type(value).__name__}; give one number, or NaN where it is not known."
         ) from error
-
-
-def _names(terms: Terms | None) -> tuple[str, ...]:
-    """Of the arms; () where they are not known."""
-    return () if terms is None else with_names(terms.arms)[1]
 
 
 def _read_policy(answer: httpx2.Response) -> Policy[Any]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import base64
 import binascii
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,14 +124,8 @@ class CuratorClient(Client):
             each for each in self.curator.answer(release, asked, outcomes) if each.number in wanted
         ]
         new = 0
-        for start in range(0, len(given), _MOST):
-            body = _rows(
-                "answers",
-                [
-                    {"question": each.number, "row": each.row, "answer": each.answer}
-                    for each in given[start : start + _MOST]
-                ],
-            )
+        rows = [{"question": each.number, "row": each.row, "answer": each.answer} for each in given]
+        for body in _bodies("answers", rows):
             answer = self._ask("POST", table_path(self.table, "answers"), body)
             new += int(_object(answer)["new"])
         return new
@@ -206,14 +200,8 @@ class ModelerClient(Client):
             )
             waiting = read_questions(questions)[1] if questions.exists() else []
         # Those that waited before as well: the last turn may have been cut short here.
-        for start in range(0, len(waiting), _MOST):
-            body = _rows(
-                "questions",
-                [
-                    {"question": each.number, "row": each.row}
-                    for each in waiting[start : start + _MOST]
-                ],
-            )
+        rows = [{"question": each.number, "row": each.row} for each in waiting]
+        for body in _bodies("questions", rows):
             self._ask("POST", table_path(self.table, "questions"), body)
         return turn
 
@@ -230,9 +218,11 @@ class AsyncModelerClient(AsyncClient):
     blocking = ModelerClient
 
 
-def _rows(name: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """A request that sends rows, at a length that follows from their number."""
-    return padded(body_of({name: rows}), QUESTION_BYTES * len(rows))
+def _bodies(name: str, every: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Requests that send rows, at lengths that follow from their number."""
+    for start in range(0, len(every), _MOST):
+        rows = every[start : start + _MOST]
+        yield padded(body_of({name: rows}), QUESTION_BYTES * len(rows))
 
 
 def _object(answer: httpx2.Response) -> Mapping[str, Any]:

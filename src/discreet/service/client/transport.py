@@ -171,11 +171,8 @@ class Client:
             Refused: for a request that the service does not accept.
             Unreachable: after the last attempt.
         """
-        patience, what, headers = (
-            patience or self.patience,
-            f"{method} {path}",
-            _headers(body, etag),
-        )
+        patience, headers = patience or self.patience, _headers(body, etag)
+        what = f"{method} {path}"
         answer = None
         for attempt in range(patience.attempts):
             try:

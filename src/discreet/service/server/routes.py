@@ -85,7 +85,8 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
 
     def _stored(study: str, stream: str, body: ReportsBody, request: Request) -> Response:
         key = key_of(request).id
-        receipt = service.ingest.add(study, _texts(body), body.ids, stream, key)
+        texts = [each if isinstance(each, str) else json.dumps(each) for each in body.reports]
+        receipt = service.ingest.add(study, texts, body.ids, stream, key)
         metrics.reports(study, stream, receipt)
         return JSONResponse({"stored": receipt.stored, "repeated": receipt.repeated}, 202)
 
@@ -205,10 +206,6 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
 def _source(name: str) -> str:
     """The stream of a source; the target is asked for without a name."""
     return "" if name == TARGET_NAME else name
-
-
-def _texts(body: ReportsBody) -> list[str]:
-    return [each if isinstance(each, str) else json.dumps(each) for each in body.reports]
 
 
 def _sent(policy: StoredPolicy, request: Request, cache: str) -> Response:
