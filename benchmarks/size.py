@@ -59,7 +59,7 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
     "src": (254, 74_500),
-    "service": (42, 11_160),
+    "service": (42, 11_150),
     "library": (102, 31_600),
     "LocalKernel, a round": (29, 10_200),
     "Capri, a round": (41, 13_200),

@@ -8,7 +8,6 @@ brings it is missing. Nothing of it outlives the command.
 from __future__ import annotations
 
 import heapq
-import socket
 import tempfile
 import threading
 import webbrowser
@@ -189,58 +188,51 @@ def run_demo(
         listen(host, port) as listening,
         tempfile.TemporaryDirectory(prefix="discreet-demo-") as folder,
     ):
-        _serve(listening, Path(folder), browser, devices, seconds, say, stop)
+        problem, source = demo_problem()
+        deployment, learner = demo_learner(problem, devices)
+        service = Service.open(f"sqlite:///{Path(folder) / 'demo.db'}", {})
+        service.store.register(deployment, learner)
+        host, port = listening.getsockname()[:2]
+        app = create_app(service, [host])
+        server = server_of(app, host, port)
+        address = address_of(listening)
+        token = service.keys.make("operator", label="demo")
+        people = problem.sample(devices, np.random.default_rng())
+        playing = Devices(
+            address,
+            service.keys.make("device", _STUDY, "demo"),
+            learner.terms(),
+            people,
+            seconds,
+            say,
+        )
 
-
-def _serve(
-    listening: socket.socket,
-    folder: Path,
-    browser: bool,
-    devices: int,
-    seconds: float,
-    say: Callable[[str], None],
-    stop: threading.Event | None,
-) -> None:
-    problem, source = demo_problem()
-    deployment, learner = demo_learner(problem, devices)
-    service = Service.open(f"sqlite:///{folder / 'demo.db'}", {})
-    service.store.register(deployment, learner)
-    host, port = listening.getsockname()[:2]
-    app = create_app(service, [host])
-    server = server_of(app, host, port)
-    address = address_of(listening)
-    token = service.keys.make("operator", label="demo")
-    people = problem.sample(devices, np.random.default_rng())
-    playing = Devices(
-        address, service.keys.make("device", _STUDY, "demo"), learner.terms(), people, seconds, say
-    )
-
-    def play() -> None:
-        link = f"{address}/login?code={app.state.sessions.link(token)}"
-        say(f"{devices:,} simulated devices report to a server on this machine. {source}")
-        say(f"Dashboard: {link}")
-        say(f"That link signs in for ten minutes. Later: {address}/login, with the key {token}")
-        if browser:
-            webbrowser.open(link)
-        if playing.stop.wait(_BEFORE):
-            return
-        playing.run()
-        if not playing.stop.is_set():
-            say(f"All {playing.sent:,} devices have reported. Ctrl-C ends the demo.")
-
-    def follow() -> None:
-        while not server.started and not playing.stop.wait(0.05):
-            pass
-        threading.Thread(target=play, name="devices", daemon=True).start()
-        while stop is not None and not playing.stop.is_set():
-            if stop.wait(0.1):
-                server.should_exit = True
+        def play() -> None:
+            link = f"{address}/login?code={app.state.sessions.link(token)}"
+            say(f"{devices:,} simulated devices report to a server on this machine. {source}")
+            say(f"Dashboard: {link}")
+            say(f"That link signs in for ten minutes. Later: {address}/login, with the key {token}")
+            if browser:
+                webbrowser.open(link)
+            if playing.stop.wait(_BEFORE):
                 return
+            playing.run()
+            if not playing.stop.is_set():
+                say(f"All {playing.sent:,} devices have reported. Ctrl-C ends the demo.")
 
-    threading.Thread(target=follow, name="demo", daemon=True).start()
-    try:
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        playing.stop.set()
+        def follow() -> None:
+            while not server.started and not playing.stop.wait(0.05):
+                pass
+            threading.Thread(target=play, name="devices", daemon=True).start()
+            while stop is not None and not playing.stop.is_set():
+                if stop.wait(0.1):
+                    server.should_exit = True
+                    return
+
+        threading.Thread(target=follow, name="demo", daemon=True).start()
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            playing.stop.set()

@@ -6,7 +6,7 @@
 | an observation that is kept          | erased `retention_days` after its release |
 | the empty row of a decision          | deleted `RECORD_DAYS` after it was erased |
 | the empty row of a released batch    | deleted `RECORD_DAYS` after it came       |
-| the public coins of a version             | deleted once the version is closed        |
+| the public coins of a version        | deleted once the version is closed        |
 
 A version is *closed* when a newer one was published `VERSION_DAYS` ago, or its study is finished:
 from then on its reports are refused, for good.

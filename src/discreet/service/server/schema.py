@@ -1,23 +1,23 @@
 """The tables of a service's database. What is secret in them is sealed (encryption.py).
 
-| table      | a row is                                                                     |
-|------------|------------------------------------------------------------------------------|
-| server     | this database: its identity and what its key is known by; one row            |
-| studies    | a study that is served: what it offers, under which promise, how it stands   |
-| snapshots  | a learner after its last release, without its policies                       |
-| policies   | a policy that was published, of the target or of a source, and its summary   |
-|            | (findings.py); public                                                        |
-| batches    | reports that arrived together; the body goes when a release has them         |
-| public_coins | a report that was accepted, so that it is never counted twice           |
-| decisions  | a decision under joint privacy; the payload goes when a release has it       |
-| ledger     | what a release may cost a person, and what it does                           |
-| pruned     | how many rows were deleted, which counts still hold (forgetting.py)          |
-| former     | policies and ledger rows of a server that this one was restored from         |
-| leases     | which aggregator works on a study, and until when                            |
-| keys       | a key to this service: its hash, never itself                                |
-| operations | an operation with an operator's key; only ever added to                      |
-| tables     | a curator's released table; public                                           |
-| questions  | a row that a modeler asks about, and the curator's answer                    |
+| table        | a row is                                                                   |
+|--------------|----------------------------------------------------------------------------|
+| server       | this database: its identity and what its key is known by; one row          |
+| studies      | a study that is served: what it offers, under which promise, how it stands |
+| snapshots    | a learner after its last release, without its policies                     |
+| policies     | a policy that was published, of the target or of a source, and its summary |
+|              | (findings.py); public                                                      |
+| batches      | reports that arrived together; the body goes when a release has them       |
+| public_coins | a report that was accepted, so that it is never counted twice              |
+| decisions    | a decision under joint privacy; the payload goes when a release has it     |
+| ledger       | what a release may cost a person, and what it does                         |
+| pruned       | how many rows were deleted, which counts still hold (forgetting.py)        |
+| former       | policies and ledger rows of a server that this one was restored from       |
+| leases       | which aggregator works on a study, and until when                          |
+| keys         | a key to this service: its hash, never itself                              |
+| operations   | an operation with an operator's key; only ever added to                    |
+| tables       | a curator's released table; public                                         |
+| questions    | a row that a modeler asks about, and the curator's answer                  |
 
 Times are seconds since 1970 (UTC). Epsilons are whole millionths, rounded up.
 """
