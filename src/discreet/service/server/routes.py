@@ -85,8 +85,7 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
 
     def _stored(study: str, stream: str, body: ReportsBody, request: Request) -> Response:
         key = key_of(request).id
-        texts = [each if isinstance(each, str) else json.dumps(each) for each in body.reports]
-        receipt = service.ingest.add(study, texts, body.ids, stream, key)
+        receipt = service.ingest.add(study, _texts(body), body.ids, stream, key)
         metrics.reports(study, stream, receipt)
         return JSONResponse({"stored": receipt.stored, "repeated": receipt.repeated}, 202)
 
@@ -206,6 +205,10 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
 def _source(name: str) -> str:
     """The stream of a source; the target is asked for without a name."""
     return "" if name == TARGET_NAME else name
+
+
+def _texts(body: ReportsBody) -> list[str]:
+    return [each if isinstance(each, str) else json.dumps(each) for each in body.reports]
 
 
 def _sent(policy: StoredPolicy, request: Request, cache: str) -> Response:
