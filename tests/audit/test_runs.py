@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ PARTITION = _maker("partition", "local", 3)
 
 
 def broken() -> str:
-    learner = PARTITION.make()
-    return broken_rule(PARTITION, learner, learner.policy())
+    maker = replace(PARTITION)  # its identities were not compared before
+    learner = maker.make()
+    return broken_rule(maker, learner, learner.policy())
 
 
 def test_honest_learners_keep_the_rules() -> None:

@@ -14,7 +14,7 @@ cells; and beside two sources, of which one is given up, each with an epsilon of
 are replayed under every public coin of several dozen by which another mechanism is used than
 before.
 
-**A dishonest server.** A policy reaches a device as JSON, and may be forged (forgeries.py). A
+**A dishonest server.** A policy reaches a device as JSON, and may be forged (`forgeries`). A
 server may also send the honest policy to act with and a forged one, of the same identity and
 version, to report under. Under terms that were agreed before, either the device refuses it for
 every person, or the report costs no more than the terms allow.
@@ -97,8 +97,8 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "private_neural": {"batch": 40, "hidden": 3},
 }
 _PREDICTIONS = 3
-# Reports are cheap, so that many people can be compared in every state.
-_OTHERS = 30
+# How many people are compared in every state besides the worst two: reports are cheap.
+_WHOLE_RUNS, _OTHERS = 2, 30
 _LEARNT = "a report under a policy learnt from others"
 SOURCE = "auxiliary"
 # The number of people who report under every forged policy.
@@ -173,7 +173,7 @@ def checks_of(name: str) -> Iterator[Check]:
         check = learner_check("usca, predictions", maker)
         yield replace(
             check,
-            exact=lambda: worst_of(joint_states(maker, _PREDICTIONS)),
+            exact=partial(_worst_run, maker, _PREDICTIONS),
             about="several predictions from one run",
             bound="counts",
         )
@@ -191,11 +191,14 @@ def learner_check(name: str, maker: Maker, source: bool = False) -> Check:
     """The check of one learner as it is made, or of its auxiliary source."""
     if maker.budget.is_central:
         about = f"a run of {maker.people} people"
-        runs = partial(joint_states, maker)
-        return Check(name, "learner", "joint", lambda: worst_of(runs()), about, "gaussian")
+        return Check(name, "learner", "joint", partial(_worst_run, maker), about, "gaussian")
     about = "a report of an auxiliary source" if source else _LEARNT
     exact = partial(_worst_report, maker, source)
     return Check(name, "learner", "local", exact, about)
+
+
+def _worst_run(maker: Maker, predictions: int = 0) -> Exact:
+    return worst_of(joint_states(maker, predictions), _WHOLE_RUNS)
 
 
 def _worst_report(maker: Maker, source: bool) -> Exact:
@@ -278,7 +281,7 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
                 return findings[-1]
     if not findings:
         raise NothingToAttack(
-            f"no forged policy of {maker.learner} leads to a report; forge others in forgeries.py."
+            f"no forged policy of {maker.learner} leads to a report; forge others (forgeries)."
         )
     return max(findings, key=Exact.order)
 
@@ -374,7 +377,7 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     yield _report(_taught(maker, source, 0), maker, source, "new")
     for epsilon in _EPSILONS:
         other = replace(maker, budget=maker.budget.at(epsilon))
-        learner = _taught(other, source, 0 if epsilon < 1.0 else _TAUGHT)
+        learner = _taught(other, source, *(0,) if epsilon < 1.0 else (_BRIEFLY, _FEW))
         yield from _branches(_report(learner, other, source, f"epsilon {epsilon:g}"))
     if learner_class(maker.learner).takes_sources:
         mixed, share = _mixed(maker), _SHARES[SOURCE] if source else 1.0
@@ -443,8 +446,8 @@ def _branches(report: LocalReport) -> Iterator[LocalReport]:
         lost = 0 if loss.reason else round(loss.epsilon(report.asked.delta), 1)
         branch = (*used, shown, loss.reason, transcript.refused, lost)
         if branch not in seen and len(seen) < _BRANCHES:
+            yield replace(there, bases=min(there.bases, 2)) if seen else there
             seen.add(branch)
-            yield there
 
 
 def _report(

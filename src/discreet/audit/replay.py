@@ -26,7 +26,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -35,7 +35,15 @@ from typing import Any, NamedTuple, Self, TextIO
 
 import numpy as np
 
-from discreet.audit.tape import AddedNoise, Loss, NoiseTape, loss_between, shared_noise, watching
+from discreet.audit.tape import (
+    AddedNoise,
+    Loss,
+    NoiseTape,
+    loss_between,
+    shared_noise,
+    unrecorded,
+    watching,
+)
 from discreet.codec import Serializable, encode
 from discreet.learners.policy import Policy
 from discreet.privacy import NoiseSource, Release, SecureNoise
@@ -169,13 +177,15 @@ class Transcript:
     Attributes:
         wanted: whether it is compared; if not, nothing is kept, and code skips what is costly.
         count: how much was shown, kept or not.
+        judged: whether rules are tried, which say nothing of the data: in the recorded run alone.
         seen: names and contents.
         refused: the number of refusals.
         fault: the first broken rule, whatever the data; empty for none.
     """
 
-    def __init__(self, wanted: bool = True) -> None:
+    def __init__(self, wanted: bool = True, judged: bool = True) -> None:
         self.wanted = wanted
+        self.judged = judged
         self.seen: list[tuple[str, bytes]] = []
         self.count = 0
         self.refused = 0
@@ -196,9 +206,18 @@ class Transcript:
         self.refused += 1
         self.add(f"whether {name} is refused", type(error).__name__)
 
-    def rule(self, fault: str) -> None:
-        """Note a broken rule; an empty `fault` is a rule that was kept."""
-        self.fault = self.fault or fault
+    def rule(self, broken: str | Callable[[], str]) -> None:
+        """Note a broken rule, in words; they are empty for a rule that was kept.
+
+        What is called to try a rule may draw and log: the runs that play this one back do not.
+        """
+        if not self.judged or self.fault:
+            return
+        if isinstance(broken, str):
+            self.fault = broken
+            return
+        with unrecorded(), _unheard():
+            self.fault = broken()
 
     def difference(self, other: Transcript) -> str:
         """The name of the first difference; empty if there is none."""
@@ -287,7 +306,7 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
             crowd = next(iter(subject.groups()))
             # An odd step, as rewards alternate.
             tried = (*worst.pair, *subject.tried, *crowd[:: max(1, len(crowd) // others) | 1])
-            subject = replace(subject, tried=tried)
+            subject = replace(subject, tried=tuple(_apart(tried).values()))
         try:
             found = worst_neighbours(subject)
         except NothingToAttack as error:
@@ -347,7 +366,7 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
         if not difference:
             break
     else:
-        if not first.tape.foreign:
+        if not first.tape.foreign and not first.transcript.fault:
             raise InvalidInput(
                 f"{subject.state or 'the code'} cannot be replayed: two runs on the same data with "
                 f"the same outcomes differ ({difference}). Draw all noise from the noise source "
@@ -362,12 +381,14 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
     fault = first.transcript.fault or first.promise.fault or foreign
     fault = fault or shared_noise(first.tape.draws)
     loss, pair = _worst_pair(runs, first)
-    rng = np.random.default_rng(3)
+    rng, known = np.random.default_rng(3), set(_apart(run.person for run in runs))
     for _ in range(0 if loss.reason or fault or subject.tried else _ROUNDS):
         near = [subject.near(pair[turn % 2].person, rng) for turn in range(_TRIED)]
-        more = [_ran(subject, person, first.tape) for person in near if person is not None]
+        new = [(key, each) for key, each in _apart(near).items() if key not in known]
+        more = [_ran(subject, person, first.tape) for _, person in new if person is not None]
         if not more:
             break
+        known.update(key for key, _ in new)
         runs.extend(more)
         loss, pair = _worst_pair([*pair, *more], first)
         if loss.reason:
@@ -382,8 +403,12 @@ def _worst_of_group(subject: Subject, people: Sequence[Any], seed: int) -> Exact
 
 
 def _ran(subject: Subject, person: Any, recorded: NoiseTape | None, seed: int = 0) -> _Ran:
-    tape, transcript = NoiseTape(seed), Transcript()
-    with written_out(transcript), tape.recording() if recorded is None else tape.playing(recorded):
+    tape, transcript = NoiseTape(seed), Transcript(judged=recorded is None)
+    with (
+        written_out(transcript),
+        tape.recording() if recorded is None else tape.playing(recorded),
+        _exact_reprs(),
+    ):
         promise = subject.run(person, transcript)
     return _Ran(person, transcript, promise, tape)
 
@@ -478,6 +503,19 @@ def promised(
 
 
 # What code shows.
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Nothing that is logged or warned of meanwhile is noted."""
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 class _Log(logging.Handler):
@@ -583,6 +621,17 @@ def _may_hold_data(thing: object) -> bool:
     )
 
 
+def _exact_reprs() -> AbstractContextManager[Any]:
+    """Reprs show arrays whole and exactly, in a fraction of the time that NumPy's own take."""
+    return np.printoptions(override_repr=lambda array: fingerprint(array).hex())
+
+
+def _apart(people: Iterable[Any]) -> dict[str, Any]:
+    """Each of these people once."""
+    with _exact_reprs():
+        return {repr(person): person for person in people}
+
+
 def without_addresses(text: str) -> str:
     """The text without addresses in memory, which differ from run to run."""
     return re.sub(r"0x[0-9a-f]+", "0x", text)
@@ -599,6 +648,7 @@ def _needs_arguments(function: Callable[..., Any]) -> bool:
 
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
+_LONG = 8
 
 
 def fingerprint(value: Any) -> bytes:
@@ -613,6 +663,9 @@ def fingerprint(value: Any) -> bytes:
     if isinstance(value, dict):
         return b"{" + b",".join(fingerprint(item) for item in value.items()) + b"}"
     if isinstance(value, list | tuple):
+        # Policies hold long lists of numbers; equal bytes are equal numbers.
+        if len(value) > _LONG and set(map(type, value)) == {float}:
+            return b"floats" + np.array(value).tobytes()
         return b"[" + b",".join(map(fingerprint, value)) + b"]"
     name = type(value).__name__.encode()
     if inspect.isroutine(value) or inspect.isclass(value):

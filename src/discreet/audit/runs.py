@@ -50,7 +50,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -196,6 +196,8 @@ class Participants:
     def unit(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Points (*shape, d) of the unit cube, on levels where the domain has them."""
         drawn = rng.random((*shape, self.domain.dimension))
+        if not any(self.domain.levels):
+            return drawn
         flat = drawn.reshape(-1, self.domain.dimension)
         return np.array([self.snapped(point) for point in flat]).reshape(drawn.shape)
 
@@ -304,6 +306,15 @@ class Maker:
         """People who can take part."""
         return Participants(self.domain, self.space, self.bounds)
 
+    def same_identity(self) -> str:
+        """Two learners with one identity, in words; empty if identities differ."""
+        return self._same_identity
+
+    @cached_property
+    def _same_identity(self) -> str:
+        first, second = self.make(), self.make()
+        return "two learners have one identity" if first.identity == second.identity else ""
+
 
 AnyLearner = Learner[Any, Any, Any]
 Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure"]
@@ -355,15 +366,6 @@ class JointRun(Subject):
     def _people(self) -> Participants:
         return self.maker.crowd()
 
-    @cached_property
-    def _same_identity(self) -> str:
-        return same_identity(self.maker)
-
-    def at(self, base: int) -> Self:
-        # Once for all runs, and in none: what its two learners draw is no part of what is replayed.
-        assert self._same_identity is not None
-        return self
-
     def groups(self) -> Iterator[Sequence[Person]]:
         yield self._people.candidates(np.random.default_rng(_SEED))
 
@@ -373,7 +375,8 @@ class JointRun(Subject):
     def run(self, person: Person, transcript: Transcript) -> Promise:
         fresh = self.maker.make(secure() if self.variant == "secure" else SimulatedNoise(self.seed))
         if transcript.wanted:
-            transcript.rule(self._same_identity or own_randomness(type(fresh)))
+            transcript.rule(self.maker.same_identity)
+            transcript.rule(own_randomness(type(fresh)))
         learner = self._ran(fresh, person, transcript)
         asked = self.maker.asked()
         if not transcript.wanted:
@@ -467,8 +470,9 @@ class JointRun(Subject):
             transcript.add("a prediction", learner.predict(people.contexts(part)))
             if self.variant == "saved":
                 learner = self._reloaded(learner, transcript)
-        if transcript.wanted and not refused(lambda: learner.predict(people.contexts(asked[-1:]))):
-            transcript.rule("more predictions are made than were promised")
+        if transcript.wanted:
+            more = partial(learner.predict, people.contexts(asked[-1:]))
+            transcript.rule(accepted(more, "more predictions are made than were promised"))
         result: AnyLearner = learner
         return result
 
@@ -480,10 +484,12 @@ class JointRun(Subject):
             )
         except InvalidInput as error:
             transcript.refusal("an update", error)
-        self._looked_at(learner, transcript, _DEAR)
         own = [each.reports for each in sent if self._own(each)]
+        if own:
+            self._looked_at(learner, transcript, _DEAR)
         if own and transcript.wanted:  # before a release takes them up
             transcript.add("the reprs of what the learner holds", reprs_within(learner))
+            # In every run, as the refusal may show whose report it was.
             if not refused(lambda: learner.update(replace(own[0], source="another"))):
                 transcript.rule("reports to another learner are taken")
 
@@ -502,7 +508,7 @@ class JointRun(Subject):
             )  # with people who wait for the next release
         policy = learner.policy()
         transcript.add("a policy", policy)
-        transcript.rule(changed_policy(learner, policy))
+        transcript.rule(partial(changed_policy, learner, policy))
         if self.variant == "saved" and policy.version == 1:
             learner = self._reloaded(learner, transcript)
             transcript.add("a policy after loading", learner.policy())
@@ -513,7 +519,8 @@ class JointRun(Subject):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "learner.json"
             save(learner, path)
-            transcript.rule(open_file(learner, path) or quieter_file(path))
+            transcript.rule(partial(open_file, learner, path))
+            transcript.rule(partial(quieter_file, path))
             # Another seed each time, or one noise would be drawn again.
             return load(path, noise=SimulatedNoise(_SEED + 1 + transcript.count))
 
@@ -638,13 +645,7 @@ def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
         return "actions of another policy are reported"
     kinds: tuple[Any, ...] = type(learner), type(policy)
     own = next(filter(None, map(own_randomness, kinds)), "")
-    return own or same_identity(maker)
-
-
-def same_identity(maker: Maker) -> str:
-    """Two learners with one identity, in words; empty if identities differ."""
-    first, second = maker.make(), maker.make()
-    return "two learners have one identity" if first.identity == second.identity else ""
+    return own or maker.same_identity()
 
 
 def changed_policy(learner: AnyLearner, policy: Any) -> str:
@@ -687,6 +688,11 @@ def _multiplied(part: Any, factors: Mapping[str, float]) -> int:
         elif isinstance(value, dict | list):
             changed += _multiplied(value, factors)
     return changed
+
+
+def accepted(what: Callable[[], object], words: str) -> Callable[[], str]:
+    """The rule that something is refused; its words if it is not."""
+    return lambda: "" if refused(what) else words
 
 
 def refused(what: Callable[[], object]) -> bool:

@@ -205,12 +205,12 @@ class SearchRun(SurfaceRun):
                 transcript.add("the best setting", repr(search.best()))
                 transcript.add("a prediction", search.predict({"dose": 4.0, "form": "drop"}))
             _show(transcript, "search", search, ("learner", "guarantee"))
+            if local:
+                held = fingerprint(search.__getstate__())
+                held = held.replace(search.learner.identity.encode(), b"")
+                transcript.add("a copy of the search", held)
         if local:
             transcript.add("what is kept of people", json.dumps(search.learner.secret_fields()))
-            held = fingerprint(search.__getstate__())
-            transcript.add(
-                "a copy of the search", held.replace(search.learner.identity.encode(), b"")
-            )
         elif not refused(lambda: pickle.dumps(search)):
             transcript.rule("a search that holds values may be copied")
         return self._promise(search.guarantee, None if local else search.learner.releases)

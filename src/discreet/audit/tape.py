@@ -678,6 +678,16 @@ class NoiseTape:
         return self._taken("keys", asked, partial(original, source, shape))
 
 
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Nothing drawn inside is recorded or played back."""
+    hidden, _RECORDING[:] = _RECORDING[:], []
+    try:
+        yield
+    finally:
+        _RECORDING[:] = hidden
+
+
 def hand(source: NoiseSource) -> NoiseSource:
     """The source, from which audited code may draw, in a run that is recorded."""
     return _RECORDING[-1].hand(source) if _RECORDING else source
