@@ -33,7 +33,7 @@ from discreet.lab.environments.base import People, Population, Problem
 from discreet.lab.environments.functions import FunctionPopulation
 from discreet.lab.environments.kernel_grid import GridPopulation
 from discreet.lab.experiments.engine import Row, Seed, frame_of, run_trials
-from discreet.lab.experiments.serving import play
+from discreet.lab.experiments.simulation import play
 from discreet.learners.registry import make_learner
 from discreet.learners.values import Value
 from discreet.people.domain import DecisionSets, RewardBounds, arm_count, unit_cube

@@ -21,8 +21,7 @@ from discreet.audit.runs import JointRun, Maker
 from discreet.codec import decode, encode
 from discreet.lab.environments.base import People
 from discreet.lab.environments.tables import TableProblem
-from discreet.lab.experiments.serving import run_learner
-from discreet.lab.experiments.simulation import Setting, check_setting
+from discreet.lab.experiments.simulation import Setting, check_setting, run_learner
 from discreet.learners.base import Learner
 from discreet.learners.contributions import (
     ContributionCounter,

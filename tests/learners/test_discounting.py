@@ -9,7 +9,7 @@ import pytest
 
 from discreet.codec import encode
 from discreet.lab.environments.base import People
-from discreet.lab.experiments.serving import run_learner
+from discreet.lab.experiments.simulation import run_learner
 from discreet.learners.base import Learner
 from discreet.learners.discounting import (
     check_half_life,

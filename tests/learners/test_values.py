@@ -12,7 +12,7 @@ from discreet.gaussian import Posterior
 from discreet.lab.environments.base import People
 from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import Seed
-from discreet.lab.experiments.serving import play
+from discreet.lab.experiments.simulation import play
 from discreet.learners.base import Learner
 from discreet.learners.local_kernel.learner import LocalKernel
 from discreet.learners.partition.posterior import (

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Row, Seed, frame_of
 from discreet.lab.experiments.means import mean_traces, means
-from discreet.lab.experiments.serving import DrawSources, people_of, play, trace_of
+from discreet.lab.experiments.simulation import DrawSources, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.policy import Policy
 from discreet.learners.registry import learner_class, on_space

@@ -1,14 +1,6 @@
 """Experiments: trials of settings in parallel, and simulations of learners."""
 
 from discreet.lab.experiments.engine import Done, Seed, frame_of, grid, run_trials
-from discreet.lab.experiments.serving import (
-    Arrival,
-    Source,
-    feed_source,
-    people_of,
-    run_learner,
-    run_with_sources,
-)
 from discreet.lab.experiments.simulation import (
     BEST_FIXED,
     HIGHEST,
@@ -16,12 +8,18 @@ from discreet.lab.experiments.simulation import (
     REFERENCES,
     UNIFORM,
     Appraisal,
+    Arrival,
     Outcome,
     Setting,
+    Source,
     check_setting,
     expected_seconds,
+    feed_source,
     grown,
     learner_of,
+    people_of,
+    run_learner,
+    run_with_sources,
     simulate,
     simulate_all,
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.lab.environments.base import Problem
-from discreet.lab.environments.synthetic_people import CONTRAST, synthetic_people
+from discreet.lab.environments.synthetic import CONTRAST, synthetic_people
 from discreet.lab.experiments import (
     BEST_FIXED,
     HIGHEST,

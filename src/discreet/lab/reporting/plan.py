@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 from rich.table import Table
 
-from discreet.lab.environments.synthetic_people import CONTRAST
+from discreet.lab.environments.synthetic import CONTRAST
 from discreet.lab.planning.curves import REACH, interval
 from discreet.lab.planning.design import EPSILONS, study_for
 from discreet.lab.planning.forecast import (

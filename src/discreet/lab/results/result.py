@@ -57,7 +57,7 @@ from discreet.records import RunRecord
 from discreet.validation import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.lab.results.plots import StudyPlots
+    from discreet.lab.reporting.report import StudyPlots
 
 _WIDTH = 80  # characters of a printed result
 _NUMBERS = ("epsilon", "delta", "half_width", "share_kept", "held_epsilon", "held_delta")
@@ -229,7 +229,7 @@ class StudyResult:
     @property
     def plot(self) -> StudyPlots:
         """The figures of the report: `plot.progress()`, `plot.epsilon()`, `plot.map()`."""
-        from discreet.lab.results.plots import StudyPlots  # Matplotlib takes a second to import
+        from discreet.lab.reporting.report import StudyPlots  # Matplotlib takes a second to import
 
         return StudyPlots(self.study, self.compared, self.numbers)
 

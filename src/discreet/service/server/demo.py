@@ -22,7 +22,7 @@ import numpy as np
 from discreet.codec import decode, encode
 from discreet.lab.environments.base import Population, Problem
 from discreet.lab.environments.catalog import find_entry
-from discreet.lab.environments.synthetic_people import SyntheticPeople
+from discreet.lab.environments.synthetic import SyntheticPeople
 from discreet.lab.environments.tables import EARNINGS_COLUMNS
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import ArmPolicy, Policy, Terms
