@@ -113,7 +113,9 @@ def test_values_that_are_moved_to_a_bound_are_counted(tmp_path: Path) -> None:
 def test_lines_say_what_their_data_are_worth_at_most(tmp_path: Path) -> None:
     low, high, free, joint, uniform, fixed = checked(tmp_path).lines
     for line, epsilon in ((low, 0.5), (high, 3.0)):
-        assert line.worth == pytest.approx(worth_of_reports(PureEvent(epsilon), 1088.0))
+        # One class of three is right, so an arm pays at a mean rate of 1/3.
+        worth = worth_of_reports(PureEvent(epsilon), 1088.0, 1 / 3)
+        assert line.worth == pytest.approx(worth)
         assert line.worth_of_arm == pytest.approx((line.worth or 0.0) / 3.0)
         assert line.promise is not None
         assert line.promise.epsilon == epsilon  # derived from the first policy
@@ -127,7 +129,7 @@ def test_lines_say_what_their_data_are_worth_at_most(tmp_path: Path) -> None:
     assert joint.promise is not None
     assert (joint.promise.epsilon, joint.promise.delta) == (1.0, 1e-6)
     multiplier = joint.promise.epsilon and study(tmp_path).settings[3].budget.noise_multiplier
-    assert joint.worth_of_arm == pytest.approx(worth_of_sums(multiplier, 1088 / 3))
+    assert joint.worth_of_arm == pytest.approx(worth_of_sums(multiplier, 1088 / 3, 1 / 3))
     for line in (uniform, fixed):
         assert (line.worth, line.worth_of_arm, line.difference, line.epsilon) == (None,) * 4
 
@@ -167,7 +169,8 @@ def test_visits_beyond_those_that_are_covered_tell_nothing(tmp_path: Path) -> No
     visits = [sum(row % 400 == who for row in range(112, PEOPLE)) for who in range(400)]
     assert facts.people == sum(visits)
     assert private.reports == pytest.approx(sum(min(count, 2) for count in visits))
-    assert private.worth == pytest.approx(worth_of_reports(PureEvent(0.25), private.reports))
+    worth = worth_of_reports(PureEvent(0.25), private.reports, 1 / 3)
+    assert private.worth == pytest.approx(worth)
     assert facts.lines[1].reports == facts.people
     note = next(budget_notes(facts))
     assert note.startswith("partition, epsilon 0.5: 2 visits of a person are learnt from, in all")
@@ -194,7 +197,7 @@ def test_in_words(tmp_path: Path) -> None:
     assert "2: u, v" in columns
     lines = printed(line_table(facts)).splitlines()
     (low,) = [line for line in lines if line.startswith("partition") and " 0.5 " in line]
-    assert low.split() == ["partition", "0.5", "65", "22", "0.3", "2"]
+    assert low.split() == ["partition", "0.5", "58", "19", "0.3", "2"]
     (fixed,) = [line for line in lines if line.startswith("best_fixed")]
     assert fixed.split()[1:] == ["–"] * 4 + ["2"]  # noqa: RUF001
     assert any("this is the budget" in text for text in budget_notes(facts))
@@ -248,6 +251,7 @@ def test_predictions_that_are_drawn_one_by_one_have_no_such_bound(tmp_path: Path
 
 
 EPSILONS = (0.1, 1.0, 3.0)
+RATES = (0.5, 0.2, 0.02, 0.999)
 
 
 def share(epsilon: float) -> float:
@@ -285,14 +289,23 @@ def test_no_pure_report_tells_more(epsilon: float) -> None:
         score = rng.normal(size=len(channel))
         score -= before @ score
         assert information(before, score, channel) <= most + 1e-12
+        for rate in RATES:
+            told = information(*of_rate(rate), channel[:2])
+            assert told <= worth_of_reports(PureEvent(epsilon), 1.0, rate) + 1e-12
+
+
+def of_rate(rate: float) -> tuple[FloatArray, FloatArray]:
+    """Rewards of 0 and 1 with that mean, and their scores."""
+    return np.array([1.0 - rate, rate]), np.array([-1.0 / (1.0 - rate), 1.0 / rate])
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_randomised_response_tells_as_much(epsilon: float) -> None:
     keep = math.exp(epsilon) / (1.0 + math.exp(epsilon))
     channel = np.array([[keep, 1.0 - keep], [1.0 - keep, keep]])
-    told = information(np.array([0.5, 0.5]), np.array([-1.0, 1.0]), channel)
-    assert told == pytest.approx(share(epsilon), rel=1e-12)
+    for rate in RATES:
+        told = information(*of_rate(rate), channel)
+        assert told == pytest.approx(worth_of_reports(PureEvent(epsilon), 1.0, rate), rel=1e-9)
     # The report of a sign, as learners make it where nothing else is hidden.
     sign = SignedSubsetSelection.best(1, epsilon)
     assert sign.contrast**2 == pytest.approx(share(epsilon), rel=1e-6)
@@ -303,8 +316,11 @@ def test_gaussian_reports(scale: float) -> None:
     """Two values with Gaussian noise, integrated on a grid."""
     x = np.linspace(-12.0 * scale, 12.0 * scale + 1.0, 200_001)
     p, q = (np.exp(-0.5 * ((x - value) / scale) ** 2) for value in (0.0, 1.0))
-    told = 0.5 * ((p - q) ** 2 / (p + q)).sum() / p.sum()
-    assert worth_of_reports(GaussianEvent(scale), 1.0) == pytest.approx(told, rel=1e-9)
+    for rate in RATES:
+        variance = rate * (1.0 - rate)
+        told = variance * ((p - q) ** 2 / (rate * p + (1.0 - rate) * q)).sum() / p.sum()
+        worth = worth_of_reports(GaussianEvent(scale), 1.0, rate)
+        assert worth == pytest.approx(told, rel=1e-8)
 
 
 @pytest.mark.parametrize("visits", [1, 4])
@@ -338,7 +354,7 @@ def test_sums_of_rewards_of_0_and_1(people: int, multiplier: float) -> None:
         score = (values - people * mean) / math.sqrt(mean * (1.0 - mean))
         shown, passed = law @ density, (law * score) @ density
         told = float((passed**2 / np.maximum(shown, 1e-300)).sum() * multiplier / 25.0)
-        assert told <= worth * (1.0 + 1e-9)
+        assert told <= worth_of_sums(multiplier, people, mean) * (1.0 + 1e-9) <= worth * (1 + 2e-9)
     # Nor does noise on each reward tell more.
     assert people * worth_of_reports(GaussianEvent(multiplier), 1.0) <= worth * (1.0 + 1e-9)
 
@@ -352,8 +368,20 @@ def test_more_noise_is_worth_less() -> None:
     assert worth_of_sums(1.0, 0.0) == worth_of_reports(PureEvent(1.0), 0.0) == 0.0
 
 
+def test_rare_rewards_keep_little() -> None:
+    """Reports of rewards with a mean of 2% keep a twelfth of what those with a mean of 1/2 do."""
+    usual, rare = (worth_of_reports(PureEvent(1.0), 1.0, rate) for rate in (0.5, 0.02))
+    assert (usual, rare) == pytest.approx((0.2136, 0.0208), abs=5e-5)
+    assert worth_of_reports(PureEvent(1.0), 1.0, 0.0) < 1e-8
+    # A difference hides behind noise alike, whatever the rate.
+    assert difference_that_shows(1e4 * rare, 0.02) == pytest.approx(
+        difference_that_shows(1e4 * usual), rel=0.15
+    )
+
+
 def test_differences_that_show() -> None:
     assert difference_that_shows(200.0) == pytest.approx(0.1)
+    assert difference_that_shows(200.0, 0.1) == pytest.approx(0.06)
     assert difference_that_shows(0.5) == 1.0
 
 
@@ -363,6 +391,8 @@ def test_numbers_that_are_none_are_refused() -> None:
             worth_of_reports(PureEvent(1.0), people)
         with pytest.raises(InvalidInput, match="people was"):
             worth_of_sums(1.0, people)
+    with pytest.raises(InvalidInput, match="rate was"):
+        worth_of_reports(PureEvent(1.0), 1.0, 1.1)
     with pytest.raises(InvalidInput, match="noise_multiplier was"):
         worth_of_sums(0.0, 10.0)
     with pytest.raises(InvalidInput, match="people was"):

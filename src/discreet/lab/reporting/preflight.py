@@ -4,9 +4,10 @@ Counts of rows and of arms are read off the table. No guarantee covers them, so 
 readers who may see the table.
 
 A line's *worth* bounds what it can learn: the number of people without privacy whose data show at
-least as much, for everybody together and arms given equally often. Guarantees under local privacy
-are derived from a learner's first policy. Under joint privacy nothing is drawn before there are
-people, so the budget stands in for the guarantee.
+least as much, for everybody together and arms given equally often; where rewards are 0 or 1, at the
+table's own mean rate. Guarantees under local privacy are derived from a learner's first policy.
+Under joint privacy nothing is drawn before there are people, so the budget stands in for the
+guarantee.
 
 Notes:
 
@@ -25,24 +26,30 @@ with densities p and q, sup over b of
 
 Any two inputs of a private report are a processing of a worst pair, which can only lower this:
 randomised response for a pure report (Kairouz, Oh and Viswanath 2017), N(0, 1) and N(mu, 1) for a
-Gaussian one (Dong, Roth and Su 2022). The right side is concave in b, and both pairs are symmetric,
-so the supremum is at b = 1/2, the mean of tanh^2(L / 2) with L the log of p / q:
+Gaussian one (Dong, Roth and Su 2022). Both pairs are symmetric, so with v = b (1 - b), L the log of
+p / q and t = tanh^2(L / 2) this is the mean under p of
 
-    pure       tanh^2(epsilon / 2)
-    Gaussian   E tanh^2(mu X / 2),  X ~ N(mu / 2, 1),  mu = 1 / noise multiplier
+    kept(t, v) = t v / (1/4 - t (1/4 - v)):
+
+    pure       kept(tanh^2(epsilon / 2), v)
+    Gaussian   E kept(tanh^2(mu X / 2), v),  X ~ N(mu / 2, 1),  mu = 1 / noise multiplier
+
+It grows with v, so the supremum is at b = 1/2, the mean of t. Where rewards are 0 or 1 at a mean
+rate, the channel has these two inputs alone, and b is the rate: reports of rare rewards keep about
+4 t v. It is concave in b, so where rates differ from person to person it holds for their mean.
 
 *Joint.* Rewards of n people enter Gaussian releases C r + z, where replacing one person's reward by
 another moves C r by 1 at least where its noise has the deviation m, the noise multiplier. Of all
 such C a single sum tells most about a mean of normal rewards: n^2 / (n v + m^2), with v <= 1/4 the
-variance of a reward in [0, 1]; without noise n / v. The ratio grows with v, so n / (1 + 4 m^2 / n)
-people. Rewards of 0 and 1 tell a little more, because little noise leaves steps that can be seen:
-of a single person E tanh^2 as above, with mu = 1 / m, not 1 / (1 + 4 m^2). So noise counts as the
-normal noise that leaves of one person as much,
+variance of a reward in [0, 1]; without noise n / v. The ratio grows with v: n / (1 + m^2 / (v n))
+people, at 1/4 if no rate is known. Rewards of 0 and 1 tell a little more, because little noise
+leaves steps that can be seen: of a single person E kept as above, with mu = 1 / m, not
+1 / (1 + m^2 / v). So noise counts as the normal noise that leaves of one person as much,
 
-    n / (1 + a / n) people,  a = 1 / E tanh^2(mu X / 2) - 1 <= 4 m^2,
+    n / (1 + a / n) people,  a = 1 / E kept(tanh^2(mu X / 2), v) - 1 <= m^2 / v,
 
-which is exact for one person, and at most a fifth of a person above the other. That it bounds
-what sums of such rewards tell is not proved for n > 1; a test works these out.
+which is exact for one person, and at v = 1/4 at most a fifth of a person above the other. That it
+bounds what sums of such rewards tell is not proved for n > 1; a test works these out.
 """
 
 from __future__ import annotations
@@ -50,7 +57,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.table import Table
@@ -82,57 +89,72 @@ _FAR, _STEPS = 12.0, 4_000
 # From so large a mu on the mean is 1 to rounding.
 _LARGEST = 1e3
 _VARIANCE = 0.25  # at most, of a reward in [0, 1]
+_RAREST = 1e-9
 # Of less, 1 / share is lost in rounding, and normal noise is what it is.
 _LEAST = 1e-6
 
 
-def worth_of_reports(event: Event, people: float) -> float:
+def worth_of_reports(event: Event, people: float, rate: float = 0.5) -> float:
     """At most how many people without privacy tell as much as reports of `people`.
 
     Args:
         event: what one report costs, as its release records it.
         people: how many report, one report each; at least 0.
+        rate: the mean reward, in [0, 1], where rewards are 0 or 1; 1/2 bounds all others.
     """
-    count = number_from(people, "people", 0.0)
+    count, variance = number_from(people, "people", 0.0), _variance(rate)
     if isinstance(event, PureEvent):
-        return count * math.tanh(event.epsilon / 2.0) ** 2
-    return count * _gaussian_share(event.noise_multiplier)
+        return count * float(_kept(math.tanh(event.epsilon / 2.0) ** 2, variance))
+    return count * _gaussian_share(event.noise_multiplier, variance)
 
 
-def _gaussian_share(noise_multiplier: float) -> float:
-    """E tanh^2(mu X / 2) of the module."""
-    mu = min(1.0 / noise_multiplier, _LARGEST)
-    nodes = np.linspace(-_FAR, _FAR, _STEPS + 1)
-    weights = np.exp(-0.5 * nodes**2)
-    squares = np.tanh(mu * (nodes + mu / 2.0) / 2.0) ** 2
-    return float(weights @ squares / weights.sum())
-
-
-def worth_of_sums(noise_multiplier: float, people: float) -> float:
+def worth_of_sums(noise_multiplier: float, people: float, rate: float = 0.5) -> float:
     """At most how many people without privacy tell as much as Gaussian releases about `people`.
 
     Args:
         noise_multiplier: the deviation of the noise over the sensitivity to one contribution, above
             0.
         people: how many enter the releases; at least 0.
+        rate: as for reports.
     """
-    count = number_from(people, "people", 0.0)
+    count, variance = number_from(people, "people", 0.0), _variance(rate)
     multiplier = positive_number(noise_multiplier, "noise_multiplier")
-    share = _gaussian_share(multiplier)
-    noise = multiplier**2 / _VARIANCE if share < _LEAST else 1.0 / share - 1.0
+    share = _gaussian_share(multiplier, variance)
+    noise = multiplier**2 / variance if share < _LEAST else 1.0 / share - 1.0
     return count * count / (count + noise)
 
 
-def difference_that_shows(people: float) -> float:
+def difference_that_shows(people: float, rate: float = 0.5) -> float:
     """The difference of two arms' mean rewards that is two standard errors wide.
 
     Args:
         people: how many people without privacy each arm has, above 0.
+        rate: as for reports.
 
     Returns:
-        The difference for rewards in [0, 1], 1 at most: 2 sqrt(2 v / people), v = 1/4.
+        The difference for rewards in [0, 1], 1 at most: 2 sqrt(2 v / people).
     """
-    return min(1.0, 2.0 * math.sqrt(2.0 * _VARIANCE / number_from(people, "people", 1e-300)))
+    variance = 2.0 * _variance(rate) / number_from(people, "people", 1e-300)
+    return min(1.0, 2.0 * math.sqrt(variance))
+
+
+def _variance(rate: float) -> float:
+    """v = b (1 - b); rates of exactly 0 or 1 count as very rare ones."""
+    mean = number_from(rate, "rate", 0.0, 1.0)
+    return max(mean * (1.0 - mean), _RAREST)
+
+
+def _gaussian_share(noise_multiplier: float, variance: float) -> float:
+    """The mean of kept(tanh^2(mu X / 2), v) of the module."""
+    mu = min(1.0 / noise_multiplier, _LARGEST)
+    nodes = np.linspace(-_FAR, _FAR, _STEPS + 1)
+    weights = np.exp(-0.5 * nodes**2)
+    squares = np.tanh(mu * (nodes + mu / 2.0) / 2.0) ** 2
+    return float(weights @ _kept(squares, variance) / weights.sum())
+
+
+def _kept(squares: Any, variance: float) -> Any:
+    return squares * variance / (_VARIANCE - squares * (_VARIANCE - variance))
 
 
 _MOST_NAMES = 12  # labels, and arms that nothing special is known of
@@ -339,21 +361,24 @@ def _line(study: Study, setting: Setting, seconds: float) -> LinePreflight:
     count = arm_count(problem.space)
     learns = setting.learner not in (*REFERENCES, UNIFORM, HIGHEST)
 
-    def worth(people: float) -> float | None:
+    def worth(people: float, rate: float = 0.5) -> float | None:
         """Of people whose data this line's noise covers."""
         if not learns:
             return None
         if not budget.private:
             return people
         if event is not None:
-            return worth_of_reports(event, people)
+            return worth_of_reports(event, people, rate)
         # Predictions are drawn one by one, from no Gaussian sum, and have no such bound.
         gaussian = budget.delta > 0.0 and "predictions" not in setting.options
         if budget.trust_model == "joint" and gaussian:
-            return worth_of_sums(budget.noise_multiplier, people)
+            return worth_of_sums(budget.noise_multiplier, people, rate)
         return None
 
-    of_arm = None if count is None else worth(reports / count)
+    # Of an arm that is given as often as any other and pays at the arms' mean rate. What is kept is
+    # concave in the rate, so arms tell no more on average.
+    rate = 0.5 if problem.rates is None else float(problem.rates.mean())
+    of_arm = None if count is None else worth(reports / count, rate)
     bounds = problem.reward_bounds
     width = bounds.upper - bounds.lower
     return LinePreflight(
@@ -364,9 +389,9 @@ def _line(study: Study, setting: Setting, seconds: float) -> LinePreflight:
         delta=budget.delta if budget.private else None,
         max_contributions=budget.max_contributions if budget.private else None,
         reports=reports,
-        worth=worth(reports),
+        worth=worth(reports, rate),
         worth_of_arm=of_arm,
-        difference=width * difference_that_shows(of_arm) if of_arm else None,
+        difference=width * difference_that_shows(of_arm, rate) if of_arm else None,
         seconds=seconds if math.isfinite(seconds) else None,
         promise=guarantee,
         sentence="" if guarantee is None else guarantee.sentence,
@@ -409,7 +434,7 @@ def _guarantee(
 
 LINE_NOTE = (
     "worth at most: people without privacy whose data show as much, in all and for each arm if all "
-    "are given equally often.\n"
+    "are given equally often, at the table's mean rate where rewards are 0 or 1.\n"
     "difference: the least difference of mean rewards that is two standard errors, for everybody "
     "together."
 )
