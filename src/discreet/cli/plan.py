@@ -87,8 +87,7 @@ def plan(
     Of --people, --lose-at-most and --epsilon give any two, and the plan answers with the third.
     """
     from discreet.lab.environments.synthetic import CONTRAST
-    from discreet.lab.planning.design import EPSILONS, study_for
-    from discreet.lab.planning.planner import REPLICATES, PlanRequest
+    from discreet.lab.planning.planner import EPSILONS, REPLICATES, PlanRequest, study_for
 
     with reporting_errors():
         errors = ErrorCollector()

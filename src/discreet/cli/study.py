@@ -58,9 +58,8 @@ def run(
     ] = False,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
-    from discreet.lab.results.journal import open_journal
     from discreet.lab.results.result import StudyResult
-    from discreet.lab.results.run import simulate_study
+    from discreet.lab.results.run import open_journal, simulate_study
     from discreet.lab.studies import load_study
 
     outputs = ((json, RECORDS), (report, PAGE))

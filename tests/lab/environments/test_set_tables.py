@@ -14,7 +14,7 @@ import pytest
 from discreet.lab.environments.catalog import load_problem
 from discreet.lab.environments.set_tables import MovieProblem, sets_from_table
 from discreet.lab.experiments import Setting, simulate
-from discreet.lab.results.journal import meaning_of
+from discreet.lab.results.run import meaning_of
 from discreet.lab.studies import load_study
 from discreet.learners.policy import Actions
 from discreet.people.columns import Column

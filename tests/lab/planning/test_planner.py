@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 
 from discreet.lab.experiments import Setting, simulate
-from discreet.lab.planning.design import Contender, checked_epsilons, plan_design, study_for
 from discreet.lab.planning.forecast import Forecast
-from discreet.lab.planning.planner import PlanRequest, make_forecast
+from discreet.lab.planning.planner import (
+    Contender,
+    PlanRequest,
+    checked_epsilons,
+    make_forecast,
+    plan_design,
+    study_for,
+)
 from discreet.lab.studies import load_study
 from discreet.privacy import Joint, Local
 from discreet.validation import InvalidInput

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from discreet.lab.environments.tables import TableProblem
 from discreet.lab.experiments import simulate
-from discreet.lab.results.journal import digest_of, meaning_of
+from discreet.lab.results.run import digest_of, meaning_of
 from discreet.lab.studies import Study, load_study
 from discreet.lab.studies.frames import study_text, toml_values
 from discreet.people.columns import Column

@@ -25,20 +25,28 @@ from matplotlib.ticker import LogLocator
 from rich.table import Table
 
 from discreet.lab.environments.synthetic import CONTRAST
-from discreet.lab.planning.curves import REACH, interval
-from discreet.lab.planning.design import EPSILONS, study_for
 from discreet.lab.planning.forecast import (
     FEWEST,
     KEEP,
+    REACH,
     Forecast,
     Interval,
     PlanAnswer,
     PlanLine,
     Word,
+    interval,
     student,
 )
 from discreet.lab.planning.odds import Explanation, chance_text, out_of_100
-from discreet.lab.planning.planner import ERROR, REPLICATES, PlanRequest, Progress, make_forecast
+from discreet.lab.planning.planner import (
+    EPSILONS,
+    ERROR,
+    REPLICATES,
+    PlanRequest,
+    Progress,
+    make_forecast,
+    study_for,
+)
 from discreet.lab.reporting.figures import Axis, lines, number_axis
 from discreet.lab.reporting.layout import (
     BLUE,

