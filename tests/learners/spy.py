@@ -1,10 +1,13 @@
-"""A noise source that watches what is released."""
+"""A noise source that watches what is released, and methods that fail."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
 from discreet.privacy import SimulatedNoise
 
@@ -25,3 +28,24 @@ class Spy(SimulatedNoise):
         self.given.append(values.copy())
         self.handed.append(noisy.copy())
         return noisy
+
+
+class SlowSpy(Spy):
+    """Threads that ask at once all find that nothing was drawn yet."""
+
+    def add_gaussian(self, values: np.ndarray, scale: float) -> np.ndarray:
+        time.sleep(0.05)
+        return super().add_gaussian(values, scale)
+
+
+@contextmanager
+def breaking(owner: object, name: str, error: Exception) -> Iterator[None]:
+    """A method that fails, and the same error inside the block."""
+
+    def fails(*arguments: object) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, fails)
+        with pytest.raises(type(error)):
+            yield

@@ -85,18 +85,15 @@ def test_points_may_have_names() -> None:
     assert "names" not in to_json(ArmPoints.of([1, 2]))
 
 
-class TestMessagesOfBefore:
-    """A policy without names is written as it always was, and read."""
-
-    def test_nothing_is_written_where_nobody_named_them(self) -> None:
-        policy = LocalKernel(DOMAIN, 3, Local(1.0)).policy()
-        assert "arm_names" not in json.loads(encode(policy))
-        assert decode(encode(policy), Policy).digest == policy.digest
-
-    def test_saved_learners_load(self, tmp_path: Path) -> None:
-        save(Partition(DOMAIN, 3, Local(1.0)), tmp_path / "learner.json")
-        assert "arm_names" not in (tmp_path / "learner.json").read_text()
-        assert load(tmp_path / "learner.json").arm_names == ()
+def test_nothing_is_written_where_nobody_named_them(tmp_path: Path) -> None:
+    """Nor is it missed."""
+    learner = LocalKernel(DOMAIN, 3, Local(1.0))
+    policy = learner.policy()
+    assert "arm_names" not in json.loads(encode(policy))
+    assert decode(encode(policy), Policy).digest == policy.digest
+    save(learner, tmp_path / "learner.json")
+    assert "arm_names" not in (tmp_path / "learner.json").read_text()
+    assert load(tmp_path / "learner.json").arm_names == ()
 
 
 class TestTerms:

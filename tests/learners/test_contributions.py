@@ -4,11 +4,10 @@ beyond."""
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,8 @@ from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
 from discreet.privacy.accounting import composed_epsilon
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import FloatArray, InvalidInput
+
+from .source_scene import at_once
 
 VISITS = 3
 SQUARE = unit_cube(2)
@@ -454,7 +455,6 @@ class TestTheCounterOnADevice:
 
     def test_threads_make_no_more_reports_than_were_agreed(self) -> None:
         policy, terms = self.scene()
-        sent: list[Any] = []
 
         class Slow(ContributionCounter):
             """All threads have seen that reports are left before one of them counts."""
@@ -467,14 +467,7 @@ class TestTheCounterOnADevice:
 
         counter = Slow(terms)
 
-        def come() -> None:
-            sent.append(reported(counter, policy))
-
-        threads = [threading.Thread(target=come) for _ in range(5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        sent = at_once([partial(reported, counter, policy)] * 5)
         assert sum(report is not None for report in sent) == terms.max_contributions
 
 

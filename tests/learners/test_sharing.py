@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from discreet import GPUCB, Box, Joint, PublicBox, SecureNoise, SimulatedNoise
-from discreet.codec import encode
 from discreet.learners.partition.learner import Partition
-from discreet.learners.saving import load, save
+from discreet.learners.saving import save
 from discreet.people.domain import unit_cube
 from discreet.privacy import Local
 from discreet.validation import InvalidInput
@@ -38,15 +37,6 @@ def test_every_learner_has_an_identity_of_its_own() -> None:
 def test_identities_are_text(identity: object) -> None:
     with pytest.raises(InvalidInput, match="identity"):
         learner(identity=identity)
-
-
-def test_a_loaded_learner_is_the_same_learner(tmp_path: Path) -> None:
-    first = learner()
-    policy = first.policy()
-    save(first, tmp_path / "learner.json")
-    second = load(tmp_path / "learner.json")
-    assert second.identity == first.identity
-    assert encode(second.policy()) == encode(policy)
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])

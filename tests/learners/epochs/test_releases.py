@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,8 @@ from discreet.learners.saving import load, save
 from discreet.privacy import Joint, SecureNoise, SimulatedNoise
 from discreet.validation import InvalidInput
 
-from ..spy import Spy
+from ..source_scene import at_once
+from ..spy import SlowSpy, Spy, breaking
 from .cases import MAKERS, People, learner, observe, serve
 
 PEOPLE = 400
@@ -174,42 +173,26 @@ class TestNothingIsDrawnTwice:
         # One was drawn and thrown away before anyone saw it.
         assert len(made._released.drawn) == drawn + 2
 
-    def test_by_a_policy_that_cannot_be_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_by_a_policy_that_cannot_be_made(self) -> None:
         spy, people = Spy(1), People(PEOPLE, 5)
         made = joint("posterior", spy)
         made.policy()
         made.update(observe(made, people, 0, made.batch_size))
 
-        def broken(*arguments: object) -> None:
-            raise np.linalg.LinAlgError("not positive definite")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(made, "_next", broken)
-            for _ in range(3):
-                with pytest.raises(np.linalg.LinAlgError):
-                    made.policy()
+        for _ in range(3):
+            with breaking(made, "_next", np.linalg.LinAlgError("not positive definite")):
+                made.policy()
         assert len(spy.given) == 1
         assert made.policy().version == 1
         assert len(spy.given) == 1
 
     def test_by_threads_that_ask_at_once(self) -> None:
-        class Slow(Spy):
-            def add_gaussian(self, values: np.ndarray, scale: float) -> np.ndarray:
-                time.sleep(0.05)
-                return super().add_gaussian(values, scale)
-
-        spy = Slow(1)
+        spy = SlowSpy(1)
         made = joint("thompson", spy)
         made.policy()
         made.update(observe(made, People(PEOPLE, 5), 0, made.batch_size))
-        seen: list[Any] = []
-        threads = [threading.Thread(target=lambda: seen.append(made.policy())) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        seen = at_once([made.policy] * 4)
         assert len(spy.given) == 1
-        assert len(seen) == 4
         assert all(policy is seen[0] for policy in seen)
 
     def test_by_sums_that_come_from_elsewhere(self) -> None:

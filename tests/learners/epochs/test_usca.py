@@ -21,7 +21,8 @@ from discreet.privacy import Joint, NonPrivate, SecureNoise, SimulatedNoise
 from discreet.privacy.accounting import composed_epsilon
 from discreet.validation import InvalidInput
 
-from ..spy import Spy
+from ..source_scene import at_once
+from ..spy import Spy, breaking
 from .cases import (
     DOSES,
     GRID,
@@ -208,23 +209,14 @@ class TestBudget:
             with suppress(InvalidInput):
                 drawn.append(made.predict(GRID[:1]))
 
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once([ask] * 8)
         assert len(drawn) == 2
         assert made.guarantee().epsilon <= 1.0
 
-    def test_a_prediction_that_failed_is_spent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_prediction_that_failed_is_spent(self) -> None:
         noise = SimulatedNoise(0)
         made = taught(noise=noise, predictions=2)
-
-        def broken(*arguments: object) -> None:
-            raise OSError("no entropy")
-
-        monkeypatch.setattr(noise, "below", broken)
-        with pytest.raises(OSError, match="entropy"):
+        with breaking(noise, "below", OSError("no entropy")):
             made.predict(GRID[:1])
         assert made.predictions_left == 1.0
 

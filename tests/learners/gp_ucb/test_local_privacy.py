@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -49,11 +49,60 @@ def box_policy(budget: Local = PURE) -> PublicPolicy:
     return policy
 
 
-def sent(policy: Policy[Any], change: Callable[[dict[str, Any]], object]) -> Policy[Any]:
-    """What a device makes of a policy that was tampered with on the way."""
-    fields = json.loads(encode(policy))
-    change(fields)
+POLICIES: dict[str, Policy[Any]] = {
+    "set": set_policy(),
+    "rows": box_policy(LOCAL),
+    "signs": box_policy(),
+    "4": box_policy(Local(4.0)),
+}
+
+
+def sent(policy: Policy[Any], path: str, value: Any) -> Policy[Any]:
+    """What a device makes of a policy that was tampered with on the way: at a path of fields stands
+    a value, or a function of what stood there."""
+    fields = place = json.loads(encode(policy))
+    *way, name = path.split(".")
+    for key in way:
+        place = place[int(key) if key.isdigit() else key]
+    place[name] = value(place[name]) if callable(value) else value
     return decode(json.dumps(fields), Policy)
+
+
+def weaker(local: dict[str, Any], by: float) -> dict[str, Any]:
+    return {**local, "sensitivity": by * local["sensitivity"], "scale": by * local["scale"]}
+
+
+# Policies, path, value, message.
+DAMAGE: list[tuple[str, str, Any, str]] = [
+    *(
+        ("set rows signs", "local", partial(weaker, by=by), "sensitivity")
+        for by in (0.999, 0.5, 1e-6)
+    ),
+    # A sign hides a single number, and Laplace noise needs the l1 sensitivity.
+    ("set", "local", json.loads(encode(POLICIES["signs"]))["local"], "Gaussian"),
+    ("set", "local.laplace", True, "Gaussian"),
+    ("signs", "local.laplace", 1, ""),
+    *(
+        ("set signs", f"local.{name}", value, "")
+        for name in ("scale", "sensitivity")
+        for value in (0.0, -1.0, "1", None, True)
+    ),
+    *(("set", "weights.rewards", value, "") for value in (1e6, -2.0)),
+    *(("set", "weights.centre", value, "") for value in (0.0, 1.0, 1.5, -3.0)),
+    ("set", "weights.off_diagonal", 100.0, ""),
+    ("set", "weights.with_squares", 3, ""),
+    # Fault once found: features are divided by it, so rows grew without bound.
+    *(("set signs", "model.norm", value, "norm") for value in (1e-3, 0.999, 0.0, -1.0, 1e-300)),
+    # Norm bounds are computed anew, so none can be sent along.
+    ("set", "model.features", lambda kept: {**kept, "norm_bound": 1.0}, ""),
+    ("set", "model.features.kind", "additive", ""),
+    ("set", "offered", {}, ""),
+    ("signs", "offered", {"kind": "DecisionSets", "most": 4}, "public points"),
+    ("signs", "groups.0.probabilities", lambda p: [p[0] + 0.1, *p[1:]], ""),
+    ("signs", "groups.0.probabilities", lambda p: [-0.1, 0.1 + sum(p[:2]), *p[2:]], ""),
+    ("signs", "groups.0.grid", lambda grid: grid[:-1], ""),
+    ("signs", "groups.0.columns", [0, 0], ""),
+]
 
 
 class TestReports:
@@ -170,108 +219,48 @@ class TestReports:
 class TestTamperedPolicies:
     """A learner is not trusted: a device must notice, or send as little as was promised."""
 
-    @pytest.mark.parametrize("by", [0.999, 0.5, 1e-6])
-    def test_a_sensitivity_that_is_too_small(self, by: float) -> None:
-        for policy in (set_policy(), box_policy(), box_policy(LOCAL)):
-
-            def change(fields: dict[str, Any]) -> None:
-                fields["local"]["sensitivity"] *= by
-                fields["local"]["scale"] *= by
-
-            with pytest.raises(InvalidInput, match="sensitivity"):
-                sent(policy, change)
-
-    def test_a_scale_that_is_too_small_shows_in_epsilon(self) -> None:
-        for policy in (set_policy(), box_policy(Local(4.0)), box_policy(LOCAL)):
-            worse = sent(policy, lambda f: f["local"].update(scale=f["local"]["scale"] / 2))
-            with pytest.raises(InvalidInput, match="promises"):
-                Terms(DOMAIN, worse.space, 4.0, delta=1e-5).check(worse)
-
-    def test_a_sign_of_a_larger_epsilon_shows_in_epsilon(self) -> None:
-        for epsilon in (2.1, 50.0):
-            worse = sent(box_policy(), lambda f, e=epsilon: f["local"].update(scale=e))
-            with pytest.raises(InvalidInput, match="promises"):
-                Terms(DOMAIN, worse.space, 2.0).check(worse)
-
-    def test_a_sign_is_no_noise_for_a_row(self) -> None:
-        """It would hide a single number."""
-        sign = json.loads(encode(box_policy()))["local"]
-        with pytest.raises(InvalidInput, match="Gaussian"):
-            sent(set_policy(), lambda f: f.update(local=sign))
-
-    def test_a_larger_sensitivity_with_the_same_scale_shows_in_epsilon(self) -> None:
-        policy = sent(set_policy(), lambda f: f["local"].update(sensitivity=1e3))
-        with pytest.raises(InvalidInput, match="promises"):
-            Terms(DOMAIN, policy.space, 2.0, delta=1e-5).check(policy)
-
-    def test_laplace_noise_on_a_row(self) -> None:
-        """Fault once found: Laplace noise needs the l1 sensitivity, which is far larger."""
-        with pytest.raises(InvalidInput, match="Gaussian"):
-            sent(set_policy(), lambda f: f["local"].update(laplace=True))
-
-    def test_no_noise_at_all(self) -> None:
-        for policy in (set_policy(), box_policy()):
-            bare = sent(policy, lambda f: f.update(local=None))
-            with pytest.raises(InvalidInput, match="inf"):
-                Terms(DOMAIN, bare.space, 1e9, delta=1e-5).check(bare)
-
-    @pytest.mark.parametrize("value", [0.0, -1.0, "1", None, True])
-    @pytest.mark.parametrize("name", ["scale", "sensitivity"])
-    def test_numbers_that_are_none(self, name: str, value: object) -> None:
-        for policy in (set_policy(), box_policy()):
-            with pytest.raises(InvalidInput):
-                sent(policy, lambda f: f["local"].update({name: value}))
-        with pytest.raises(InvalidInput):
-            sent(box_policy(), lambda f: f["local"].update(laplace=1))
+    @pytest.mark.parametrize(("names", "path", "value", "message"), DAMAGE)
+    def test_damaged_ones_are_refused(
+        self, names: str, path: str, value: Any, message: str
+    ) -> None:
+        for name in names.split():
+            with pytest.raises(InvalidInput, match=message or None):
+                sent(POLICIES[name], path, value)
 
     @pytest.mark.parametrize(
-        "weights",
+        ("names", "path", "value", "epsilon", "message"),
         [
-            {"rewards": 1e6},
-            {"centre": 0.0},
-            {"centre": 1.0},
-            {"centre": 1.5},
-            {"centre": -3.0},
-            {"off_diagonal": 100.0},
-            {"rewards": -2.0},
-            {"with_squares": 3},
+            ("set rows 4", "local.scale", lambda scale: scale / 2, 4.0, "promises"),
+            ("signs", "local.scale", 2.1, 2.0, "promises"),
+            ("signs", "local.scale", 50.0, 2.0, "promises"),
+            ("set", "local.sensitivity", 1e3, 2.0, "promises"),
+            ("set signs", "local", None, 1e9, "inf"),
         ],
     )
-    def test_other_weights(self, weights: dict[str, Any]) -> None:
-        with pytest.raises(InvalidInput):
-            sent(set_policy(), lambda f: f["weights"].update(weights))
-
-    @pytest.mark.parametrize("norm", [1e-3, 0.999, 0.0, -1.0, 1e-300])
-    def test_a_norm_under_the_features_own(self, norm: float) -> None:
-        """Fault once found: features are divided by it, so rows grew without bound."""
-        for policy in (set_policy(), box_policy()):
-            with pytest.raises(InvalidInput, match="norm"):
-                sent(policy, lambda f: f["model"].update(norm=norm))
-
-    def test_a_norm_that_is_claimed(self) -> None:
-        """Norm bounds are worked out anew, so none can be sent along."""
-        for change in (
-            lambda f: f["model"]["features"].update(norm_bound=1.0),
-            lambda f: f["model"]["features"].update(kind="additive"),
-        ):
-            with pytest.raises(InvalidInput):
-                sent(set_policy(), change)
+    def test_less_noise_shows_in_epsilon(
+        self, names: str, path: str, value: Any, epsilon: float, message: str
+    ) -> None:
+        for name in names.split():
+            worse = sent(POLICIES[name], path, value)
+            with pytest.raises(InvalidInput, match=message or None):
+                Terms(DOMAIN, worse.space, epsilon, delta=1e-5).check(worse)
 
     def test_features_of_another_domain(self) -> None:
         """Fault once found: linear features are short on a small box, and long on the real one."""
         tiny = nystrom_features(DotProduct(1e-6), Box((0.0, 0.0), (1e-6, 1e-6)), error=1e-15)
 
-        def change(fields: dict[str, Any]) -> None:
-            size = tiny.features
-            fields["model"].update(
-                features=to_json(tiny, FeatureMap),
-                norm=tiny.norm_bound,
-                mean=[0.0] * (size + 1),
-                root=[[0.0]] * (size + 1),
-            )
+        def of_it(model: dict[str, Any]) -> dict[str, Any]:
+            size = tiny.features + 1
+            shapes = {"mean": [0.0] * size, "root": [[0.0]] * size}
+            return {
+                **model,
+                **shapes,
+                "features": to_json(tiny, FeatureMap),
+                "norm": tiny.norm_bound,
+            }
 
         with pytest.raises(InvalidInput, match="domain"):
-            sent(set_policy(), change)
+            sent(set_policy(), "model", of_it)
 
     @staticmethod
     def with_features(features: Any, norm: float) -> SetPolicy:
@@ -330,36 +319,13 @@ class TestTamperedPolicies:
         policy = set_policy()
         agreed = Terms(DOMAIN, SETS, 2.0, delta=1e-5)
         agreed.check(policy)
-        for change, word in (
-            (lambda f: f.update(reward_bounds={"lower": 0.0, "upper": 0.5}), "reward_bounds"),
-            (lambda f: f["offered"].update(most=5), "arms"),
+        for path, value, word in (
+            ("reward_bounds", {"lower": 0.0, "upper": 0.5}, "reward_bounds"),
+            ("offered.most", 5, "arms"),
+            ("domain.upper", [1.0, 2.0], ""),
         ):
-            with pytest.raises(InvalidInput, match=word):
-                agreed.check(sent(policy, change))
-        with pytest.raises(InvalidInput):
-            agreed.check(sent(policy, lambda f: f["domain"].update(upper=[1.0, 2.0])))
-        with pytest.raises(InvalidInput):
-            sent(policy, lambda f: f.update(offered={}))
-        with pytest.raises(InvalidInput, match="public points"):
-            sent(box_policy(), lambda f: f.update(offered={"kind": "DecisionSets", "most": 4}))
-
-    def test_offers_and_grids(self) -> None:
-        def grows(fields: dict[str, Any]) -> None:
-            fields["groups"][0]["probabilities"][0] += 0.1
-
-        def negative(fields: dict[str, Any]) -> None:
-            probabilities = fields["groups"][0]["probabilities"]
-            probabilities[:2] = [-0.1, 0.1 + sum(probabilities[:2])]
-
-        def shorter(fields: dict[str, Any]) -> None:
-            fields["groups"][0]["grid"].pop()
-
-        def columns(fields: dict[str, Any]) -> None:
-            fields["groups"][0]["columns"] = [0, 0]
-
-        for change in (grows, negative, shorter, columns):
-            with pytest.raises(InvalidInput):
-                sent(box_policy(), change)
+            with pytest.raises(InvalidInput, match=word or None):
+                agreed.check(sent(policy, path, value))
 
 
 def test_terms_count_what_the_sampler_holds() -> None:

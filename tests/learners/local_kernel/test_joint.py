@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from discreet.codec import decode, encode
 from discreet.lab.environments.synthetic import ExponentialMeans, SyntheticProblem
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.epochs.sums import RESOLUTION, EpochSum
 from discreet.learners.local_kernel.joint import JointKernel, JointKernelPolicy
-from discreet.learners.policy import Policy
 from discreet.learners.registry import make_learner
-from discreet.learners.saving import load, save
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Joint, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
@@ -160,23 +156,6 @@ def test_ranks_follow_where_people_are() -> None:
     ranks = policies[-1].ranks(np.full((1, 3), 0.125))
     assert (ranks > 0.3).all()  # half of all people are below an eighth
     assert np.array_equal(policies[0].ranks(np.full((1, 3), 0.125)), np.full((1, 3), 0.125))
-
-
-def test_a_policy_is_the_same_when_sent() -> None:
-    policy = serve(kernel())[-1]
-    sent = decode(encode(policy), Policy)
-    some = records(policy.domain)
-    assert np.array_equal(policy.contributions(*some), sent.contributions(*some))
-    assert np.array_equal(policy.probabilities(some[0]), sent.probabilities(some[0]))
-
-
-def test_it_goes_on_bit_for_bit_after_it_was_saved(tmp_path: Path) -> None:
-    learner = kernel()
-    serve(learner, 3)
-    save(learner, tmp_path / "kernel.json")
-    again = load(tmp_path / "kernel.json", noise=SimulatedNoise(4))
-    learner.noise = SimulatedNoise(4)
-    assert encode(serve(learner, 1, 7)[-1]) == encode(serve(again, 1, 7)[-1])
 
 
 @pytest.mark.parametrize(
