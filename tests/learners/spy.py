@@ -38,6 +38,13 @@ class SlowSpy(Spy):
         return super().add_gaussian(values, scale)
 
 
+def furthest(rows: np.ndarray) -> float:
+    """The largest distance of two rows."""
+    gram = rows @ rows.T
+    squares = np.diag(gram)
+    return float(np.sqrt((squares[:, None] + squares - 2.0 * gram).max()))
+
+
 @contextmanager
 def breaking(owner: object, name: str, error: Exception) -> Iterator[None]:
     """A method that fails, and the same error inside the block."""

@@ -44,14 +44,6 @@ def heard(row: SourceRow) -> Any:
     return learner
 
 
-def test_sources_that_nobody_asked_are_restored(row: SourceRow, tmp_path: Path) -> None:
-    path = tmp_path / "learner.json"
-    made = row.fresh(bank=2.0, silent=3.0)
-    made.policy("bank")
-    save(made, path)
-    assert state(load(path)) == state(made)
-
-
 @pytest.mark.parametrize("name", ["made up", None, ["x"], "none"], ids=str)
 def test_reports_with_a_noise_that_cannot_be_true_change_nothing(
     learner: Any, name: object

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -22,21 +21,10 @@ from discreet.people.domain import (
 from discreet.validation import InvalidInput
 
 DOMAIN = Box((20.0, -1.0), (60.0, 1.0), ("age", "score"))
-SPACES = [
-    3,
-    ArmPoints.of([1.0, 2.5, 4.0]),
-    DecisionSets(4),
-    PublicSet(((30.0, 0.0), (40.0, 0.5))),
-    PublicBox(),
-]
 
 
 def read(sets: Any, most: int = 3) -> Candidates:
     return Candidates.read(sets, DOMAIN, most)
-
-
-def test_spaces_are_usable_as_keys() -> None:
-    assert len({*SPACES, *SPACES}) == len(SPACES)
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5, True, "3", None])
@@ -54,11 +42,6 @@ def test_public_sets() -> None:
     for bad in ((), ((1.0,), (1.0, 2.0)), ((np.nan,),), ((np.inf,),)):
         with pytest.raises(InvalidInput, match="points"):
             PublicSet(bad)
-
-
-def test_spaces_are_facts() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        DecisionSets(3).most = 4  # type: ignore[misc]
 
 
 class TestCandidates:

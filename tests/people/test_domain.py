@@ -49,10 +49,6 @@ def test_box_round_trip(low: float, width: float, share: list[float]) -> None:
     np.testing.assert_allclose(back, unit, atol=1e-6)
 
 
-def test_box_survives_json() -> None:
-    assert from_json(to_json(PEOPLE), Box) == PEOPLE
-
-
 @pytest.mark.parametrize(
     ("lower", "upper", "names", "levels", "message"),
     [

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.audit.output_distributions import exact_epsilon
-from discreet.privacy import Adjacency, Budget, Joint, Local, OnceEach, Release, Rounds
+from discreet.privacy import Adjacency, Joint, Local, OnceEach, Release, Rounds
 from discreet.privacy.accounting import (
     Event,
     GaussianEvent,
@@ -21,7 +21,6 @@ from discreet.privacy.accounting import (
     gaussian_epsilon,
     repeated_epsilon,
 )
-from discreet.privacy.budget import budget_from_fields
 from discreet.privacy.calibration import gaussian_noise_multiplier, pure_share
 from discreet.privacy.guarantee import derive_guarantee
 from discreet.validation import InvalidInput
@@ -73,13 +72,6 @@ class TestComposition:
 
 
 class TestBudgets:
-    @pytest.mark.parametrize(
-        "budget", [Local(2.0, max_contributions=3), Joint(1.0, DELTA, max_contributions=5)]
-    )
-    def test_they_are_kept_and_read_again(self, budget: Budget) -> None:
-        assert budget_from_fields(budget.to_fields()) == budget
-        assert f"max_contributions={budget.max_contributions}" in repr(budget)
-
     def test_one_contribution_is_what_it_was(self) -> None:
         assert Local(2.0).to_fields() == {"trust_model": "local", "epsilon": 2.0, "delta": 0.0}
         assert Local(2.0).contribution_epsilon == Joint(2.0, 0.0).contribution_epsilon == 2.0

@@ -161,13 +161,6 @@ class TestSelect:
     def test_nobody(self, noise: NoiseSource) -> None:
         assert ExponentialMechanism(1.0).select(np.empty((0, 3)), 1.0, noise).shape == (0,)
 
-    def test_the_same_seed_gives_the_same_choices(self) -> None:
-        scores = np.random.default_rng(0).normal(size=(100, 5))
-        first, second = (
-            ExponentialMechanism(1.0).select(scores, 1.0, SimulatedNoise(4)) for _ in range(2)
-        )
-        np.testing.assert_array_equal(first, second)
-
 
 class TestRefusals:
     @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1e-7, "1", None])

@@ -377,14 +377,6 @@ class TestDataNeverRaises:
     def test_nobody(self, noise: NoiseSource) -> None:
         assert PrivUnit(2, 1.0).privatise(np.empty((0, 2)), noise).shape == (0, 2)
 
-
-class TestFieldsAndDeterminism:
-    @pytest.mark.parametrize("source", [SimulatedNoise, Rejecting])
-    def test_the_same_seed_gives_the_same_reports(self, source: type[SimulatedNoise]) -> None:
-        vectors = np.random.default_rng(0).normal(size=(50, 6)) / 4
-        first, second = (PrivUnit(6, 2.0).privatise(vectors, source(9)) for _ in range(2))
-        np.testing.assert_array_equal(first, second)
-
     def test_the_vectors_are_left_as_they_are(self) -> None:
         vectors = np.array([[3.0, math.nan]])
         PrivUnit(2, 2.0).privatise(vectors, SimulatedNoise(0))

@@ -14,11 +14,10 @@ from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.epochs.sums import RESOLUTION, EpochSum, contribution_sensitivity, whole
 from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
-from discreet.privacy.calibration import in_unit_ball
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import InvalidInput
 
-from ..spy import Spy
+from ..spy import Spy, furthest
 from .cases import (
     DOMAIN,
     GRID,
@@ -34,13 +33,6 @@ from .cases import (
 )
 
 every_kind = pytest.mark.parametrize("kind", MAKERS)
-
-
-def furthest(rows: np.ndarray) -> float:
-    """The largest distance of two rows."""
-    gram = rows @ rows.T
-    squares = np.diag(gram)
-    return float(np.sqrt((squares[:, None] + squares - 2.0 * gram).max()))
 
 
 def lengths(rows: np.ndarray) -> np.ndarray:
@@ -151,13 +143,6 @@ class TestForgedRows:
             rows = forged.contributions_of(*every_record())
         assert np.isfinite(rows).all()
         assert lengths(rows).max() <= 1.0 + 1e-15
-
-    def test_the_ball(self) -> None:
-        given = np.array([[3.0, 4.0], [np.nan, 0.0], [np.inf, 1.0], [1e200, 1e200], [0.3, 0.4]])
-        inside = in_unit_ball(given)
-        assert inside[0].tolist() == pytest.approx([0.6, 0.8])
-        assert (inside[1:4] == 0.0).all()
-        assert (inside[4] == given[4]).all()
 
 
 class TestSums:

@@ -258,6 +258,16 @@ class TestRegret:
         assert given_up > 3 * 0.2
 
 
+def released(made: Any, rule: BernsteinElimination) -> tuple[np.ndarray, np.ndarray]:
+    """What is estimated after the first epoch, and the widths that the rule gives it."""
+    if not isinstance(made.budget, Local):
+        made._release()
+    last = made.last_estimate()
+    assert last is not None
+    policy, count, estimate, chances = last
+    return estimate, rule.widths(made, policy.contribution, chances, count)
+
+
 class TestBernstein:
     @pytest.mark.parametrize(
         "budget", [Joint(4.0, 1e-5), Local(4.0), NonPrivate()], ids=["joint", "local", "none"]
@@ -282,12 +292,7 @@ class TestBernstein:
             made.update(
                 policy.report(GRID[cells], actions, rewards.astype(float), SimulatedNoise(seed))
             )
-            if not isinstance(budget, Local):
-                made._release()
-            last = made.last_estimate()
-            assert last is not None
-            policy, count, estimate, chances = last
-            width = rule.widths(made, policy.contribution, chances, count)
+            estimate, width = released(made, rule)
             error = np.abs(estimate - truth.ravel())
             covered += bool((error <= width).all())
             ratios.append((error / width).max())
@@ -312,14 +317,8 @@ class TestBernstein:
             actions, _ = policy.act(contexts, rng)
             rewards = rng.integers(2, size=people).astype(float)
             made.update(policy.report(contexts, actions, rewards, SimulatedNoise(seed)))
-            if not isinstance(budget, Local):
-                made._release()
-            last = made.last_estimate()
-            assert last is not None
-            policy, count, estimate, chances = last
-            ratios.append(
-                (np.abs(estimate) / rule.widths(made, policy.contribution, chances, count)).max()
-            )
+            estimate, width = released(made, rule)
+            ratios.append((np.abs(estimate) / width).max())
         assert np.mean(np.array(ratios) <= 1.0) >= 0.95
         assert np.median(ratios) >= least
 

@@ -264,12 +264,6 @@ class TestGuarantee:
         with pytest.raises(InvalidInput, match="noise source"):
             load(tmp_path / "learner", SimulatedNoise(0))
 
-    def test_before_anything_is_released_nothing_is_lost(self) -> None:
-        made = joint(SPACES["sets"], SimulatedNoise(0))
-        made.policy()
-        guarantee = made.guarantee()
-        assert (guarantee.releases, guarantee.epsilon) == (0, 0.0)
-
     def test_terms_of_a_device_refuse_plain_observations(self) -> None:
         """Under joint privacy the report is the observation: no device that wants its own noise
         takes part by mistake."""

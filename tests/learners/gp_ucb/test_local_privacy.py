@@ -31,7 +31,7 @@ from discreet.privacy.accounting import gaussian_epsilon
 from discreet.privacy.calibration import AdditiveNoise, gaussian_noise_multiplier
 from discreet.validation import InvalidInput
 
-from ..spy import Spy
+from ..spy import Spy, furthest
 from .cases import DOMAIN, SETS, SPACES, People, learner, observe, serve
 
 LOCAL, PURE = Local(2.0, 1e-5), Local(2.0)
@@ -121,13 +121,9 @@ class TestReports:
         actions, _ = policy.act(people.sets, np.random.default_rng(0))
         for rewards in (np.zeros(200), np.ones(200), people.luck):
             policy.report(people.sets, actions, rewards, spy)
-        rows = np.concatenate(spy.given)
-        gram = rows @ rows.T
-        lengths = np.diag(gram)
-        furthest = np.sqrt(np.max(lengths[:, None] + lengths[None, :] - 2.0 * gram))
+        apart = furthest(np.concatenate(spy.given))
         assert policy.local is not None
-        assert furthest <= policy.local.sensitivity
-        assert furthest >= 0.5 * policy.local.sensitivity
+        assert 0.5 * policy.local.sensitivity <= apart <= policy.local.sensitivity
 
     def test_noise_of_a_report_has_the_law_it_claims(self) -> None:
         policy = box_policy(Local(4.0))

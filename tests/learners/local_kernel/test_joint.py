@@ -20,7 +20,7 @@ from discreet.privacy import Joint, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import FloatArray, InvalidInput
 
-from ..spy import Spy
+from ..spy import Spy, furthest
 
 ARMS = 3
 MIXED = Box((0.0, -1.0), (2.0, 1.0), levels=(4, None))
@@ -68,12 +68,6 @@ def records(domain: Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ]
     contexts, arms, rewards = (np.array(part) for part in zip(*every, strict=True))
     return contexts.astype(float), arms, rewards.astype(float)
-
-
-def furthest(rows: np.ndarray) -> float:
-    gram = rows @ rows.T
-    squares = np.diag(gram)
-    return float(np.sqrt((squares[:, None] + squares - 2.0 * gram).max()))
 
 
 @pytest.fixture(params=DOMAINS.values(), ids=DOMAINS.keys())

@@ -165,15 +165,6 @@ def test_failing_noise_changes_nothing() -> None:
         assert stream.to_fields() == before
 
 
-def test_horizon_used_up() -> None:
-    stream = stream_of(BinaryTree(2))
-    stream.release(np.ones(3))
-    stream.release(np.ones(3))
-    with pytest.raises(InvalidInput, match="horizon is used up"):
-        stream.release(np.ones(3))
-    assert stream.rows == 2
-
-
 def test_record_is_what_a_guarantee_needs() -> None:
     stream = stream_of(BufferedToeplitz(100))
     assert stream.record("reward", Rounds(0, 100)) is None
