@@ -107,12 +107,12 @@ def aggregate(
 def _begun(path: Path, data: Path | None) -> Learner[Any, Any, Any]:
     """A new learner for the study's people."""
     from discreet.lab.studies import load_study
-    from discreet.lab.studies.settings import (
-        ServeTable,
+    from discreet.lab.studies.serving import (
         check_serving,
         served_learner,
         served_setting,
     )
+    from discreet.lab.studies.settings import ServeTable
     from discreet.toml_files import Place
 
     study = load_study(path, data_dir=data)

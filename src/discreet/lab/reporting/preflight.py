@@ -77,7 +77,7 @@ from discreet.lab.reporting.numbers import (
 )
 from discreet.lab.reporting.words import terminal_table
 from discreet.lab.studies import Study
-from discreet.lab.studies.settings import serving_sentence
+from discreet.lab.studies.serving import serving_sentence
 from discreet.people.domain import arm_count
 from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.privacy.accounting import Event, PureEvent

@@ -2,12 +2,11 @@
 
 The journal holds finished replicates: an SQLite file beside the study file,
 `.STUDY.DIGEST.partial.sqlite`, with a row for each replicate and all floats to their last bit. Its
-digest covers everything that decides a
-replicate: the problem, the data, the learners, the number of people, the seed, and the versions of
-the libraries that compute; neither titles nor paths nor the number of replicates. A row is on disk
-when it was added, or not at all. One process at a time has a journal open; it is deleted when the
-run has written its results. It may hold policies without privacy, so only its owner may read it. A
-study without a file has a journal that keeps nothing.
+digest covers everything that decides a replicate: the problem, the data, the learners, the number
+of people, the seed, and the versions of the libraries that compute; neither titles nor paths nor
+the number of replicates. A row is on disk when it was added, or not at all. One process at a time
+has a journal open; it is deleted when the run has written its results. It may hold policies without
+privacy, so only its owner may read it. A study without a file has a journal that keeps nothing.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ name = "uniform"
 axes = ["age", "education"]  # the two columns of the map
 at = { gender = 1 }          # where the others stand
 
-[serve]                      # which line `discreet serve` serves, and how (settings.py)
+[serve]                      # which line `discreet serve` serves, and how (serving.py)
 epsilon = 1.0
 """
 
@@ -401,7 +401,7 @@ def _study(
         with errors.collected(), where.at():
             warnings |= dict.fromkeys(check_setting(problem, setting, people))
     if file.serve is not None:
-        from discreet.lab.studies.settings import check_served_name, check_serving
+        from discreet.lab.studies.serving import check_served_name, check_serving
 
         with errors.collected(), place.at("name"):
             check_served_name(file.name)

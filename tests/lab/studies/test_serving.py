@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from discreet.lab.studies import load_study
-from discreet.lab.studies.settings import ServeTable, served_setting, serving_sentence
+from discreet.lab.studies.serving import served_setting, serving_sentence
+from discreet.lab.studies.settings import ServeTable
 from discreet.learners.partition.learner import Partition
 from discreet.validation import InvalidInput
 from tests.cli.cases import STUDY, invoke, write_study
