@@ -663,9 +663,12 @@ def fingerprint(value: Any) -> bytes:
     if isinstance(value, dict):
         return b"{" + b",".join(fingerprint(item) for item in value.items()) + b"}"
     if isinstance(value, list | tuple):
+        kinds = set(map(type, value))
         # Policies hold long lists of numbers; equal bytes are equal numbers.
-        if len(value) > _LONG and set(map(type, value)) == {float}:
+        if len(value) > _LONG and kinds == {float}:
             return b"floats" + np.array(value).tobytes()
+        if kinds <= _PLAIN:
+            return repr([*value]).encode()
         return b"[" + b",".join(map(fingerprint, value)) + b"]"
     name = type(value).__name__.encode()
     if inspect.isroutine(value) or inspect.isclass(value):

@@ -321,9 +321,10 @@ Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure"]
 # Public names left out: the audit's own objects, a policy that would be made anew, and what goes
 # into a file that is marked as secret (`open_file`).
 _NOT_PUBLIC = ("noise", "policy", "secret_fields")
-# Certificates, which a repr has too, take as long as all else: they are looked at once, at the end,
-# and the repr once the person was learnt from.
-_DEAR = ("guarantee", "repr")
+# What takes as long as all else is looked at once the person was learnt from and at the end, not
+# with every policy; certificates, which a repr has too, at the end alone.
+_CERTIFIED = ("guarantee", "repr")
+_DEAR = (*_CERTIFIED, "value", "recommend")
 _SEED, _LOCAL_SEED = 5, 7
 # How many people report together under local privacy, and which of them is attacked.
 _PLACES = ((1, 0), (3, 1), (3, 0), (3, 2))
@@ -486,7 +487,7 @@ class JointRun(Subject):
             transcript.refusal("an update", error)
         own = [each.reports for each in sent if self._own(each)]
         if own:
-            self._looked_at(learner, transcript, _DEAR)
+            self._looked_at(learner, transcript, _CERTIFIED)
         if own and transcript.wanted:  # before a release takes them up
             transcript.add("the reprs of what the learner holds", reprs_within(learner))
             # In every run, as the refusal may show whose report it was.
