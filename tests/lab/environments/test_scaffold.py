@@ -366,7 +366,7 @@ def test_columns_that_cannot_be_the_outcome_are_refused(
 def test_columns_that_most_rows_lack_are_left_out(tmp_path: Path) -> None:
     half = ColumnProfile("half", "numbers", "numbers", missing=50)
     profiles = (half, ColumnProfile("few", "numbers", "numbers", missing=51))
-    draft = scaffold(TableProfile(tmp_path / "people.csv", 100, profiles))
+    draft = scaffold(TableProfile(tmp_path / "people.csv", 100, profiles, pd.DataFrame()))
     assert list(draft.columns) == [half]
     text = draft.text(tmp_path / "study.toml")
     assert '#   "few": numbers (51 rows have none)' in text
@@ -378,7 +378,7 @@ def test_a_table_without_anything_to_know_of_people_is_refused(tmp_path: Path) -
         ColumnProfile("won", "labels", "", labels=("a", "b")),
     )
     with pytest.raises(InvalidInput, match=r"no column of 'people\.csv' is left"):
-        scaffold(TableProfile(Path("people.csv"), 10, profiles), "won")
+        scaffold(TableProfile(Path("people.csv"), 10, profiles, pd.DataFrame()), "won")
 
 
 def test_a_draft_is_untouched_until_somebody_changes_it(

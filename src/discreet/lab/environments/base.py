@@ -214,7 +214,9 @@ class Problem(ABC):
         space = self.space
         arms = arm_count(space)
         if isinstance(space, ArmPoints):
-            return f"{arms} arms (what can be chosen), {_extent(space)}"
+            low, high, columns = space.array.min(), space.array.max(), space.array.shape[1]
+            where = f"of {columns} columns" if columns > 1 else f"from {low:g} to {high:g}"
+            return f"{arms} arms (what can be chosen), which are points {where}"
         if arms is not None:
             names = ", ".join(self.arm_names[:_SHOWN])
             more = f" and {arms - _SHOWN} more" if arms > _SHOWN else ""
@@ -279,11 +281,3 @@ class Problem(ABC):
     def visits(self) -> IntArray | None:
         """(people,) how often each person comes, where some come more than once."""
         return None
-
-
-def _extent(space: ArmPoints) -> str:
-    """Where the points of arms lie, in words."""
-    points = space.array
-    if points.shape[1] > 1:
-        return f"which are points of {points.shape[1]} columns"
-    return f"which are points from {points.min():g} to {points.max():g}"

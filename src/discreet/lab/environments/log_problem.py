@@ -116,7 +116,9 @@ class RejectionPopulation(LogPopulation):
     ) -> tuple[FloatArray, Choices]:
         fruitless = 0
         while fruitless <= len(self._order):
-            rows = self._coming((stop - start) * self._log.arms)
+            if self._next >= len(self._order):
+                self._next = 0  # the log from the start again: rare with `rejection_people`
+            rows = self._order[self._next : self._next + (stop - start) * self._log.arms]
             actions = act(self._log.contexts[rows])
             agree = np.flatnonzero(actions.arms == self._log.actions[rows])
             # Rows after the last accepted one are still unseen.
@@ -131,13 +133,6 @@ class RejectionPopulation(LogPopulation):
             f"the learner never chose the logged action in {fruitless:,} rows that could be "
             'accepted, so replay by rejection does not end; use replay = "model".'
         )
-
-    def _coming(self, most: int) -> IntArray:
-        """The next rows; from the start again at the end of the log, which is rare with
-        `rejection_people`."""
-        if self._next >= len(self._order):
-            self._next = 0
-        return self._order[self._next : self._next + most]
 
     def received(self, actions: Chosen, start: int) -> FloatArray:
         rewards: FloatArray = self._log.rewards[self._rows[start : start + len(actions.arms)]]
@@ -294,7 +289,12 @@ class LogProblem(Problem):
         self.best = (self._best_in(1), self._best_in(0))
         rejected = self.replay == "rejection"
         self.size = rejection_people(self.estimates.propensities) if rejected else len(log)
-        self.source = f"{log.source} {len(log):,} logged decisions, replayed by {self._how()}."
+        how = (
+            f"rejection, which accepts about one row in {len(log) / self.size:,.0f}"
+            if rejected
+            else f"a model of rewards; what learners earn is estimated by {self.estimator}"
+        )
+        self.source = f"{log.source} {len(log):,} logged decisions, replayed by {how}."
         rows = () if self.rows is None else self.rows.warnings
         self.warnings = (*rows, *estimated.warnings)
 
@@ -368,11 +368,6 @@ class LogProblem(Problem):
                 f'replay was "rejection", but {reason}; use replay = "model", or leave it out.'
             )
         return replay
-
-    def _how(self) -> str:
-        if self.replay == "rejection":
-            return f"rejection, which accepts about one row in {len(self.log) / self.size:,.0f}"
-        return f"a model of rewards; what learners earn is estimated by {self.estimator}"
 
 
 @named(

@@ -211,7 +211,6 @@ class Estimates:
         choice: ArrayLike,
         confidence: float = 0.95,
         resamples: int = 1000,
-        seed: int = 0,
         instead_of: ArrayLike | None = None,
         estimator: Estimator = "dr",
     ) -> LogValue:
@@ -223,7 +222,6 @@ class Estimates:
                 Value a policy by its probabilities; drawn actions add their own noise.
             confidence: of the interval.
             resamples: of the bootstrap.
-            seed: of the bootstrap.
             instead_of: another choice; the value is then the paired difference.
             estimator: "ipw", "snipw" or "dr" (see the module).
 
@@ -254,7 +252,6 @@ class Estimates:
             self.hardly(weights),
             resamples,
             confidence,
-            seed,
         )
 
     def used(self, weights: FloatArray) -> FloatArray:
@@ -342,7 +339,6 @@ def value_of_terms(
     hardly: float,
     resamples: int = 1000,
     confidence: float = 0.95,
-    seed: int = 0,
 ) -> LogValue:
     """The mean of terms (n,) of people (n,), with an interval where it has enough support.
 
@@ -350,9 +346,9 @@ def value_of_terms(
         terms: (n,).
         people: (n,) the person of each term.
         behind, estimator, effective, hardly: as in `LogValue`.
-        resamples, confidence, seed: of `interval`.
+        resamples, confidence: of `interval`.
     """
-    mean, error, lower, upper = interval(terms, people, confidence, resamples, seed)
+    mean, error, lower, upper = interval(terms, people, confidence, resamples)
     enough = behind >= FEWEST_BEHIND
     return LogValue(
         mean,

@@ -239,7 +239,9 @@ class Log:
             self.reward_bounds.to_unit(self.rewards, count)
         if self.propensities is not None:
             with refusals.collected():
-                checked["propensities"] = _probabilities(self.propensities, count)
+                given = finite_vector(self.propensities, "propensities", count)
+                check_propensities(given, "propensities were", given.tolist())
+                checked["propensities"] = given
         for name in ("ids", "position"):
             if getattr(self, name) is not None:
                 with refusals.collected():
@@ -248,7 +250,15 @@ class Log:
             checked["ids"] = pd.factorize(checked["ids"])[0].astype(np.int64)
         if self.action_context is not None:
             with refusals.collected():
-                checked["action_context"] = _about_actions(self.action_context, self.arms)
+                about = self.action_context
+                checked["action_context"] = finite_matrix(
+                    about, "action_context", np.shape(about)[-1]
+                )
+                if len(about) != self.arms:
+                    raise InvalidInput(
+                        f"action_context had {len(about)} rows; give one for each of the "
+                        f"{self.arms} arms."
+                    )
         refusals.raise_if_any()
         for name, array in checked.items():
             object.__setattr__(self, name, array)
@@ -333,23 +343,21 @@ class Log:
     ) -> pd.DataFrame:
         """The log as a table with these names beside those of the domain; categories and arms as
         their labels. `Log.from_frame` reads it, also from CSV or Parquet."""
-        facts: dict[str, Any] = {action: np.array(self.arm_names, dtype=object)[self.actions]}
-        facts[reward] = self.rewards
-        if self.propensities is not None:
-            facts[propensity] = self.propensities
-        if self.ids is not None:
-            facts[person] = self.ids
-        given = [action, reward]
-        given += [propensity] if self.propensities is not None else []
-        given += [person] if self.ids is not None else []
-        distinct((*self.domain.names, *given), "the names of the table's columns")
+        facts: list[tuple[str, Any]] = [
+            (action, np.array(self.arm_names, dtype=object)[self.actions]),
+            (reward, self.rewards),
+        ]
+        facts += [(propensity, self.propensities)] if self.propensities is not None else []
+        facts += [(person, self.ids)] if self.ids is not None else []
+        names = (*self.domain.names, *(name for name, _ in facts))
+        distinct(names, "the names of the table's columns")
         table = {
-            name: _shown(values, labels)
+            name: np.array(labels, dtype=object)[values.astype(np.int64)] if labels else values
             for name, values, labels in zip(
                 self.domain.names, self.contexts.T, self.domain.categories, strict=True
             )
         }
-        return pd.DataFrame(table | facts)
+        return pd.DataFrame({**table, **dict(facts)})
 
     @classmethod
     def from_obp(
@@ -359,7 +367,6 @@ class Log:
         arm_names: Sequence[str] | None = None,
         reward_bounds: RewardBounds | None = None,
         position: int | None = None,
-        source: str = "Feedback of Open Bandit Pipeline.",
     ) -> Log:
         """The feedback dictionary of Open Bandit Pipeline (see the module).
 
@@ -369,7 +376,6 @@ class Log:
             arm_names: one for each action; `0`, `1`, ... if left out.
             reward_bounds: from 0 to 1 if left out.
             position: keep only what was shown at this place, where there are several.
-            source: one sentence for reports.
 
         Raises:
             InvalidInput: for keys that are missing, arrays that do not fit together, and several
@@ -414,7 +420,7 @@ class Log:
             arm_names=names,
             reward_bounds=RewardBounds() if reward_bounds is None else reward_bounds,
             action_context=feedback.get("action_context"),
-            source=source,
+            source="Feedback of Open Bandit Pipeline.",
             rows=RowCounts(rounds, len(kept), outside=elsewhere),
         )
 
@@ -433,31 +439,11 @@ class Log:
         }
 
 
-def _shown(values: FloatArray, labels: tuple[str, ...]) -> Any:
-    """A column of a context as the table has it: labels in place of their codes."""
-    return np.array(labels, dtype=object)[values.astype(np.int64)] if labels else values
-
-
-def _probabilities(values: FloatArray, count: int) -> FloatArray:
-    array = finite_vector(values, "propensities", count)
-    check_propensities(array, "propensities were", array.tolist())
-    return array
-
-
 def _copied(values: Any, name: str) -> NDArray[Any]:
     try:
         return np.array(values)
     except ValueError as error:
         raise InvalidInput(f"{name} had rows of different lengths; give one array.") from error
-
-
-def _about_actions(values: FloatArray, arms: int) -> FloatArray:
-    array = finite_matrix(values, "action_context", np.shape(values)[-1])
-    if len(array) != arms:
-        raise InvalidInput(
-            f"action_context had {len(array)} rows; give one for each of the {arms} arms."
-        )
-    return array
 
 
 def check_propensities(values: FloatArray, subject: str, given: Sequence[Any]) -> None:
@@ -481,13 +467,7 @@ def check_propensities(values: FloatArray, subject: str, given: Sequence[Any]) -
 
 def _at_position(places: NDArray[Any] | None, position: int | None, rounds: int) -> IntArray:
     """The rounds at the position asked for."""
-    if places is None:
-        if position is not None:
-            raise InvalidInput(
-                f"position {position} was asked for, but feedback has no positions; leave it out."
-            )
-        return np.arange(rounds)
-    there = np.unique(places).tolist()
+    there = [] if places is None else np.unique(places).tolist()
     if position is None:
         if len(there) > 1:
             raise InvalidInput(
@@ -495,6 +475,10 @@ def _at_position(places: NDArray[Any] | None, position: int | None, rounds: int)
                 f"choose one, for example position={there[0]}."
             )
         return np.arange(rounds)
+    if places is None:
+        raise InvalidInput(
+            f"position {position} was asked for, but feedback has no positions; leave it out."
+        )
     kept = np.flatnonzero(places == position)
     if not len(kept):
         raise InvalidInput(f"position was {position}; feedback has {there}. Name one of these.")

@@ -115,13 +115,13 @@ class TableProfile:
         path: of the table.
         rows: their number.
         columns: their profiles, in the order of the table.
-        written: the fields as texts; None for a profile without its table.
+        written: the fields as texts.
     """
 
     path: Path
     rows: int
     columns: tuple[ColumnProfile, ...]
-    written: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+    written: pd.DataFrame = field(repr=False, compare=False)
 
     def mostly_lacks(self, column: ColumnProfile) -> bool:
         """Whether more than half of the rows have no value in a column that could be used."""
@@ -359,8 +359,6 @@ class LogColumns:
 def log_columns(table: TableProfile) -> LogColumns | None:
     """Action, reward and propensity, recognised by name and values; None without all three."""
     written = table.written
-    if written is None:
-        return None
 
     def first(
         names: re.Pattern[str], fits: Callable[[pd.Series[Any]], bool]
@@ -398,8 +396,6 @@ def follows_from(table: TableProfile, column: ColumnProfile, outcome: ColumnProf
     words = _words(outcome.name)
     if words and words <= _words(column.name):
         return f"its name has that of {outcome.name!r} in it"
-    if table.written is None:
-        return ""
     both = table.written[[column.name, outcome.name]]
     both = both[~(missing_rows(both.iloc[:, 0]) | missing_rows(both.iloc[:, 1]))]
     if len(both) < _LEAST_ROWS:

@@ -501,18 +501,16 @@ def _adult_files(folder: Path) -> list[Path]:
     """
     places = [folder / "adult", folder]
     for place in places:
-        data, test = (_first_file(place, stem) for stem in ("adult.data", "adult.test"))
-        if data is not None:
-            return [data] if test is None else [data, test]
+        found = [
+            next(filter(Path.is_file, (place / stem, place / f"{stem}.gz")), None)
+            for stem in ("adult.data", "adult.test")
+        ]
+        if found[0] is not None:
+            return [file for file in found if file is not None]
     raise InvalidInput(
         f"problem 'adult' found no adult.data or adult.data.gz in {places[0]} or {places[1]}; put "
         "the UCI file there, or leave out --data to download the table from openml.org."
     )
-
-
-def _first_file(folder: Path, stem: str) -> Path | None:
-    candidates = (folder / stem, folder / f"{stem}.gz")
-    return next((file for file in candidates if file.is_file()), None)
 
 
 def _read_adult_file(file: Path) -> pd.DataFrame:

@@ -563,13 +563,12 @@ def _pilot(problem: Problem, setting: Setting, rounds: int, seed: int) -> tuple[
     return setting.label, grown(seconds, rounds)
 
 
-def grown(seconds: Mapping[int, float], people: int, most: float = _FASTEST_GROWTH) -> float:
+def grown(seconds: Mapping[int, float], people: int) -> float:
     """The seconds of a run, by the power law through the two largest numbers of people measured.
 
     Args:
         seconds: by number of people; a single one grows in proportion.
         people: the size of the run.
-        most: the largest power.
 
     Returns:
         Infinity without measurements.
@@ -580,6 +579,6 @@ def grown(seconds: Mapping[int, float], people: int, most: float = _FASTEST_GROW
     if not before or not seconds[before[-1]] > 0.0 or not seconds[last] > 0.0:
         return seconds[last] * people / last
     rise = math.log(seconds[last] / seconds[before[-1]]) / math.log(last / before[-1])
-    power = min(max(rise, 0.0), most if seconds[last] > _CHANCE else 1.0)
+    power = min(max(rise, 0.0), _FASTEST_GROWTH if seconds[last] > _CHANCE else 1.0)
     result: float = seconds[last] * (people / last) ** power
     return result

@@ -543,9 +543,9 @@ class Forecast:
 
     # What can be read off.
 
-    def gain(self, line: PlanLine, people: int | None = None) -> Interval:
-        """What a person gains under a line, at a horizon; with everybody if left out."""
-        return student(line.gain[:, self.horizons.index(people or self.people)])
+    def gain(self, line: PlanLine) -> Interval:
+        """What a person gains under a line, with everybody."""
+        return student(line.gain[:, -1])
 
     @cached_property
     def worthwhile(self) -> bool:
@@ -595,15 +595,12 @@ class Forecast:
         return Verdict("cannot tell yet", found.replicates)
 
     @cached_property
-    def _weights(self) -> FloatArray:
-        return resamples(self.replicates, self.seed)
-
-    @cached_property
     def curves(self) -> dict[float | None, Curve]:
         """The gain of each epsilon, and of no privacy, against the number of people."""
         horizons = np.asarray(self.horizons, dtype=np.float64)
         lines = (self.free, *self.private)
-        means = [resampled_means(line.gain, self._weights) for line in lines]
+        weights = resamples(self.replicates, self.seed)
+        means = [resampled_means(line.gain, weights) for line in lines]
         most = -float(self.reference.worth[:, -1].mean())  # regret is at least 0
         ceiling: FloatArray | float = most
         if self.problem.metric == "reward":
@@ -739,11 +736,8 @@ class Forecast:
 
         return pd.DataFrame(self.records(), columns=list(PLANNED))
 
-    def records(self) -> list[dict[str, Value]]:
+    def records(self) -> Iterator[dict[str, Value]]:
         """The rows of the frame as records, for files."""
-        return list(self._rows())
-
-    def _rows(self) -> Iterator[dict[str, Value]]:
         sign = 1.0 if self.problem.metric == "reward" else -1.0
         for line in self.lines:
             budget = line.setting.budget

@@ -58,7 +58,7 @@ from discreet.lab.studies.settings import on_table
 from discreet.learners.registry import Declared, learner_class, usual_learner, usual_trust_model
 from discreet.parallel import in_parallel
 from discreet.people.domain import arm_count
-from discreet.privacy import Budget, Guarantee, Local, NonPrivate
+from discreet.privacy import Budget, Guarantee, NonPrivate
 from discreet.privacy.budget import budget_from_fields
 from discreet.privacy.guarantee import PROTECTS_NOBODY
 from discreet.toml_files import read_toml
@@ -268,13 +268,9 @@ def _contender(study: Study, name: str, model: str, budget: Budget | None) -> Co
             "name another one."
         )
     options = next((each.options for each in study.settings if each.learner == name), {})
-    return Contender(name, name, budget or _usual_budget(model), options)
-
-
-def _usual_budget(model: str) -> Budget:
-    if model == "local":
-        return Local(1.0)
-    return budget_from_fields({"trust_model": model, "epsilon": 1.0, "delta": _DELTA})
+    delta = {} if model == "local" else {"delta": _DELTA}
+    usual = budget_from_fields({"trust_model": model, "epsilon": 1.0, **delta})
+    return Contender(name, name, budget or usual, options)
 
 
 def _usual(study: Study, model: str, people: int) -> str:
@@ -285,7 +281,10 @@ def _usual(study: Study, model: str, people: int) -> str:
 def _free(study: Study, private: Sequence[Contender], people: int) -> tuple[Contender, ...]:
     """The contenders without privacy: those of the study, and the private ones without it."""
     own = [
-        Contender(_plain(each), each.learner, each.budget, each.options)
+        # The label without privacy begins as those of its private settings.
+        Contender(
+            each.label.removesuffix(" (non-private)"), each.learner, each.budget, each.options
+        )
         for each in study.settings
         if not each.private and each.learner not in _RULES
     ]
@@ -295,11 +294,6 @@ def _free(study: Study, private: Sequence[Contender], people: int) -> tuple[Cont
         name = _usual(study, "none", people)
         free[name] = Contender(name, name, NonPrivate())
     return tuple(free.values())
-
-
-def _plain(setting: Setting) -> str:
-    """The label of a setting without privacy, as its private ones begin."""
-    return setting.label.removesuffix(" (non-private)")
 
 
 def horizons_of(

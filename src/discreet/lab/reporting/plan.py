@@ -723,12 +723,17 @@ def people_figure(forecast: Forecast, width: float = WIDE, height: float = 3.1) 
     figure, [[axes]] = sheet(width=width)
     grid, kept = forecast.grid, forecast.kept
     people = forecast.people
+    # 1, 2, 5, 10, ... beyond, at some distance.
+    steps = np.asarray(LogLocator(subs=(1, 2, 5), numticks=50).tick_values(people, grid[-1]))
     number_axis(
         axes.xaxis,
         Axis(
             log=True,
             limits=(float(grid[0]), float(grid[-1])),
-            ticks=[*forecast.horizons, *_steps(people, float(grid[-1]))],
+            ticks=[
+                *forecast.horizons,
+                *(each for each in steps if 1.5 * people < each <= grid[-1]),
+            ],
         ),
     )
     number_axis(
@@ -764,12 +769,6 @@ def people_figure(forecast: Forecast, width: float = WIDE, height: float = 3.1) 
     axes.set_xlabel("people served", fontsize=BODY, color=INK)
     entitle(axes, "share of the gain without privacy that is kept", 0.85 * width)
     return finish(figure, height)
-
-
-def _steps(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, ... between numbers of people, at some distance from the lower one."""
-    steps = LogLocator(subs=(1.0, 2.0, 5.0), numticks=50).tick_values(low, high)
-    return [float(step) for step in steps if 1.5 * low < step <= high]
 
 
 def _known(values: FloatArray) -> FloatArray:

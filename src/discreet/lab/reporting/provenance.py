@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
-from discreet.lab.environments.base import Problem
 from discreet.lab.studies import Study
 from discreet.records import ORIGIN, Record, Value, values_of
 
@@ -68,9 +67,9 @@ class Provenance:
         return [{**values_of(record), **origin} for record in records]
 
 
-def provenance(study: Study, problem: Problem | None = None) -> Provenance:
-    """The origin of results of a study; of another problem where one stood in."""
-    problem = problem or study.problem
+def provenance(study: Study) -> Provenance:
+    """The origin of results of a study."""
+    problem = study.problem
     text = study.text.encode() if study.path is None else study.path.read_bytes()
     files = [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in problem.files]
     frames = [(f"data frame {place}", each) for place, each in enumerate(problem.tables, start=1)]

@@ -191,14 +191,14 @@ def table_rows(summary: Summary) -> list[Row]:
     digits, person_digits = decimals(largest, 4), decimals(largest / summary.rounds, 4)
 
     def row(line: Line) -> Row:
-        over = line.over.get(summary.rival) if summary.rival else None
+        width, over = line.half_width, line.over.get(summary.rival) if summary.rival else None
         half = None if over is None else over.half_width
         star = "*" if line.private and over is not None and over.sign else ""
         return Row(
             label=line.family,
             epsilon=_epsilon(line),
             total=f"{line.mean:,.{digits}f}",
-            half_width=_half_width(line.half_width),
+            half_width=ABSENT if width is None else f"{width:,.{decimals(width, 2, 20)}f}",
             per_person=f"{line.mean / summary.rounds:.{person_digits}f}",
             over=ABSENT if over is None else f"{over.mean:+.{person_digits}f}{star}",
             over_half_width=ABSENT if half is None else f"{half:.{person_digits}f}",
@@ -350,11 +350,6 @@ def _epsilon(line: Line) -> str:
     if line.epsilon is not None:
         return f"{line.epsilon:g}"
     return ABSENT if line.learner in (*REFERENCES, UNIFORM, HIGHEST) else "non-private"
-
-
-def _half_width(value: float | None) -> str:
-    """Two digits without an exponent."""
-    return ABSENT if value is None else f"{value:,.{decimals(value, 2, 20)}f}"
 
 
 def _seconds(value: float) -> str:

@@ -51,7 +51,6 @@ from discreet.lab.studies.settings import (
     problem_of,
 )
 from discreet.people.domain import Box
-from discreet.privacy import Budget
 from discreet.toml_files import Place, checked, read_toml
 from discreet.validation import ErrorCollector, InvalidInput, nearest, path_of, whole_number
 
@@ -137,7 +136,8 @@ class Study:
         under: dict[tuple[str, str], list[str]] = {}
         for each in self.settings:
             if each.reason:
-                under.setdefault((each.learner, each.reason), []).append(_trusted(each.budget))
+                trusted = each.budget.trust_model if each.private else "no"
+                under.setdefault((each.learner, each.reason), []).append(f"{trusted} privacy")
         return tuple(
             f"{learner} was chosen, as the study names no learner "
             f"({' and '.join(dict.fromkeys(budgets))}): {reason}."
@@ -310,10 +310,6 @@ def _check_size(rounds: int | None, replicates: int | None) -> None:
             with errors.collected():
                 whole_number(value, name, minimum=1)
     errors.raise_if_any()
-
-
-def _trusted(budget: Budget) -> str:
-    return f"{budget.trust_model} privacy" if budget.private else "no privacy"
 
 
 def load_study(
