@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import sys
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,26 +18,8 @@ from discreet.people.domain import Box
 from discreet.privacy import Joint, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 
-from .contract import state
 from .source_scene import SourceRow, serve, teach
-from .test_source_contract import PARAMETERS, ROWS
-
-
-@pytest.fixture(params=PARAMETERS)
-def row(request: pytest.FixtureRequest) -> SourceRow:
-    return request.param
-
-
-@pytest.fixture
-def fields(row: SourceRow) -> dict[str, Any]:
-    """Of the file of a learner that heard from a source and its target."""
-    return copy.deepcopy(fields_of(row))
-
-
-@cache
-def fields_of(row: SourceRow) -> dict[str, Any]:
-    with TemporaryDirectory() as folder:
-        return content(heard(row), Path(folder) / "learner.json")
+from .test_source_contract import ROWS
 
 
 @cache
@@ -69,14 +49,6 @@ def refused(fields: dict[str, Any], path: Path, message: str) -> None:
         load(path, SimulatedNoise(1))
 
 
-def test_what_was_not_changed_is_loaded(
-    row: SourceRow, fields: dict[str, Any], tmp_path: Path
-) -> None:
-    path = tmp_path / "learner.json"
-    write(fields, path)
-    assert state(load(path)) == state(heard(row))
-
-
 def test_people_who_would_be_released_again(tmp_path: Path) -> None:
     """What was released is marked as nothing, so that one more report would bring all of it."""
     domain = Box((0.0, 0.0), (1.0, 1.0), levels=(4, 3))
@@ -99,9 +71,8 @@ def test_people_who_would_be_released_again(tmp_path: Path) -> None:
     refused(fields, tmp_path / "learner.json", "no reports add up to that")
 
 
-def test_a_file_imports_nothing(
-    fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = content(heard(ROWS["private_linear"]), tmp_path / "learner.json")
     (tmp_path / "brought_along.py").write_text("raise SystemExit('it ran')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.codec import encode
 from discreet.lab.environments.base import People
 from discreet.lab.experiments.simulation import run_learner
 from discreet.learners.base import Learner
@@ -18,7 +17,6 @@ from discreet.learners.discounting import (
     longest,
 )
 from discreet.learners.registry import LEARNERS, learner_class, make_learner
-from discreet.learners.saving import load, save
 from discreet.people.domain import PublicBox, unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
@@ -131,28 +129,6 @@ def test_sources_fade_with_the_targets_people() -> None:
     for have, want in zip(arrays(learner.streams["past"]._sums), arrays(whole), strict=True):
         np.testing.assert_allclose(have, 0.5 ** (300 / 400) * want, rtol=1e-12)
     assert learner.streams["past"].people == 300
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param("local_kernel", marks=pytest.mark.slow), *FORGETFUL[1:]]
-)
-def test_a_learner_that_forgets_is_saved_and_goes_on(name: str, tmp_path: Any) -> None:
-    learner = make(name, Local(2.0), 300.0)
-    people = crowd(4)
-    half = People(people.contexts[:1200], people.rewards[:1200], people.means[:1200])
-    run_learner(learner, half, np.random.default_rng(5), SimulatedNoise(6))
-    save(learner, tmp_path / "learner.json")
-    again = load(tmp_path / "learner.json")
-    assert again.half_life == 300.0
-    for each in (learner, again):
-        policy = each.policy()
-        rng = np.random.default_rng(7)
-        actions, _ = policy.act(people.contexts[1200:], rng)
-        rewards = people.received(actions, 1200)
-        each.update(policy.report(people.contexts[1200:], actions, rewards, SimulatedNoise(8)))
-    assert encode(again.policy()) == encode(learner.policy())
-    assert again.guarantee() == learner.guarantee()
-    assert learner.guarantee().epsilon == 2.0
 
 
 @pytest.mark.slow
