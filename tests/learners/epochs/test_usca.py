@@ -77,6 +77,16 @@ def worst_ratio(made: Usca, contexts: np.ndarray = GRID) -> float:
     return worst
 
 
+def needed(made: Usca) -> np.ndarray:
+    """Of every context: the largest range over arms of the change of scores, over all pairs of
+    records."""
+    contribution = made.policy().contribution
+    rows = made.policy().contributions_of(*every_record(made.arms, (0.0, 0.4, 1.0)))
+    scores = np.einsum("ckd,rd->rck", made.features.table @ contribution.projection, rows)
+    change = contribution.clipping_norm * (scores[:, None] - scores[None])
+    return np.asarray(np.ptp(change, axis=3).max(axis=(0, 1)))
+
+
 class TestPrivacy:
     @pytest.mark.parametrize("arms", [2, TWO, DOSES], ids=["two", "two points", "four points"])
     @pytest.mark.parametrize(("epsilon", "people"), [(0.5, 60), (8.0, 60)], ids=["0.5", "8"])
@@ -131,17 +141,10 @@ class TestPrivacy:
         assert np.all(made.ranges(GRID) > few * (1.0 + 1e-9))
 
     def test_the_range_by_brute_force(self) -> None:
-        """Largest range over arms of the change of scores, over all pairs of records."""
         made = usca()
-        contribution = made.policy().contribution
-        rows = made.policy().contributions_of(*every_record(made.arms, (0.0, 0.4, 1.0)))
-        scores = np.einsum("ckd,rd->rck", made.features.table @ contribution.projection, rows)
-        scores *= contribution.clipping_norm
-        change = scores[:, None] - scores[None]
-        needed = np.ptp(change, axis=3).max(axis=(0, 1))
-        given = made.ranges(GRID)
-        assert np.all(needed <= given)
-        assert np.all(needed >= 0.9 * given)
+        least, given = needed(made), made.ranges(GRID)
+        assert np.all(least <= given)
+        assert np.all(least >= 0.9 * given)
 
     def test_one_release_for_any_number_of_predictions(self) -> None:
         spy = Spy(0)
@@ -292,14 +295,7 @@ class Loud(UscaCalibration):
 def test_a_calibration_costs_what_it_costs(divisor: float) -> None:
     """Fault once found: R(c) took it that nothing is believed beforehand."""
     made = usca(Joint(2.0, 0.0), arms=TWO, calibration=Loud(divisor))
-    contribution = made.policy().contribution
-    rows = made.policy().contributions_of(*every_record(2, (0.0, 0.4, 1.0)))
-    scores = (
-        np.einsum("ckd,rd->rck", made.features.table @ contribution.projection, rows)
-        * contribution.clipping_norm
-    )
-    needed = np.ptp(scores[:, None] - scores[None], axis=3).max(axis=(0, 1))
-    assert np.all(needed <= made.ranges(GRID))
+    assert np.all(needed(made) <= made.ranges(GRID))
     worst = worst_ratio(made)
     assert worst <= made.cost_of_one
     assert worst >= 0.5 * made.cost_of_one
