@@ -147,7 +147,7 @@ class People(Population):
         return float(values[np.arange(len(self)), chosen.astype(np.int64)].mean())
 
     def best_fixed(self) -> FloatArray:
-        if self.contexts.ndim == 3:
+        if self.contexts.ndim != 2:
             raise InvalidInput(
                 "best_fixed was asked for, but every person brings other points here; remove it."
             )

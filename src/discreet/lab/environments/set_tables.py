@@ -67,11 +67,6 @@ class SetPeople(People):
     `contexts` is an array (n, c, d) where all sets have c points, else (n,) of arrays (c_i, d).
     """
 
-    def best_fixed(self) -> FloatArray:
-        raise InvalidInput(
-            "best_fixed was asked for, but every person brings other points here; remove it."
-        )
-
     def oracle(self) -> FloatArray:
         """(n,) what the best candidate of each person gives, known in hindsight."""
         best: FloatArray = np.nanmax(self.rewards, axis=1)

@@ -193,10 +193,11 @@ def table_rows(summary: Summary) -> list[Row]:
     def row(line: Line) -> Row:
         width, over = line.half_width, line.over.get(summary.rival) if summary.rival else None
         half = None if over is None else over.half_width
+        without = ABSENT if line.learner in (*REFERENCES, UNIFORM, HIGHEST) else "non-private"
         star = "*" if line.private and over is not None and over.sign else ""
         return Row(
             label=line.family,
-            epsilon=_epsilon(line),
+            epsilon=without if line.epsilon is None else f"{line.epsilon:g}",
             total=f"{line.mean:,.{digits}f}",
             half_width=ABSENT if width is None else f"{width:,.{decimals(width, 2, 20)}f}",
             per_person=f"{line.mean / summary.rounds:.{person_digits}f}",
@@ -344,12 +345,6 @@ def terminal_table(
             min_width=widths[place] if widths else None,
         )
     return table
-
-
-def _epsilon(line: Line) -> str:
-    if line.epsilon is not None:
-        return f"{line.epsilon:g}"
-    return ABSENT if line.learner in (*REFERENCES, UNIFORM, HIGHEST) else "non-private"
 
 
 def _seconds(value: float) -> str:
