@@ -89,7 +89,7 @@ def test_refusals_change_nothing(study: Path) -> None:
 def test_without_pyarrow_it_says_what_to_install(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "discreet.service.aggregation.aggregate")
+    monkeypatch.delitem(sys.modules, "discreet.service.aggregation.aggregate", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, said = called(study)
     assert code == 2
