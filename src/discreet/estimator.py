@@ -310,6 +310,8 @@ class _Fitted:
         usual = usual_learner(facts).learner
         if usual == "partition" and self.domain.dimension <= MOST_COLUMNS:
             usual = "local_kernel"  # which takes a log as a source
+        elif usual == "kernel":
+            usual = "released_thompson"  # of which the first epoch, such as a log, has rewards
         name = bandit.learner or usual
         if int not in learner_class(name).spaces:
             raise InvalidInput(

@@ -31,3 +31,11 @@ def test_the_usual_trust_model_is_private(space) -> None:
         model in learner_class(usual_learner(Declared(model, space, 2, 100)).learner).trust_models
     )
     assert model == ("local" if isinstance(space, int | ArmPoints) else "joint")
+
+
+def test_joint_learners_of_arms() -> None:
+    names = [
+        usual_learner(Declared("joint", arms, columns, 1000, kernel)).learner
+        for arms, columns, kernel in ((20, 6, False), (21, 6, False), (2, 7, False), (2, 6, True))
+    ]
+    assert names == ["kernel", *["released_thompson"] * 3]

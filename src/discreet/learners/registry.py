@@ -234,7 +234,7 @@ class _Rule:
     choice: Choice
 
 
-_MANY_COLUMNS = 6
+_MANY_COLUMNS, _MANY_ARMS = 6, 20
 _RULES = (
     _Rule(
         lambda declared: (
@@ -258,12 +258,20 @@ _RULES = (
         ),
     ),
     _Rule(
-        lambda declared: declared.trust_model == "joint",
-        Choice(
-            "released_thompson",
-            "of the learners of arms under joint privacy it loses least, because an arm that was "
-            "unlucky can come back",
+        lambda declared: (
+            declared.trust_model == "joint"
+            and declared.columns <= _MANY_COLUMNS
+            and (declared.arms or 0) <= _MANY_ARMS
         ),
+        Choice(
+            "kernel",
+            "of the learners of arms under joint privacy it alone learns where people are; try "
+            "released_thompson as well where contexts fill their bounds evenly",
+        ),
+    ),
+    _Rule(
+        lambda declared: declared.trust_model == "joint",
+        Choice("released_thompson", "with many columns or arms kernel takes long"),
     ),
     _Rule(
         lambda declared: declared.columns > _MANY_COLUMNS,

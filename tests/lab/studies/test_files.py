@@ -422,7 +422,7 @@ def test_the_usual_learner_is_a_function_of_declarations(tmp_path: Path) -> None
     study = load_study(written(tmp_path, with_kernel))
     assert [setting.learner for setting in study.settings] == ["released_thompson"]
     joint = UNNAMED.format(problem="exponential") + 'trust_model = "joint"\ndelta = 1e-6\n'
-    assert load_study(written(tmp_path, joint)).settings[0].learner == "released_thompson"
+    assert load_study(written(tmp_path, joint)).settings[0].learner == "kernel"
     with pytest.raises(InvalidInput, match="nowhere"):
         load_study(written(tmp_path, UNNAMED.format(problem="nowhere")))
     bare = UNNAMED.format(problem="exponential").partition("epsilon")[0]
