@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,18 @@ def test_people_who_would_be_released_again(tmp_path: Path) -> None:
     (_, marked), *_ = fields["state"]["own"]["released"]["before"]["epochs"]
     marked["total"] = [0] * len(marked["total"])
     refused(fields, tmp_path / "learner.json", "no reports add up to that")
+
+
+def test_policies_that_were_published_elsewhere() -> None:
+    """A copy takes the next one of its own learner: others did not make the reports it reads."""
+    row = ROWS["private_linear"]
+    published, copy = heard(row).published(0), row.fresh(bank=2.0)
+    with pytest.raises(InvalidInput, match="stood as policy 0 of"):
+        copy.register_policy(replace(published, learner_id="another"))
+    copy.register_policy(published)
+    with pytest.raises(InvalidInput, match="stood as policy 1 of"):
+        copy.register_policy(published)
+    assert copy.published(0) is published
 
 
 def test_a_file_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
