@@ -167,8 +167,9 @@ def test_releases_of_one_person_without_noise_are_broken(monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     maker = _maker("usca", "joint", 3)
+    broken = BrokenMaker(**vars(maker), kind=HalvedNoise)
     worst = worst_neighbours(JointRun(state="a run", maker=maker, tried=_ENDS))
-    halved = JointRun(state="halved", maker=BrokenMaker(**vars(maker), kind=HalvedNoise))
+    halved = JointRun(state="halved", maker=broken)
     check = learner_check("usca", maker)
     honest = finding(replace(check, exact=lambda: worst), 40)
     assert honest.verdict == "holds"
