@@ -306,12 +306,9 @@ class Maker:
         """People who can take part."""
         return Participants(self.domain, self.space, self.bounds)
 
+    @cached_property
     def same_identity(self) -> str:
         """Two learners with one identity, in words; empty if identities differ."""
-        return self._same_identity
-
-    @cached_property
-    def _same_identity(self) -> str:
         first, second = self.make(), self.make()
         return "two learners have one identity" if first.identity == second.identity else ""
 
@@ -376,7 +373,7 @@ class JointRun(Subject):
     def run(self, person: Person, transcript: Transcript) -> Promise:
         fresh = self.maker.make(secure() if self.variant == "secure" else SimulatedNoise(self.seed))
         if transcript.wanted:
-            transcript.rule(self.maker.same_identity)
+            transcript.rule(lambda: self.maker.same_identity)
             transcript.rule(own_randomness(type(fresh)))
         learner = self._ran(fresh, person, transcript)
         asked = self.maker.asked()
@@ -473,7 +470,8 @@ class JointRun(Subject):
                 learner = self._reloaded(learner, transcript)
         if transcript.wanted:
             more = partial(learner.predict, people.contexts(asked[-1:]))
-            transcript.rule(accepted(more, "more predictions are made than were promised"))
+            excess = "more predictions are made than were promised"
+            transcript.rule(lambda: "" if refused(more) else excess)
         result: AnyLearner = learner
         return result
 
@@ -646,7 +644,7 @@ def broken_rule(maker: Maker, learner: AnyLearner, policy: Any) -> str:
         return "actions of another policy are reported"
     kinds: tuple[Any, ...] = type(learner), type(policy)
     own = next(filter(None, map(own_randomness, kinds)), "")
-    return own or maker.same_identity()
+    return own or maker.same_identity
 
 
 def changed_policy(learner: AnyLearner, policy: Any) -> str:
@@ -689,11 +687,6 @@ def _multiplied(part: Any, factors: Mapping[str, float]) -> int:
         elif isinstance(value, dict | list):
             changed += _multiplied(value, factors)
     return changed
-
-
-def accepted(what: Callable[[], object], words: str) -> Callable[[], str]:
-    """The rule that something is refused; its words if it is not."""
-    return lambda: "" if refused(what) else words
 
 
 def refused(what: Callable[[], object]) -> bool:
