@@ -114,6 +114,12 @@ class TestDecisionsOfOthers:
         with pytest.raises(InvalidInput, match="choose local_kernel, which takes a log"):
             bandit(learner="released_thompson").fit(*log(50)[:3])
 
+    def test_kernel_would_learn_no_rewards_from_them(self) -> None:
+        chosen = {**JOINT, "learner": "kernel", "options": {}}
+        joint = bandit(**chosen, least_propensity=0.25)
+        with pytest.raises(InvalidInput, match="kernel learns no rewards in its first epoch"):
+            joint.fit(*log(50))
+
     def test_the_reward_that_counts_is_unbiased(self) -> None:
         """Its mean is that of the arm which the policy drew, for people with any propensities."""
         decisions, rewards, crowd, chances = log(6_000, uneven=True)

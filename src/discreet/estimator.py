@@ -396,6 +396,11 @@ class _Fitted:
         if learner.budget.is_local and learner.takes_sources:
             self._learn_source(arms, rewards, rows)
             return
+        if learner.name == "kernel":
+            raise InvalidInput(
+                "decisions were logged, but kernel learns no rewards in its first epoch, of which "
+                "a log is part; choose released_thompson, capri or usca."
+            )
         policy = learner.policy()
         if not policy.accepts_logged_actions:
             chances = self._propensities(propensities, len(order))[order]
