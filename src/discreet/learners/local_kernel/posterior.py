@@ -394,7 +394,8 @@ class PosteriorMixture:
 
 def _solved(root: FloatArray, right: FloatArray, transposed: bool = False) -> FloatArray:
     """R^-1 B, or R'^-1 B, for R (n, n) upper triangular and B (n, F) or (n,)."""
-    # LAPACK itself: SciPy's wrapper takes longer than a system of this size.
+    # LAPACK itself: SciPy's wrapper takes longer than a system of this size. Roots are of I + A for
+    # a covariance A, so none is singular.
     solved: FloatArray = dtrtrs(root, right, trans=int(transposed))[0]
     return solved
 
