@@ -234,12 +234,6 @@ class Problem(ABC):
             return ""
         return exposure_of(" and ".join(path.name for path in self.files) or "the table given")
 
-    @property
-    def rates(self) -> FloatArray | None:
-        """(K,) the share of people whom each arm gives 1, where rewards are 0 or 1; None where they
-        are not, or where this is unknown."""
-        return None
-
     def truth(self, points: FloatArray) -> FloatArray | None:
         """(n,) the mean rewards at points (n, d) of the domain; None where unknown."""
         return None

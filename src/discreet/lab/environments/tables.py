@@ -130,13 +130,6 @@ class TableProblem(Problem):
         return People(self.contexts[rows], self.rewards[rows], ids=ids)
 
     @property
-    def rates(self) -> FloatArray | None:
-        bounds = self.reward_bounds
-        most = self.rewards == bounds.upper
-        binary = bool((most | (self.rewards == bounds.lower)).all())
-        return most.mean(axis=0) if binary else None
-
-    @property
     def visits(self) -> IntArray | None:
         return None if self.ids is None else np.unique(self.ids, return_counts=True)[1]
 

@@ -1,7 +1,7 @@
 """A study before it runs: what is wrong with it, or what its data can show (`discreet check`).
 
-Counts of rows and of arms are read off the table. No guarantee covers them, so a preflight is for
-readers who may see the table.
+Counts of rows and of arms and the mean rate of rewards are read off the table. No guarantee covers
+them, so a preflight is for readers who may see the table.
 
 A line's *worth* bounds what it can learn: the number of people without privacy whose data show at
 least as much, for everybody together and arms given equally often; where rewards are 0 or 1, at the
@@ -9,8 +9,8 @@ table's own mean rate. Guarantees under local privacy are derived from a learner
 Under joint privacy nothing is drawn before there are people, so the budget stands in for the
 guarantee.
 
-Notes:
-
+Notes
+-----
 Noise bounds what can be learnt, whatever a learner does with what it gets. Let theta be what the
 rewards of an arm depend on, and I(n) what n people tell about it without privacy (Fisher
 information, n times that of one). What n people tell through noise is worth m people if it is no
@@ -65,7 +65,7 @@ from rich.text import Text
 
 from discreet.codec import OPTIONAL_FIELD, Serializable
 from discreet.lab.environments.base import Problem
-from discreet.lab.environments.tables import ClassificationProblem
+from discreet.lab.environments.tables import ClassificationProblem, TableProblem
 from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Setting, learner_of
 from discreet.lab.reporting.numbers import (
     ABSENT,
@@ -375,9 +375,7 @@ def _line(study: Study, setting: Setting, seconds: float) -> LinePreflight:
             return worth_of_sums(budget.noise_multiplier, people, rate)
         return None
 
-    # Of an arm that is given as often as any other and pays at the arms' mean rate. What is kept is
-    # concave in the rate, so arms tell no more on average.
-    rate = 0.5 if problem.rates is None else float(problem.rates.mean())
+    rate = _mean_rate(problem)
     of_arm = None if count is None else worth(reports / count, rate)
     bounds = problem.reward_bounds
     width = bounds.upper - bounds.lower
@@ -396,6 +394,18 @@ def _line(study: Study, setting: Setting, seconds: float) -> LinePreflight:
         promise=guarantee,
         sentence="" if guarantee is None else guarantee.sentence,
     )
+
+
+def _mean_rate(problem: Problem) -> float:
+    """The mean of a table's rewards if all are 0 or 1; else 1/2, which bounds every other.
+
+    What reports keep is concave in the rate, so arms of other rates tell no more on average.
+    """
+    if not isinstance(problem, TableProblem):
+        return 0.5
+    most = problem.rewards == problem.reward_bounds.upper
+    binary = (most | (problem.rewards == problem.reward_bounds.lower)).all()
+    return float(most.mean()) if binary else 0.5
 
 
 def _reports(study: Study, setting: Setting) -> float:
@@ -438,7 +448,7 @@ LINE_NOTE = (
     "difference: the least difference of mean rewards that is two standard errors, for everybody "
     "together."
 )
-COLUMN_NOTE = "Counts are exact statistics of the table, and no epsilon covers them."
+COLUMN_NOTE = "Counts and mean rates are exact statistics of the table, and no epsilon covers them."
 ARM_NOTE = "hidden by noise: indistinguishable from an arm that is right for no one."
 
 
