@@ -117,7 +117,7 @@ class TestDecisionsOfOthers:
     def test_kernel_would_learn_no_rewards_from_them(self) -> None:
         chosen = {**JOINT, "learner": "kernel", "options": {}}
         joint = bandit(**chosen, least_propensity=0.25)
-        with pytest.raises(InvalidInput, match="kernel learns no rewards in its first epoch"):
+        with pytest.raises(InvalidInput, match="first epoch of kernel releases contexts without"):
             joint.fit(*log(50))
 
     def test_the_reward_that_counts_is_unbiased(self) -> None:

@@ -311,7 +311,7 @@ class _Fitted:
         if usual == "partition" and self.domain.dimension <= MOST_COLUMNS:
             usual = "local_kernel"  # which takes a log as a source
         elif usual == "kernel":
-            usual = "released_thompson"  # of which the first epoch, such as a log, has rewards
+            usual = "released_thompson"  # its first epoch, which a log is, releases rewards
         name = bandit.learner or usual
         if int not in learner_class(name).spaces:
             raise InvalidInput(
@@ -398,8 +398,8 @@ class _Fitted:
             return
         if learner.name == "kernel":
             raise InvalidInput(
-                "decisions were logged, but kernel learns no rewards in its first epoch, of which "
-                "a log is part; choose released_thompson, capri or usca."
+                "decisions were logged, but a log is one epoch, and the first epoch of kernel "
+                "releases contexts without rewards; choose released_thompson, capri or usca."
             )
         policy = learner.policy()
         if not policy.accepts_logged_actions:

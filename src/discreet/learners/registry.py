@@ -265,13 +265,13 @@ _RULES = (
         ),
         Choice(
             "kernel",
-            "of the learners of arms under joint privacy it alone learns where people are; try "
-            "released_thompson as well where contexts fill their bounds evenly",
+            "under joint privacy it alone estimates the distribution of contexts; try "
+            "released_thompson as well where contexts are uniform within their bounds",
         ),
     ),
     _Rule(
         lambda declared: declared.trust_model == "joint",
-        Choice("released_thompson", "with many columns or arms kernel takes long"),
+        Choice("released_thompson", "kernel is slow with many columns or arms"),
     ),
     _Rule(
         lambda declared: declared.columns > _MANY_COLUMNS,

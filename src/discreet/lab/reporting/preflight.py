@@ -154,6 +154,7 @@ def _gaussian_share(noise_multiplier: float, variance: float) -> float:
 
 
 def _kept(squares: Any, variance: float) -> Any:
+    """The share of information that is left, kept(t, v) of the module."""
     return squares * variance / (_VARIANCE - squares * (_VARIANCE - variance))
 
 
