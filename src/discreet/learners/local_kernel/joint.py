@@ -118,9 +118,9 @@ from discreet.validation import (
 _BLOCKS = "a vector in the unit ball and one-hot vectors, rounded to 2^-30"
 # The weight of the cell beside the unit ball, a multiple of 2^-30.
 _CELL_WEIGHT = 0.5
-# Bins of a column in the first epoch. A column is measured in ranks if half of them hold more than
-# this share, where the noise on a bin is a small part of the people.
-_BINS, _CROWDED, _LEAST_NOISE_SHARE = 32, 0.8, 0.075
+# Bins of a column in the first epoch, a power of two. A column is measured in ranks if half of them
+# hold more than this share.
+_BINS, _CROWDED = 32, 0.7
 # People of the first epoch: deviations of a bin's noise, least number, and share of the horizon.
 _FIRST_DEVIATIONS, _FEWEST, _MOST_FIRST = 4.0, 100, 0.04
 # Later epochs have this share of the people so far.
@@ -138,8 +138,9 @@ _THRESHOLDS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)
 _SHORTENED, _USUAL_SPREAD = 0.7, 1.2
 _LEAST_VARIANCE = 0.05
 _FUNCTIONS, _PLACES, _DOUBTS = 32, 1024, 200
-# What the others of an epoch learn counts this many times where functions are picked.
-_BESIDE = 4.0
+# Where functions are picked: how often it counts what the others of an epoch learn, and the share
+# of the gain, as later epochs teach with less noise.
+_BESIDE, _GAIN = 4.0, 0.4
 _FEW_ARMS, _DRAWN, _LATER, _LATE = 10, 0.4, 0.7, 0.1
 _AT_ONCE = 2**22
 
@@ -455,16 +456,17 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
         for column, count in enumerate(policy.bins.tolist()):
             found, even = drawn.total[at : at + count], people / count
             at += count
-            noise = deviation * (0.5 if deviation < 2.0 * even else 1.0)
-            shares = np.maximum(found - noise, 0.0) + _FLOOR * even
-            shares = shares / shares.sum()
             if self.domain.levels[column] is not None:
+                noise = deviation * (0.5 if deviation < 2.0 * even else 1.0)
+                shares = np.maximum(found - noise, 0.0) + _FLOOR * even
                 sure = even**2 / (even**2 + deviation**2 + even)
-                shares = (1.0 - sure) / count + sure * shares
+                shares = (1.0 - sure) / count + sure * shares / shares.sum()
                 weights *= count * shares[_bin(self._placed[:, column], count)]
                 continue
+            shares = np.maximum(_smoothed(found, deviation**2 + even), _FLOOR * even)
+            shares = shares / shares.sum()
             half = float(np.sort(shares)[::-1][: count // 2].sum())
-            if half > _CROWDED and deviation < _LEAST_NOISE_SHARE * people:
+            if half > _CROWDED:
                 below = np.concatenate([[0.0], np.cumsum(0.9 * shares + 0.1 / count)])
                 even_ranks = np.linspace(0.0, below[-1], knots.shape[1])
                 knots[column] = np.interp(even_ranks, below, np.linspace(0.0, 1.0, count + 1))
@@ -680,7 +682,7 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
         free = count * squares[:, :_FUNCTIONS].mean(axis=1)
         picked, learnt = [], np.zeros(count)
         for _ in range(_FUNCTIONS):
-            worth = contrasts.total * ((left / (1.0 + left * free + learnt)) @ squares)
+            worth = _GAIN * contrasts.total * ((left / (1.0 + left * free + learnt)) @ squares)
             picked.append(int((worth - tried.cost).argmax()))
             learnt += _BESIDE * people / _FUNCTIONS * count * squares[:, picked[-1]]
         return tried.values[:, picked].T.reshape(_FUNCTIONS, *mean.shape)
@@ -764,6 +766,25 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
 def _bin(placed: FloatArray, count: int) -> IntArray:
     """(n,) the bin of each place in [0, 1)."""
     return np.minimum((placed * count).astype(np.int64), count - 1)
+
+
+def _smoothed(found: FloatArray, variance: float) -> FloatArray:
+    """Counts of 2^k bins in a row, given with noise of this variance.
+
+    The Haar details of each scale shrink by the share of their mean square that noise explains, up
+    to two of its standard errors: a histogram of even counts is even again.
+    """
+    details, level = [], found
+    while len(level) > 1:
+        pairs, variance = level.reshape(-1, 2), 0.5 * variance
+        detail = 0.5 * (pairs[:, 0] - pairs[:, 1])
+        noise = variance * (1.0 + 2.0 * math.sqrt(2.0 / len(detail)))
+        share = 1.0 - noise / max(float((detail**2).mean()), noise)
+        details.append(share * detail)
+        level = pairs.mean(axis=1)
+    for detail in reversed(details):
+        level = np.stack([level + detail, level - detail], axis=1).ravel()
+    return level
 
 
 def _doubts(contrasts: DecisionContrasts, rng: np.random.Generator) -> FloatArray:
