@@ -10,8 +10,8 @@ alone. Here they follow from central sums:
     -> arm functions and the next contribution       `_publish`
 
 **First epoch.** Uniform arms. A person contributes for each column the bin of their context, so the
-release is a histogram of every column. Continuous columns of which half of the bins hold almost all
-people are measured in ranks from then on.
+release is a histogram of every column. Continuous columns of which half of the bins hold most
+people, beyond what noise explains, are measured in ranks from then on.
 
 **Later epochs.** A person at context x with arm a, t = 2 r - 1, contributes
 
@@ -53,6 +53,14 @@ leaves the least variance of the contrasts in doubt.
 
 *Arm functions* are picked one by one, as the people of one epoch all learn the same; for more than
 ten arms they are the mean plus .4 posterior draws.
+
+*Ranks* need bins that tell people from noise. Where the noisiest bins of an even column passed for
+crowded, functions of its ranks were no longer smooth: the posterior was 2.8 of its deviations off
+after 64,000 people, and regret at epsilon 1 two fifths larger.
+
+*Tried without gain:* rewards in the first release (its histograms then have more noise, and the
+epoch after it explores as much); epochs that double; a shorter first epoch (ranks are lost in
+noise); counting a fifth of those still to come (less regret, but some runs never try an arm again).
 """
 
 from __future__ import annotations
