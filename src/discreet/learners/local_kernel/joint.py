@@ -67,7 +67,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
@@ -531,6 +531,7 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
         if not known.precision.any():
             return
 
+        @cache
         def log_evidence(candidate: Hyperparameters) -> float:
             prior = candidate.prior(self.features)
             return CoefficientPosterior.of(self.features, prior, known).evidence

@@ -61,8 +61,7 @@ from operator import add
 from typing import Annotated
 
 import numpy as np
-from scipy.linalg import cho_factor
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from discreet.codec import Range
 from discreet.gaussian import GaussianNaturalParameters, climb
@@ -113,7 +112,7 @@ class FeaturePrior:
         scaled: FloatArray = np.sqrt(self.own)[:, None] * parts
         if self.common.any():
             excess = np.sqrt(1.0 + arms * self.common / self.own) - 1.0
-            scaled += excess[:, None] * scaled.mean(axis=0)
+            scaled += excess[:, None] * (scaled.sum(axis=0) / arms)
         return scaled.reshape(vectors.shape)
 
 
@@ -273,8 +272,10 @@ class CoefficientPosterior:
         at = prior.places(arms, count)
         half = prior.root_times(precision[np.ix_(at, at)], arms)
         inner = prior.root_times(np.ascontiguousarray(half.T), arms)
-        inner[np.diag_indices_from(inner)] += 1.0
-        root, _ = cho_factor(inner, lower=False, overwrite_a=True, check_finite=False)
+        inner.ravel()[:: len(inner) + 1] += 1.0
+        root, failed = dpotrf(inner, clean=False, overwrite_a=True)
+        if failed:
+            raise np.linalg.LinAlgError(f"pivot {failed} of I + A was not positive")
         seen = prior.root_times(weighted[at], arms)
         whitened = _solved(root, seen, transposed=True)
         mean = prior.root_times(_solved(root, whitened), arms)
@@ -394,8 +395,8 @@ class PosteriorMixture:
 
 def _solved(root: FloatArray, right: FloatArray, transposed: bool = False) -> FloatArray:
     """R^-1 B, or R'^-1 B, for R (n, n) upper triangular and B (n, F) or (n,)."""
-    # LAPACK itself: SciPy's wrapper takes longer than a system of this size. Roots are of I + A for
-    # a covariance A, so none is singular.
+    # LAPACK itself: SciPy's wrapper takes longer than a system of this size. Roots are those of
+    # `CoefficientPosterior.of`, so none is singular.
     solved: FloatArray = dtrtrs(root, right, trans=int(transposed))[0]
     return solved
 
