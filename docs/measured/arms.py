@@ -87,6 +87,13 @@ ARMS: tuple[Block, ...] = (
         command="python benchmarks/local_kernel.py --replicates 3",
     ),
     Printed(
+        name="kernel",
+        page=LEARNERS,
+        seconds=170,
+        command="python benchmarks/zoo.py --only targets --rows central --learners kernel "
+        "--seed 32000 --replicates 6",
+    ),
+    Printed(
         name="best-arm",
         page=LEARNERS,
         seconds=300,
