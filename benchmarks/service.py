@@ -323,6 +323,8 @@ def settle(database: Database) -> None:
         connection.exec_driver_sql(
             "PRAGMA wal_checkpoint(TRUNCATE)" if database.sqlite else "VACUUM ANALYZE decisions"
         )
+        if not database.sqlite:
+            connection.exec_driver_sql("CHECKPOINT")
 
 
 def decide(

@@ -206,34 +206,43 @@ def test_a_pass_is_made_once_a_minute(database: Database, monkeypatch: pytest.Mo
     store = Store(database)
     monkeypatch.setattr(module, "_SHARE", float("inf"))  # however long a portion takes
     passes: list[bool] = []
-    monkeypatch.setattr(Forgetting, "portion", lambda self: passes.append(True) or len(passes) == 1)
+
+    def portion(self: Forgetting, only: Any) -> list[Any]:
+        passes.append(bool(only))
+        return [self.erase] if len(passes) == 1 else []
+
+    monkeypatch.setattr(Forgetting, "portion", portion)
     aggregator = Aggregator(store)
     for _ in range(5):
         aggregator.step()
-    assert len(passes) == 2, "the first said that there was more"
+    assert passes == [False, True], "the first said that there was more, of one kind"
 
 
 def test_slow_portions_get_smaller_and_rarer(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steady, sizes = [100.0], []
+    steady, sizes, every = [100.0], [], []
     forgetting = Forgetting(Store(database))
 
-    def portion() -> bool:
+    def portion(only: Any) -> list[Any]:
         sizes.append(forgetting._rows)
+        every.append(not only)
         steady[0] += 2e-3 * forgetting._rows  # 2 ms a row
-        return True
+        return [forgetting.erase]
 
     monkeypatch.setattr(forgetting, "portion", portion)
     monkeypatch.setattr(module.time, "monotonic", lambda: steady[0])
     began = steady[0]
-    for _ in range(1000):
+    for _ in range(20_000):
         forgetting.step()
         steady[0] += 0.01
     assert sizes[0] == 250
     assert set(sizes[1:]) == {10}  # which takes 20 ms: the fewest, above the 10 ms aimed at
     held = 2e-3 * sum(sizes)
     assert held <= 0.11 * (steady[0] - began) + 0.5
+    # Much of one kind does not keep the others from being forgotten, once a minute.
+    assert abs(sum(every) - (steady[0] - began) / 60.0) <= 1.0
+    assert sum(every) >= 3
 
 
 # Clocks.

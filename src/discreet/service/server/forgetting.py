@@ -29,7 +29,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, literal_column, or_, select, update
@@ -64,12 +64,17 @@ _TO_ERASE = (
 )
 
 
+# Forgets a portion of what is due at a time; whether there may be more.
+_Kind = Callable[[float], bool]
+
+
 class Forgetting:
     """Forgets what is due in a store, once a minute, or as long as there is more."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._due = self._clock_due = -math.inf
+        self._due = self._clock_due = self._all_due = -math.inf
+        self._more: list[_Kind] = []
         self._told = False
         self._rows = _ROWS
 
@@ -80,19 +85,25 @@ class Forgetting:
             self._clock()
             self._clock_due = steady + _SECONDS
         if steady >= self._due:
-            more = self.portion()
-            took = time.monotonic() - steady
+            if steady >= self._all_due:
+                self._more, self._all_due = [], steady + _SECONDS
+            began = time.monotonic()
+            self._more = self.portion(only=self._more)
+            took = time.monotonic() - began
             fitting = self._rows * _HELD_SECONDS / max(took, 1e-6)
             self._rows = int(min(max(fitting, _FEWEST), _ROWS))
-            self._due = steady + (took / _SHARE if more else _SECONDS)
+            self._due = steady + (took / _SHARE if self._more else _SECONDS)
 
-    def portion(self, now: float | None = None) -> bool:
-        """Forget at most a portion of each kind; whether there may be more."""
+    def portion(self, now: float | None = None, only: Sequence[_Kind] = ()) -> list[_Kind]:
+        """Forget at most a portion of each kind, or only of some; those that may have more.
+
+        Where much of one kind is due, asking for the others takes longer than its rows.
+        """
         now = self.store.clock.now() if now is None else now
-        self._close(now)
-        return any(
-            [self.erase(now), self._decisions(now), self._batches(now), self._public_coins()]
-        )
+        if not only:
+            self._close(now)
+        every = (self.erase, self._decisions, self._batches, self._public_coins)
+        return [kind for kind in only or every if kind(now)]
 
     def _clock(self) -> None:
         """Record the time, and tell the operator of a clock that is not believed."""
@@ -193,7 +204,7 @@ class Forgetting:
                 update(studies).where(studies.c.name == name).values(closed=json.dumps(closed))
             )
 
-    def _public_coins(self) -> bool:
+    def _public_coins(self, now: float) -> bool:
         with self.store.database.reading() as connection:
             known = connection.execute(select(studies.c.name, studies.c.closed)).all()
         pairs = [
