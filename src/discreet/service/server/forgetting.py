@@ -87,9 +87,8 @@ class Forgetting:
         if steady >= self._due:
             if steady >= self._all_due:
                 self._more, self._all_due = [], steady + _SECONDS
-            began = time.monotonic()
             self._more = self.portion(only=self._more)
-            took = time.monotonic() - began
+            took = time.monotonic() - steady
             fitting = self._rows * _HELD_SECONDS / max(took, 1e-6)
             self._rows = int(min(max(fitting, _FEWEST), _ROWS))
             self._due = steady + (took / _SHARE if self._more else _SECONDS)
@@ -128,19 +127,14 @@ class Forgetting:
         """Erase a portion of the decisions that have expired, and of observations whose retention
         ended."""
         due = select(decisions.c.id).where(*_TO_ERASE, decisions.c.expires < now)
+        ended = case((decisions.c.state == "waiting", "expired"), else_=decisions.c.state)
         with self.store.database.writing() as connection:
             ids = connection.scalars(due.order_by(decisions.c.expires).limit(self._rows)).all()
             connection.execute(
                 update(decisions)
                 # Again, as a reward may have come in between.
                 .where(decisions.c.id.in_(ids), *_TO_ERASE)
-                .values(
-                    state=case(
-                        (decisions.c.state == "waiting", "expired"), else_=decisions.c.state
-                    ),
-                    expires=now + RECORD_SECONDS,
-                    **ERASED,
-                )
+                .values(state=ended, expires=now + RECORD_SECONDS, **ERASED)
             )
         return len(ids) == self._rows
 
@@ -207,15 +201,15 @@ class Forgetting:
     def _public_coins(self, now: float) -> bool:
         with self.store.database.reading() as connection:
             known = connection.execute(select(studies.c.name, studies.c.closed)).all()
-        pairs = [
-            (row.name, stream, before)
+        return any(
+            self._public_coins_of(row.name, stream, before)
             for row in known
             for stream, before in json.loads(row.closed).items()
-        ]
-        return any(self._public_coins_of(*each) for each in pairs)
+        )
 
     def _public_coins_of(self, name: str, stream: str, before: int) -> bool:
         """Delete a portion of the public coins of the first version that has any."""
+        coin = public_coins.c.public_coin
         own = (public_coins.c.study == name, public_coins.c.stream == stream)
         first = select(public_coins.c.version).where(*own, public_coins.c.version < before)
         with self.store.database.writing() as connection:
@@ -223,12 +217,10 @@ class Forgetting:
             if version is None:
                 return False
             some = [*own, public_coins.c.version == version]
-            in_order = (
-                select(public_coins.c.public_coin).where(*some).order_by(public_coins.c.public_coin)
-            )
+            in_order = select(coin).where(*some).order_by(coin)
             last = connection.scalar(in_order.offset(_PUBLIC_COINS - 1).limit(1))
             if last is not None:
-                some.append(public_coins.c.public_coin <= last)
+                some.append(coin <= last)
             gone = connection.execute(delete(public_coins).where(*some)).rowcount
             self._count(connection, Counter({(name, stream, version, "reported"): gone}))
         return True
