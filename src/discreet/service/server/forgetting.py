@@ -53,10 +53,10 @@ VERSION_DAYS = 90.0
 _DAY = 86_400.0
 _LOG = logging.getLogger(__name__)
 _SECONDS = 60.0
-# Rows of a portion at most and at least; public coins lie one beside the other.
-_ROWS, _FEWEST, _PUBLIC_COINS = 250, 10, 2_000
-# How long a portion may hold the writer, and what share of the time all of them together: rows of
-# an old table lie on random pages of the disk, so a row can cost a millisecond.
+# Rows of a portion at most and at least: a busy server waits longer for its turn than for rows, and
+# must delete more than come. Public coins lie one beside the other.
+_ROWS, _FEWEST, _PUBLIC_COINS = 250, 100, 2_000
+# How long a larger portion may take, as an old row can cost a millisecond, and all of the time.
 _HELD_SECONDS, _SHARE = 0.01, 0.1
 _TO_ERASE = (
     decisions.c.payload.is_not(None),
