@@ -265,8 +265,7 @@ _RULES = (
         ),
         Choice(
             "kernel",
-            "under joint privacy it alone estimates the distribution of contexts; try "
-            "released_thompson as well where contexts are uniform within their bounds",
+            "under joint privacy it alone estimates the distribution of contexts",
         ),
     ),
     _Rule(

@@ -153,10 +153,10 @@ def test_ranks_follow_where_people_are() -> None:
     assert np.array_equal(policies[0].ranks(np.full((1, 3), 0.125)), np.full((1, 3), 0.125))
 
 
-def test_noise_does_not_crowd_people() -> None:
-    """Even counts under the noise of epsilon 1 and 192 people: a column stays as it is.
+def test_noise_alone_seldom_makes_a_column_crowded() -> None:
+    """Uniform contexts, with the noise of epsilon 1 on 192 people in 32 bins.
 
-    Each try does so with a chance of about .016; 8 of 40 with one below 1e-6.
+    A draw is crowded with probability about .016, and 8 of 40 are with less than 1e-6.
     """
     rng = np.random.default_rng(0)
     variance = 6.0 + 8.45**2
@@ -166,7 +166,7 @@ def test_noise_does_not_crowd_people() -> None:
         shares = np.maximum(found, 0.3)
         crowded += np.sort(shares)[::-1][:16].sum() > 0.7 * shares.sum()
     assert crowded < 8
-    # Counts far from even stay, and a total always does.
+    # Counts with little noise are kept, and the total always is.
     corner = np.where(np.arange(32) < 4, 400.0, 0.0)
     assert np.allclose(_smoothed(corner, 10.0), corner, atol=2.0)
     assert _smoothed(corner, 1e9).tolist() == [50.0] * 32

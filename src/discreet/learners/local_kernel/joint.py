@@ -11,7 +11,7 @@ alone. Here they follow from central sums:
 
 **First epoch.** Uniform arms. A person contributes for each column the bin of their context, so the
 release is a histogram of every column. Continuous columns of which half of the bins hold most
-people, beyond what noise explains, are measured in ranks from then on.
+people in a denoised histogram are measured in ranks from then on.
 
 **Later epochs.** A person at context x with arm a, t = 2 r - 1, contributes
 
@@ -54,13 +54,13 @@ leaves the least variance of the contrasts in doubt.
 *Arm functions* are picked one by one, as the people of one epoch all learn the same; for more than
 ten arms they are the mean plus .4 posterior draws.
 
-*Ranks* need bins that tell people from noise. Where the noisiest bins of an even column passed for
-crowded, functions of its ranks were no longer smooth: the posterior was 2.8 of its deviations off
-after 64,000 people, and regret at epsilon 1 two fifths larger.
+*Ranks* follow from a denoised histogram. Estimated from the noisy bins themselves they warped
+uniform columns at random; functions of such ranks are not smooth, and the posterior was
+overconfident.
 
-*Tried without gain:* rewards in the first release (its histograms then have more noise, and the
-epoch after it explores as much); epochs that double; a shorter first epoch (ranks are lost in
-noise); counting a fifth of those still to come (less regret, but some runs never try an arm again).
+*Tried without gain:* rewards in the first release, whose histograms then have more noise; epochs
+that double; a shorter first epoch, whose histograms are mostly noise; a fifth of the horizon in the
+gain, with less mean regret but runs that never try an arm again.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ _THRESHOLDS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)
 _SHORTENED, _USUAL_SPREAD = 0.7, 1.2
 _LEAST_VARIANCE = 0.05
 _FUNCTIONS, _PLACES, _DOUBTS = 32, 1024, 200
-# Where functions are picked: how often it counts what the others of an epoch learn, and the share
-# of the gain, as later epochs teach with less noise.
+# Weights in the choice of arm functions: of the information from the rest of an epoch, and of the
+# gain, as longer epochs later give the same information with less noise.
 _BESIDE, _GAIN = 4.0, 0.4
 _FEW_ARMS, _DRAWN, _LATER, _LATE = 10, 0.4, 0.7, 0.1
 _AT_ONCE = 2**22
@@ -778,10 +778,11 @@ def _bin(placed: FloatArray, count: int) -> IntArray:
 
 
 def _smoothed(found: FloatArray, variance: float) -> FloatArray:
-    """Counts of 2^k bins in a row, given with noise of this variance.
+    """(2^k,) counts of adjacent bins without most of their noise, of this variance in each.
 
-    The Haar details of each scale shrink by the share of their mean square that noise explains, up
-    to two of its standard errors: a histogram of even counts is even again.
+    Haar coefficients of each scale are multiplied by 1 - v / s, or 0 if that is negative: s is
+    their mean square, and v the noise variance plus two standard errors (James and Stein 1961, by
+    scale).
     """
     details, level = [], found
     while len(level) > 1:
