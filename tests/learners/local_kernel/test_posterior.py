@@ -75,6 +75,13 @@ def test_it_is_gaussian_conditioning(count: int, smooth: Hyperparameters) -> Non
         assert np.allclose(deviations[:, arm], exact, atol=1e-9)
 
 
+def test_a_precision_that_is_no_sum_over_reports_is_refused() -> None:
+    size = 2 * len(FEATURES)
+    wrong = GaussianNaturalParameters(-100.0 * np.eye(size), np.zeros(size))
+    with pytest.raises(np.linalg.LinAlgError, match="not positive semidefinite"):
+        CoefficientPosterior.of(FEATURES, SMOOTH.prior(FEATURES), wrong)
+
+
 def test_a_mixture_has_the_mean_and_covariance_of_its_parts() -> None:
     """Against the second moments of all coefficients, worked out one part at a time."""
     rows, seen = measurements(60)

@@ -272,10 +272,13 @@ class CoefficientPosterior:
         at = prior.places(arms, count)
         half = prior.root_times(precision[np.ix_(at, at)], arms)
         inner = prior.root_times(np.ascontiguousarray(half.T), arms)
-        inner.ravel()[:: len(inner) + 1] += 1.0
+        inner.flat[:: len(inner) + 1] += 1.0
         root, failed = dpotrf(inner, clean=False, overwrite_a=True)
         if failed:
-            raise np.linalg.LinAlgError(f"pivot {failed} of I + A was not positive")
+            raise np.linalg.LinAlgError(
+                f"the precision J was not positive semidefinite (leading minor {failed} of "
+                "I + L J L); it must be a sum over reports. Use statistics() of a learner."
+            )
         seen = prior.root_times(weighted[at], arms)
         whitened = _solved(root, seen, transposed=True)
         mean = prior.root_times(_solved(root, whitened), arms)
