@@ -53,10 +53,10 @@ VERSION_DAYS = 90.0
 _DAY = 86_400.0
 _LOG = logging.getLogger(__name__)
 _SECONDS = 60.0
-# Rows of a portion at most and at least: a busy server waits longer for its turn than for rows, and
-# must delete more than come. Public coins lie one beside the other.
+# Rows of a portion, at most and at least. On a busy server a transaction waits longer than its rows
+# take, and deletion must be faster than arrivals. Rows of public coins are adjacent on disk.
 _ROWS, _FEWEST, _PUBLIC_COINS = 250, 100, 2_000
-# How long a larger portion may take, as an old row can cost a millisecond, and all of the time.
+# Seconds aimed at for a portion, as an old row can cost a millisecond, and the share of the time.
 _HELD_SECONDS, _SHARE = 0.01, 0.1
 _TO_ERASE = (
     decisions.c.payload.is_not(None),
@@ -94,10 +94,7 @@ class Forgetting:
             self._due = steady + (took / _SHARE if self._more else _SECONDS)
 
     def portion(self, now: float | None = None, only: Sequence[_Kind] = ()) -> list[_Kind]:
-        """Forget at most a portion of each kind, or only of some; those that may have more.
-
-        Where much of one kind is due, asking for the others takes longer than its rows.
-        """
+        """Forget at most a portion of each kind, or of `only`; the kinds that may have more."""
         now = self.store.clock.now() if now is None else now
         if not only:
             self._close(now)
