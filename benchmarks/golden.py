@@ -157,6 +157,7 @@ CASES = [
     ("partition", 3, Local(2.0), {}), ("partition", 3, NonPrivate(), {}),
     ("published_partition", 3, Local(4.0), {}), ("private_linear", 3, Local(2.0), {}),
     ("private_neural", 3, Local(2.0), {}), ("abse", 3, NonPrivate(), {}),
+    ("kernel", 3, Joint(2.0, 1e-6), {"first": 100}),
     ("released_thompson", 3, Joint(2.0, 1e-6), KERNEL), ("capri", 3, Joint(2.0, 1e-6), KERNEL),
     ("capri", 3, Local(4.0), KERNEL), ("usca", 3, Joint(4.0, 1e-6), KERNEL),
     ("gp_ucb", POINTS, Joint(2.0, 1e-6), KERNEL), ("gp_ucb", PublicBox(), Local(2.0), KERNEL),
