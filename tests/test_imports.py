@@ -254,6 +254,23 @@ except InvalidInput as error:
         assert "is not on this device" in said
 
 
+def test_secure_noise_loads_little_of_opendp() -> None:
+    pytest.importorskip("opendp")
+    loaded = loaded_by("from discreet import SecureNoise; SecureNoise().check_additive()")
+    assert "opendp.measurements" in loaded
+    assert not loaded & {"sklearn", "scipy"}
+
+
+def test_a_secure_mechanism_that_is_audited_first_holds() -> None:
+    pytest.importorskip("opendp")
+    code = """
+from discreet.audit.runner import audit, checks_named
+*_, found = audit(checks_named("laplace, secure"), trials=0)
+print(found.verdict, found.fault)
+"""
+    assert python(code).strip() == "holds"
+
+
 @pytest.mark.parametrize("name", ["gp_ucb", "capri", "released_thompson", "usca"])
 def test_learners_that_add_noise_are_not_made_without_opendp(
     name: str, monkeypatch: pytest.MonkeyPatch

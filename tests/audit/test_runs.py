@@ -126,7 +126,7 @@ def test_a_device_that_fails_on_a_forged_policy_is_found_out(
 
     def fragile(self, unit, actions, rewards, noise):  # type: ignore[no-untyped-def]
         assert self.offers.sum() > 0.0
-        assert (self.offers <= 1.0).all() or rewards[1] < 0.5
+        assert (self.offers <= 1.0).all() or rewards[0] < 0.5
         return report(self, unit, actions, rewards, noise)
 
     def louder(policy: PartitionPolicy) -> Iterator[tuple[str, PartitionPolicy]]:
@@ -143,7 +143,7 @@ def test_a_refusal_that_looks_at_what_was_done_under_another_policy_is_found_out
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def by_arm(self: Actions, policy: PartitionPolicy) -> None:
-        if self.policy is not policy and self.arms[1] == 0:
+        if self.policy is not policy and self.arms[0] == 0:
             raise InvalidInput("this policy would not have chosen arm 0")
 
     monkeypatch.setattr(Actions, "check_policy", by_arm)

@@ -88,8 +88,8 @@ def test_the_discrete_gaussian_of_opendp() -> None:
     Each of 9 counts is binomial, so 9 tails of FAILURE / 18 on each side make FAILURE of them.
     """
     opendp, draws = _opendp(), 40_000
-    domain = opendp.vector_domain(opendp.atom_domain(T=int), size=draws)
-    draw = opendp.m.make_gaussian(domain, opendp.l2_distance(T=float), scale=2.0)
+    domain = opendp.domains.vector_domain(opendp.domains.atom_domain(T=int), size=draws)
+    draw = opendp.measurements.make_gaussian(domain, opendp.metrics.l2_distance(T=float), scale=2.0)
     numbers: NDArray[np.int64] = np.array(draw([0] * draws))
     weights = np.exp(-(np.arange(-80, 81) ** 2) / 8.0)
     for value in range(-4, 5):

@@ -44,12 +44,14 @@ from discreet.audit.replay import (
     NotAudited,
     NothingToAttack,
     Transcript,
+    listening,
+    some_of,
     worst_neighbours,
     worst_of,
     written_out,
 )
 from discreet.audit.runs import AnyLearner, JointRun, LocalReport, Maker, Person, broken_rule
-from discreet.audit.tape import NoiseTape, loss_between
+from discreet.audit.tape import NoiseTape, loss_between, watching
 from discreet.codec import decode, encode
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments.simulation import Setting
@@ -98,15 +100,15 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 _PREDICTIONS = 3
 # How many people are compared in every state besides the worst two: reports are cheap.
-_WHOLE_RUNS, _OTHERS = 2, 30
+_WHOLE_RUNS, _OTHERS = 1, 24
 _LEARNT = "a report under a policy learnt from others"
 SOURCE = "auxiliary"
 # The number of people who report under every forged policy.
-_PEOPLE = 9
+_PEOPLE = 7
 # Budgets of the states besides the usual one.
 _EPSILONS = (0.1, 16.0)
-_TAUGHT, _BATCHES = 6000, 12
-_BRIEFLY, _FEW = 1600, 4
+_TAUGHT, _BATCHES = 6000, 6
+_BRIEFLY, _FEW = 1500, 3
 # Late policies are of at least this version, but for learners that change them more rarely.
 _LATE, _LATE_BATCH = 45, 500
 # The taught policy is replayed under these versions too: code may depend on the number alone.
@@ -244,10 +246,9 @@ def _maker(
 ) -> Maker:
     joint = model == "joint"
     budget: Budget = Joint(JOINT_EPSILON, delta) if joint else Local(LOCAL_EPSILON)
-    arms = isinstance(space, int | ArmPoints)
     return Maker(
         name,
-        _LEVELS if joint and arms else _SQUARE,
+        _LEVELS if joint and not isinstance(space, DecisionSets) else _SQUARE,
         space,
         budget,
         JOINT_PEOPLE if joint else LOCAL_PEOPLE,
@@ -260,12 +261,12 @@ def _maker(
 def forged_exact(maker: Maker, source: bool) -> Exact:
     """The worst report under any forged policy, against the terms."""
     maker = _with_delta(maker)
-    honest = next(iter(local_states(maker, source)))
+    taught = _taught(maker, source, _TAUGHT, _FEW)
+    honest = _report(taught, maker, source, "taught")
     crowd = next(iter(honest.groups()))
-    tried = tuple(crowd[:: max(1, len(crowd) // _PEOPLE)])
-    base = replace(
-        honest, terms=maker.terms(source), certified=None, broken="", tried=tried, bases=2
-    )
+    tried = tuple(some_of(crowd, _PEOPLE))
+    terms = maker.terms(source)
+    base = replace(honest, terms=terms, certified=None, broken="", tried=tried, bases=1)
     findings: list[Exact] = []
     for words, policy in forgeries(honest.policy):
         met = [replace(base, state=words, policy=policy)]
@@ -313,21 +314,16 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
         return replace(plain, state=state, **changed)
 
     yield plain
-    for place in (maker.people // 2, last):
-        yield other(f"a run, person {place + 1}", place=place)
-    for place in (quarter, last):
-        state = f"half of every batch reports late, person {place + 1}"
-        yield other(state, variant="late", place=place)
-    for place in (0, quarter):
-        yield other(f"person {place + 1} alone reports late", variant="lagging", place=place)
-    for place in (0, quarter, last):
+    yield other(f"a run, person {last + 1}", place=last)
+    state = f"half of every batch reports late, person {quarter + 1}"
+    yield other(state, variant="late", place=quarter)
+    yield other("person 1 alone reports late", variant="lagging")
+    for place in (0, last):
         yield other(f"person {place + 1} is alone", variant="alone", place=place)
     for place in (quarter, 2 * maker.people // 3):
         yield other(f"saved and loaded, person {place + 1}", variant="saved", place=place)
     for discounted in _discounting(maker):
         yield other("with a half-life", maker=discounted)
-    if SECURE:
-        SecureNoise().check_additive()  # loading OpenDP draws from a shared generator, once
     yield other("under SecureNoise", variant="secure")
     for epsilon in _EPSILONS:
         budget = maker.budget.at(epsilon)
@@ -337,8 +333,7 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
             f"{_CONTRIBUTIONS} contributions of person {place + 1}", maker=often, place=place
         )
     longer = replace(maker, people=_LONG, horizon=None)
-    for place in (0, _LONG // 3):
-        yield other(f"a run of {_LONG} people, person {place + 1}", maker=longer, place=place)
+    yield other(f"a run of {_LONG} people", maker=longer)
     for name, options in _OTHER_OPTIONS.get(maker.learner, {}).items():
         yield other(name, maker=replace(maker, options={**maker.options, **options}))
     if maker.learner in _SAMPLED:
@@ -366,7 +361,7 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     yield from _branches(_report(taught, maker, source, "taught", rules=True))
     yield _report(taught, maker, source, "under SecureNoise", safe=True)
     loaded = _loaded(taught)
-    yield _report(loaded, maker, source, "saved and loaded")
+    yield replace(_report(loaded, maker, source, "saved and loaded"), bases=1)
     late = _report(_aged(loaded, maker, source), maker, source, "long taught", rules=True)
     yield from _branches(replace(late, bases=1))
     taught_report = _report(taught, maker, source, "taught")
@@ -378,7 +373,8 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     for epsilon in _EPSILONS:
         other = replace(maker, budget=maker.budget.at(epsilon))
         learner = _taught(other, source, *(0,) if epsilon < 1.0 else (_BRIEFLY, _FEW))
-        yield from _branches(_report(learner, other, source, f"epsilon {epsilon:g}"))
+        report = _report(learner, other, source, f"epsilon {epsilon:g}")
+        yield from _branches(replace(report, bases=2))
     if learner_class(maker.learner).takes_sources:
         mixed, share = _mixed(maker), _SHARES[SOURCE] if source else 1.0
         own = replace(maker, budget=maker.budget.at(share * maker.budget.epsilon))
@@ -418,36 +414,39 @@ def _discounting(maker: Maker) -> tuple[Maker, ...]:
     return (replace(maker, options={**maker.options, "half_life": half_life}),)
 
 
-def _branches(report: LocalReport) -> Iterator[LocalReport]:
+def _branches(report: LocalReport) -> list[LocalReport]:
     """The report under the first public coin, and under public coins that behave differently.
 
     A public coin behaves differently if another mechanism is used, or if the loss or the transcript
     of two people differs in a new way.
     """
     crowd = next(iter(report.groups()))
-    seen: set[tuple[object, ...]] = set()
-    for public_coin in range(_PUBLIC_COINS):
-        there = replace(
-            report, state=f"{report.state}, public coin {public_coin}", public_coin=public_coin
-        )
-        tape, transcript, played, others = (
-            NoiseTape(public_coin),
-            Transcript(),
-            NoiseTape(public_coin),
-            Transcript(),
-        )
-        with written_out(transcript), tape.recording():
-            there.run(crowd[0], transcript)
-        with written_out(others), played.playing(tape):
-            there.run(crowd[min(3, len(crowd) - 1)], others)
-        used = [(draw.kind, repr(draw.mechanism), draw.value.shape) for draw in tape.draws]
-        shown = transcript.difference(others) or played.astray
-        loss = loss_between(tape.draws, played.draws)
-        lost = 0 if loss.reason else round(loss.epsilon(report.asked.delta), 1)
-        branch = (*used, shown, loss.reason, transcript.refused, lost)
-        if branch not in seen and len(seen) < _BRANCHES:
-            yield replace(there, bases=min(there.bases, 2)) if seen else there
-            seen.add(branch)
+    people = crowd[0], crowd[min(3, len(crowd) - 1)]
+    branches: dict[tuple[object, ...], LocalReport] = {}
+    with watching(), listening():
+        for public_coin in range(_PUBLIC_COINS):
+            state = f"{report.state}, public coin {public_coin}"
+            there = replace(report, state=state, public_coin=public_coin)
+            bases = min(report.bases, 2) if branches else report.bases
+            branches.setdefault(_branch(there, *people), replace(there, bases=bases))
+            if len(branches) == _BRANCHES:
+                break
+    return list(branches.values())
+
+
+def _branch(report: LocalReport, person: Person, other: Person) -> tuple[object, ...]:
+    """The mechanisms used, and how the reports of two people differ."""
+    tape, transcript = NoiseTape(report.public_coin), Transcript()
+    played, others = NoiseTape(report.public_coin), Transcript()
+    with written_out(transcript), tape.recording():
+        report.run(person, transcript)
+    with written_out(others), played.playing(tape):
+        report.run(other, others)
+    used = [(draw.kind, repr(draw.mechanism), draw.value.shape) for draw in tape.draws]
+    shown = transcript.difference(others) or played.astray
+    loss = loss_between(tape.draws, played.draws)
+    lost = 0 if loss.reason else round(loss.epsilon(report.asked.delta), 1)
+    return *used, shown, loss.reason, transcript.refused, lost
 
 
 def _report(
@@ -502,7 +501,7 @@ def _mixed(maker: Maker) -> AnyLearner:
     for name, share in _SHARES.items():
         learner.open_source(name, share * maker.budget.epsilon)
     for name in _SHARES:
-        _teach_source(learner, maker, _TAUGHT // 2, name, _FEW)
+        _teach_source(learner, maker, _TAUGHT // 2, name, 2)
     return learner
 
 

@@ -52,7 +52,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import permutations, product
-from types import SimpleNamespace
 from typing import Any, NoReturn, TypeVar
 from unittest.mock import patch
 
@@ -380,14 +379,14 @@ def vector_ratio(
         return math.inf
 
     def densities(of: FloatArray) -> tuple[float, float]:
-        weight = 0.5 * (1.0 + min(1.0, float(np.linalg.norm(of))))
+        weight = 0.5 * (1.0 + min(1.0, math.sqrt(of @ of)))
         return (
             weight * inside + (1.0 - weight) * outside,
             weight * outside + (1.0 - weight) * inside,
         )
 
     (high, low), (other_high, other_low) = densities(vector), densities(other)
-    norms = float(np.linalg.norm(vector)) * float(np.linalg.norm(other))
+    norms = math.sqrt((vector @ vector) * (other @ other))
     cosine = float(vector @ other) / norms if norms > 0.0 else 0.0
     if cosine > 1.0 - 1e-14:  # the same direction: caps are the same
         return max(abs(math.log(high / other_high)), abs(math.log(low / other_low)))
@@ -527,10 +526,9 @@ class _Stream:
         self.words: list[Words] = []
         self.numbers: list[FloatArray] = []
         self.scales: list[tuple[str, float, list[float]]] = []
-        self.m = SimpleNamespace(
-            make_laplace=partial(self._make, "laplace"),
-            make_gaussian=partial(self._make, "gaussian"),
-        )
+        self.domains = self.metrics = self.measurements = self
+        self.make_laplace = partial(self._make, "laplace")
+        self.make_gaussian = partial(self._make, "gaussian")
 
     def urandom(self, count: int) -> bytes:
         self.words.append(self._rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64))

@@ -195,8 +195,9 @@ def _curated(wish: TableSetup, person: Person, transcript: Transcript) -> Promis
             for path in sorted((Path(folder) / f"out{number}").iterdir()):
                 transcript.add(f"the published file {path.name}", path.read_bytes())
             releases.append(certificate)
-            transcript.rule("" if wish.secure else _plain_order(curator, certificate))
-        transcript.rule(_released_unasked(wish, curator, person))
+            if not wish.secure:
+                transcript.rule(partial(_plain_order, curator, certificate))
+        transcript.rule(partial(_released_unasked, wish, curator, person))
         for certificate in releases if wish.answers else ():
             _answered(curator, certificate, transcript)
     held = certificate.with_answers if wish.answers else certificate.guarantee

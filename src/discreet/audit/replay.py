@@ -25,6 +25,7 @@ import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -44,7 +45,7 @@ from discreet.audit.tape import (
     unrecorded,
     watching,
 )
-from discreet.codec import Serializable, encode
+from discreet.codec import Serializable, fields_of
 from discreet.learners.policy import Policy
 from discreet.privacy import NoiseSource, Release, SecureNoise
 from discreet.privacy.accounting import Event, composed_epsilon
@@ -54,7 +55,7 @@ from discreet.validation import InvalidInput
 ROUNDING = 1e-9
 # Scales and sensitivities on record are equal to what is drawn but for rounding.
 _RECORDED = 1e-8
-_ROUNDS, _TRIED = 3, 6
+_ROUNDS, _TRIED = 3, 4
 # Whether SecureNoise can be attacked here.
 SECURE = find_spec("opendp") is not None
 
@@ -192,13 +193,13 @@ class Transcript:
         self.fault = ""
 
     def add(self, name: str, shown: Any) -> None:
-        """Note something public; for a message, its repr and its encoding."""
+        """Note something public; for a message, its repr and all that is encoded."""
         self.count += 1
         if not self.wanted:
             return
         if isinstance(shown, Serializable) and shown.facts is not None:
             self.seen.append((f"the repr of {name}", without_addresses(repr(shown)).encode()))
-            shown = encode(shown)
+            shown = fields_of(shown)
         self.seen.append((name, fingerprint(shown)))
 
     def refusal(self, name: str, error: Exception) -> None:
@@ -278,7 +279,7 @@ class _Ran(NamedTuple):
     def handed_in(self) -> tuple[Any, ...]:
         """What the draws depend on."""
         return tuple(
-            (draw.kind, draw.mechanism, draw.value.tobytes(), np.asarray(draw.public).tobytes())
+            (draw.kind, draw.mechanism, draw.exactly, np.asarray(draw.public).tobytes())
             for draw in self.tape.draws
         )
 
@@ -304,8 +305,7 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
             if worst.broken:
                 break
             crowd = next(iter(subject.groups()))
-            # An odd step, as rewards alternate.
-            tried = (*worst.pair, *subject.tried, *crowd[:: max(1, len(crowd) // others) | 1])
+            tried = (*worst.pair, *subject.tried, *some_of(crowd, others))
             subject = replace(subject, tried=tuple(_apart(tried).values()))
         try:
             found = worst_neighbours(subject)
@@ -325,6 +325,12 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
     return replace(worst, unaudited=" ".join(reasons))
 
 
+def some_of(people: Sequence[Any], count: int) -> Sequence[Any]:
+    """Roughly `count` people, evenly; an odd number apart, as rewards alternate."""
+    step = max(1, len(people) // count) | 1
+    return people[step // 2 :: step]
+
+
 def worst_neighbours(subject: Subject) -> Exact:
     """The two neighbours with the largest loss.
 
@@ -335,7 +341,7 @@ def worst_neighbours(subject: Subject) -> Exact:
     groups = [subject.tried] if subject.tried else subject.groups()
     findings: list[Exact] = []
     refused: AllRefused | None = None
-    with watching():
+    with watching(), listening():
         for group in groups:
             for base in range(min(subject.bases, len(group))):
                 people = [group[base], *group[:base], *group[base + 1 :]]
@@ -546,27 +552,55 @@ class _Printed(io.StringIO):
             self._usual.flush()
 
 
+# What listens at present: what was logged, warned of and printed; empty while nothing does.
+_HEARD: list[tuple[list[str], list[warnings.WarningMessage], tuple[_Printed, _Printed]]] = []
+
+
 @contextmanager
-def written_out(transcript: Transcript) -> Iterator[None]:
-    """Note what the library logs at any level, warns of, or prints meanwhile."""
+def listening() -> Iterator[None]:
+    """Hear what the library logs at any level, warns of, or prints meanwhile.
+
+    Entered once around many runs, it saves the cost of listening in each.
+    """
+    if _HEARD:
+        yield
+        return
     log, handler = logging.getLogger("discreet"), _Log()
-    printed, errors = _Printed(sys.stdout), _Printed(sys.stderr)
+    printed = _Printed(sys.stdout), _Printed(sys.stderr)
     level, propagate = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
-        with warnings.catch_warnings(record=True) as warned, redirect_stdout(printed):
+        with (
+            warnings.catch_warnings(record=True) as warned,
+            redirect_stdout(printed[0]),
+            redirect_stderr(printed[1]),
+        ):
             warnings.simplefilter("always")
-            with redirect_stderr(errors):
-                yield
+            _HEARD.append((handler.lines, warned, printed))
+            yield
     finally:
+        _HEARD.clear()
         log.setLevel(level)
         log.propagate = propagate
         log.removeHandler(handler)
-    transcript.add("what is logged", handler.lines)
-    transcript.add("a warning", [str(each.message) for each in warned])
-    transcript.add("what is printed", printed.getvalue() + errors.getvalue())
+
+
+@contextmanager
+def written_out(transcript: Transcript) -> Iterator[None]:
+    """Note what the library logs at any level, warns of, or prints meanwhile."""
+    with listening():
+        logged, warned, printed = _HEARD[-1]
+        for lines in (logged, warned):
+            lines.clear()
+        for each in printed:
+            each.seek(0)
+            each.truncate()
+        yield
+        transcript.add("what is logged", logged)
+        transcript.add("a warning", [str(each.message) for each in warned])
+        transcript.add("what is printed", "".join(each.getvalue() for each in printed))
 
 
 # What the learner shows too (releases, policies), and what enters a file marked as secret.
@@ -648,25 +682,27 @@ def _needs_arguments(function: Callable[..., Any]) -> bool:
 
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
+_PRINTED, _LISTS = (int, float, str, np.generic), (list, tuple)
 _LONG = 8
 
 
 def fingerprint(value: Any) -> bytes:
     """Bytes that are equal for equal values; of objects their public attributes."""
-    # Most values are plain, and a look-up is twice as fast as the tests below.
-    if type(value) in _PLAIN or isinstance(value, int | float | str | np.generic):
+    kind: Any = type(value)
+    if kind in _PLAIN or isinstance(value, _PRINTED):
         return repr(value).encode()
     if isinstance(value, bytes):
         return value
     if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape}".encode() + value.tobytes()
+        return f"{value.dtype.str} {value.shape}".encode() + value.tobytes()
     if isinstance(value, dict):
-        return b"{" + b",".join(fingerprint(item) for item in value.items()) + b"}"
-    if isinstance(value, list | tuple):
+        items = (fingerprint(key) + b":" + fingerprint(item) for key, item in value.items())
+        return b"{" + b",".join(items) + b"}"
+    if isinstance(value, _LISTS):
         kinds = set(map(type, value))
         # Policies hold long lists of numbers; equal bytes are equal numbers.
         if len(value) > _LONG and kinds == {float}:
-            return b"floats" + np.array(value).tobytes()
+            return b"floats" + array("d", value).tobytes()
         if kinds <= _PLAIN:
             return repr([*value]).encode()
         return b"[" + b",".join(map(fingerprint, value)) + b"]"
@@ -674,8 +710,13 @@ def fingerprint(value: Any) -> bytes:
     if inspect.isroutine(value) or inspect.isclass(value):
         return name
     if is_dataclass(value):
-        shown = {entry.name: getattr(value, entry.name) for entry in fields(value)}
+        shown = {each: getattr(value, each) for each in _fields(kind)}
     else:
         attributes = getattr(value, "__dict__", {})
         shown = {key: item for key, item in attributes.items() if not key.startswith("_")}
     return name + fingerprint(shown)
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(kind))

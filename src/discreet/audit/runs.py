@@ -132,6 +132,7 @@ class Participants:
         self.size = int(self.arms > 0)
         if isinstance(space, DecisionSets):
             self.size = min(space.most, _WIDEST)
+        self._inside: dict[tuple[Point, ...], tuple[Point, ...]] = {}
 
     def crowd(self, people: int, rng: np.random.Generator) -> list[FloatArray]:
         """The points of `people` random people."""
@@ -171,10 +172,13 @@ class Participants:
         values = ((2.0, 1.0), (-7.0, 0.0), (nan, 1.0), (0.5, nan), (0.0, 3.0))
         return [Person(((x,) * self.domain.dimension,), reward) for x, reward in values]
 
-    def inside(self, person: Person) -> Person:
-        """The person with every point moved inside the domain; the same if it was."""
-        points = (np.nan_to_num(np.array(point), nan=0.5) for point in person.where)
-        return replace(person, where=tuple(map(self.snapped, points)))
+    def inside(self, person: Person) -> tuple[Point, ...]:
+        """The person's points, each moved inside the domain."""
+        where = person.where
+        if where not in self._inside:
+            points = (np.nan_to_num(np.array(point), nan=0.5) for point in where)
+            self._inside[where] = tuple(map(self.snapped, points))
+        return self._inside[where]
 
     def near(self, person: Person, rng: np.random.Generator) -> Person:
         """A person near that one."""
@@ -187,19 +191,17 @@ class Participants:
 
     def snapped(self, point: FloatArray) -> Point:
         """A point (d,) inside the unit cube, on levels where the domain has them."""
-        inside = np.clip(point, 0.0, 1.0)
-        for column, count in enumerate(self.domain.levels):
-            if count is not None:
-                inside[column] = np.rint(inside[column] * (count - 1)) / (count - 1)
-        return tuple(inside.tolist())
+        return tuple(self._on_levels(np.clip(point, 0.0, 1.0)).tolist())
 
     def unit(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Points (*shape, d) of the unit cube, on levels where the domain has them."""
-        drawn = rng.random((*shape, self.domain.dimension))
-        if not any(self.domain.levels):
-            return drawn
-        flat = drawn.reshape(-1, self.domain.dimension)
-        return np.array([self.snapped(point) for point in flat]).reshape(drawn.shape)
+        return self._on_levels(rng.random((*shape, self.domain.dimension)))
+
+    def _on_levels(self, points: FloatArray) -> FloatArray:
+        for column, count in enumerate(self.domain.levels):
+            if count is not None:
+                points[..., column] = np.rint(points[..., column] * (count - 1)) / (count - 1)
+        return points
 
     def points(self, rng: np.random.Generator) -> list[Point]:
         """Corners, the middle, boundaries on either side, and random points of the unit cube."""
@@ -318,8 +320,9 @@ Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure"]
 # Public names left out: the audit's own objects, a policy that would be made anew, and what goes
 # into a file that is marked as secret (`open_file`).
 _NOT_PUBLIC = ("noise", "policy", "secret_fields")
-# What takes as long as all else is looked at once the person was learnt from and at the end, not
-# with every policy; certificates, which a repr has too, at the end alone.
+# A learner is looked at once the person was learnt from, with the next policy, and at the end. With
+# the policy it is not asked for what takes as long as all else; certificates, which a repr has too,
+# are looked at at the end alone.
 _CERTIFIED = ("guarantee", "repr")
 _DEAR = (*_CERTIFIED, "value", "recommend")
 _SEED, _LOCAL_SEED = 5, 7
@@ -399,10 +402,12 @@ class JointRun(Subject):
             crowd[at], table[at], ids[at] = person.where, person.reward, own_id
         late: list[Any] = []
         # Nothing depends on the person before their first batch.
-        came, first, compared = 0, min(places), transcript.wanted
+        came, first, compared, learnt = 0, min(places), transcript.wanted, False
         while came < count:
             transcript.wanted = compared and came > first
             learner, policy = self._published(learner, transcript)
+            if learnt:
+                self._looked_at(learner, transcript, _DEAR)
             stop = came + learner.batch_size
             if self.variant == "lagging" and came <= self.place < stop:
                 stop += 1  # the others are enough for a policy, so the person enters a later sum
@@ -423,9 +428,10 @@ class JointRun(Subject):
                 report = policy.report(batch, actions, rewards, Unprotected())
                 transcript.add("the reprs of what they send", [repr(actions), repr(report)])
                 sent.append(_Sent(report, ids[start:end], start))
-            now = [each for each in sent if not self._waits(each, came)]
-            if late or now:
-                self._heard(learner, [*late, *now], transcript)
+            now = [*late, *(each for each in sent if not self._waits(each, came))]
+            if now:
+                self._heard(learner, now, transcript)
+            learnt = any(map(self._own, now))
             late, came = [each for each in sent if self._waits(each, came)], stop
         if late:
             self._heard(learner, late, transcript)
@@ -511,7 +517,6 @@ class JointRun(Subject):
         if self.variant == "saved" and policy.version == 1:
             learner = self._reloaded(learner, transcript)
             transcript.add("a policy after loading", learner.policy())
-        self._looked_at(learner, transcript, _DEAR)
         return learner, policy
 
     def _reloaded(self, learner: AnyLearner, transcript: Transcript) -> AnyLearner:
@@ -599,7 +604,7 @@ class LocalReport(Subject):
         count, place = self.place
         crowd: list[Any] = people.crowd(count, rng)
         # A device acts on what the policy takes; what it reports on may turn out to be otherwise.
-        crowd[place] = people.inside(person).where
+        crowd[place] = people.inside(person)
         acting = people.contexts(crowd)
         crowd[place] = person.where
         contexts = people.contexts(crowd)
@@ -662,14 +667,9 @@ def open_file(learner: AnyLearner, path: Path) -> str:
 
 def quieter_file(path: Path) -> str:
     """Whether a file is loaded in which noise was halved; empty if it is refused."""
-    return _taken(path, lambda state: [state], dict.fromkeys(_SCALES, 0.5))
-
-
-def _taken(path: Path, parts: Callable[[Any], list[Any]], factors: Mapping[str, float]) -> str:
-    """Whether a file is loaded in which numbers in parts of the state are multiplied."""
     content = json.loads(path.read_text())
     del content["sha256"]
-    if not sum(_multiplied(part, factors) for part in parts(content["state"])):
+    if not _halve(content["state"]):
         return ""
     tampered = path.with_name("tampered.json")
     tampered.write_text(sealed(content))
@@ -678,14 +678,14 @@ def _taken(path: Path, parts: Callable[[Any], list[Any]], factors: Mapping[str, 
     return "a file is loaded that promises other noise than the budget asks for"
 
 
-def _multiplied(part: Any, factors: Mapping[str, float]) -> int:
-    """Multiply numbers of those names in JSON values; how many there were."""
+def _halve(part: Any) -> int:
+    """Halve all scales of noise in JSON values; how many there were."""
     changed = 0
     for key, value in list(part.items() if isinstance(part, dict) else enumerate(part)):
-        if key in factors and isinstance(value, float):
-            part[key], changed = factors[key] * value, changed + 1
+        if key in _SCALES and isinstance(value, float):
+            part[key], changed = 0.5 * value, changed + 1
         elif isinstance(value, dict | list):
-            changed += _multiplied(value, factors)
+            changed += _halve(value)
     return changed
 
 

@@ -71,7 +71,7 @@ from discreet.privacy.accounting import Event
 from discreet.validation import InvalidInput
 
 EPSILON, DELTA = 2.0, 1e-5
-_TRIALS, _PEOPLE, _PLACE = 12, 30, 5
+_TRIALS, _PEOPLE, _PLACE = 8, 30, 5
 _CONTRIBUTIONS = 2
 # People and batches of a study whose policy is learnt.
 _TAUGHT, _BATCHES = 500, 4

@@ -58,9 +58,9 @@ import random
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, Self
 from unittest.mock import patch
 
@@ -180,6 +180,16 @@ class Draw(ABC):
 
     def __str__(self) -> str:
         return str(self.mechanism)
+
+    @cached_property
+    def exactly(self) -> bytes:
+        """The private input, for comparison."""
+        return self.value.tobytes()
+
+    @cached_property
+    def finite(self) -> bool:
+        """Whether the private input is."""
+        return bool(np.isfinite(self.value).all())
 
     @abstractmethod
     def loss(self, other: Self) -> Loss:
@@ -301,10 +311,10 @@ def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
     for number, (draw, other) in enumerate(zip(mine, theirs, strict=True)):
         if (draw.kind, draw.mechanism) != (other.kind, other.mechanism):
             return Loss(reason=f"draw {number + 1} is {draw} on one, {other} on the other")
-        if not np.array_equal(draw.public, other.public):
+        if draw.public is not other.public and not np.array_equal(draw.public, other.public):
             return Loss(reason=f"the ranges of draw {number + 1} differ")
-        if not np.array_equal(draw.value, other.value):
-            if not (np.isfinite(draw.value).all() and np.isfinite(other.value).all()):
+        if draw.exactly != other.exactly or not draw.finite:
+            if not (draw.finite and other.finite):
                 return Loss(reason=f"whether the values of draw {number + 1} are finite")
             loss = draw.loss(other)
             squared, losses = squared + loss.squared, (*losses, *loss.losses)
@@ -401,6 +411,8 @@ def watching() -> Iterator[None]:
 @lru_cache
 def _listen() -> None:
     """Listen to audit events about files and connections, until the interpreter ends."""
+    with suppress(InvalidInput):
+        SecureNoise().check_additive()  # loading OpenDP draws from a shared generator, once
     sys.addaudithook(_leaves)
 
 

@@ -168,7 +168,7 @@ def _gaussian_grid(scale: float) -> int:
 
 @cache
 def _opendp() -> Any:
-    """OpenDP, loaded when it is first needed: it takes a second, and 265 MB on disk.
+    """OpenDP, loaded when it is first needed; its `prelude` would load scikit-learn, too.
 
     Raises:
         InvalidInput: if it is not installed, or is a release whose noise is biased.
@@ -180,7 +180,10 @@ def _opendp() -> Any:
     from importlib.metadata import version
 
     try:
-        import opendp.prelude as opendp
+        import opendp.domains
+        import opendp.measurements
+        import opendp.metrics
+        import opendp.mod
     except ImportError:
         raise InvalidInput(
             "additive noise (Laplace, Gaussian) of SecureNoise needs OpenDP, which is not "
@@ -193,7 +196,7 @@ def _opendp() -> Any:
             f"OpenDP {release} is installed, which draws biased noise; SecureNoise needs {least} "
             f"or later: {install}"
         )
-    opendp.enable_features("contrib")
+    opendp.mod.enable_features("contrib")
     return opendp
 
 
@@ -331,13 +334,14 @@ class SecureNoise(NoiseSource):
 
     def _laplace(self, scale: float, size: int) -> Any:
         opendp = _opendp()
-        metric = opendp.l1_distance(T=float)
-        return opendp.m.make_laplace(_vectors(opendp, size), metric, scale=scale)
+        metric = opendp.metrics.l1_distance(T=float)
+        return opendp.measurements.make_laplace(_vectors(opendp, size), metric, scale=scale)
 
     def _gaussian(self, scale: float, size: int) -> Any:
         opendp = _opendp()
-        metric, grid = opendp.l2_distance(T=float), _gaussian_grid(scale)
-        return opendp.m.make_gaussian(_vectors(opendp, size), metric, scale=scale, k=grid)
+        metric, grid = opendp.metrics.l2_distance(T=float), _gaussian_grid(scale)
+        vectors = _vectors(opendp, size)
+        return opendp.measurements.make_gaussian(vectors, metric, scale=scale, k=grid)
 
     def _draw(self, mechanism: Any, values: FloatArray) -> FloatArray:
         exact = np.asarray(values, dtype=np.float64)
@@ -347,7 +351,7 @@ class SecureNoise(NoiseSource):
 
 def _vectors(opendp: Any, size: int) -> Any:
     """OpenDP's domain of vectors of `size` numbers."""
-    return opendp.vector_domain(opendp.atom_domain(T=float, nan=False), size=size)
+    return opendp.domains.vector_domain(opendp.domains.atom_domain(T=float, nan=False), size=size)
 
 
 def hiding_probability(share: Fraction, epsilon: float) -> Fraction:

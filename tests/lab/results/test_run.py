@@ -23,6 +23,7 @@ import discreet.lab.reporting.report
 import discreet.lab.results.run
 from discreet.codec import encode
 from discreet.lab.experiments import Outcome, simulate_all
+from discreet.lab.reporting import provenance
 from discreet.lab.reporting.page import Image
 from discreet.lab.results.run import Journal, digest_of, meaning_of
 from discreet.lab.results.run import open_journal as open_on
@@ -271,7 +272,7 @@ def test_a_changed_study_is_not_resumed(study: Path, monkeypatch: pytest.MonkeyP
 def test_other_libraries_do_not_resume(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = interrupted(study, monkeypatch)
     before = journal.read_bytes()
-    monkeypatch.setattr(discreet.lab.results.run, "version", lambda name: "9.9.9")
+    monkeypatch.setattr(provenance, "version", lambda name: "9.9.9")
     code, _, err = invoke("run", study, "--jobs", 1, "--resume")
     assert code == 2
     assert "library versions" in err

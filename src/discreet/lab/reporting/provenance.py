@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -106,10 +107,14 @@ def _now() -> str:
 
 
 def _versions() -> str:
-    found = []
-    for name in _LIBRARIES:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            found.append(f"{name} not installed")
-    return ", ".join(found)
+    found = versions_of(_LIBRARIES)
+    return ", ".join(f"{name} {found.get(name, 'not installed')}" for name in _LIBRARIES)
+
+
+def versions_of(libraries: Iterable[str]) -> dict[str, str]:
+    """The versions of those that are installed."""
+    versions = {}
+    for name in libraries:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions

@@ -18,9 +18,8 @@ import math
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from sqlite3 import Connection
 from sqlite3 import Error as SQLiteError
@@ -36,6 +35,7 @@ from discreet.codec import decode, encode
 from discreet.lab.environments.catalog import find_entry
 from discreet.lab.experiments import Appraisal, Outcome, Setting, expected_seconds, simulate_all
 from discreet.lab.reporting.numbers import about_time, counted
+from discreet.lab.reporting.provenance import versions_of
 from discreet.lab.reporting.summary import summarise
 from discreet.lab.reporting.words import table_rows
 from discreet.lab.results.result import StudyResult
@@ -263,15 +263,6 @@ def digest_of(meaning: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _versions() -> dict[str, str]:
-    """Of the libraries that compute, as far as they are installed."""
-    versions = {}
-    for name in _LIBRARIES:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
-
-
 @contextmanager
 def open_journal(
     study: Study, resume: bool, screen: Screen, word: str = "--resume"
@@ -293,7 +284,7 @@ def open_journal(
     if study.path is None:
         yield Journal(digest, None, None, study, screen, word)
         return
-    name = digest_of({**meaning, "versions": _versions()})[:_DIGITS]
+    name = digest_of({**meaning, "versions": versions_of(_LIBRARIES)})[:_DIGITS]
     path = study.path.with_name(f".{study.path.stem}.{name}.partial.sqlite")
     if resume and not path.exists():
         _refuse_other(path, study.path.stem, word)

@@ -121,7 +121,7 @@ class QuestionsBody(Body):
 
 
 class AnswerBody(QuestionBody):
-    """What was measured; null where it cannot be."""
+    """The outcome of a row; null where it cannot be measured."""
 
     answer: float | None
 
@@ -350,17 +350,7 @@ class Operation(Body):
     study: str | None
 
 
-class QuestionFields(Body):
+class QuestionFields(QuestionBody):
     """A question and its status."""
 
-    question: Number
-    row: RowNumber
     status: QuestionStatus
-
-
-class AnswerFields(Body):
-    """An answered question; null where the row cannot be measured."""
-
-    question: Number
-    row: RowNumber
-    answer: float | None

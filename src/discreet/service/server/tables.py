@@ -22,7 +22,7 @@ from discreet.outsourcing.mechanisms import QUESTION_BYTES, Question, new_questi
 from discreet.privacy import SecureNoise
 from discreet.service.server.access import Named, PaddedResponse, only, router
 from discreet.service.server.bodies import (
-    AnswerFields,
+    AnswerBody,
     AnswersBody,
     Body,
     New,
@@ -279,14 +279,14 @@ def table_routes(service: Service) -> APIRouter:
 
     @routes.get(
         "/v1/tables/{table}/answers",
-        response_model=list[AnswerFields],
+        response_model=list[AnswerBody],
         openapi_extra=only("modeler"),
     )
     def answers(table: Named, after: Annotated[int, Query(ge=0, lt=2**31)] = 0) -> Response:
         """Answers to questions of a larger number than `after`."""
         return _padded(
             [
-                AnswerFields(question=each.number, row=each.row, answer=each.answer)
+                AnswerBody(question=each.number, row=each.row, answer=each.answer)
                 for each in mailbox.answers(table, after)
             ]
         )
