@@ -402,3 +402,41 @@ def test_two_people_may_draw_the_same_public_coin() -> None:
     assert np.array_equal(other._sums.precision, learner._sums.precision)
     assert np.array_equal(other._sums.weighted, learner._sums.weighted)
     assert np.allclose(other._sums.located, learner._sums.located)
+
+
+def crowded(contexts: FloatArray, source: bool = False) -> LocalKernel:
+    """A learner without privacy after 12 batches of these people; the first arm is worth 1 left of
+    their median."""
+    learner = LocalKernel(unit_cube(2), 2, NonPrivate(), horizon=5000)
+    if source:
+        learner.open_source("another", 2.0)
+    for number, batch in enumerate(np.array_split(contexts, 12)):
+        left = batch[:, 0] < np.median(contexts[:, 0])
+        serve(learner, batch, np.stack([left, ~left], axis=1).astype(float), number)
+    return learner
+
+
+def test_open_reports_measure_a_narrow_column_in_ranks() -> None:
+    rng = np.random.default_rng(5)
+    contexts = rng.random((600, 2)) * [0.03, 1.0]
+    learner = crowded(contexts)
+    policy = learner.policy()
+    assert policy.ranks.stage > 0
+    quartiles = np.column_stack([np.quantile(contexts[:, 0], [0.25, 0.5, 0.75]), [0.5] * 3])
+    assert np.abs(policy.ranks(quartiles)[:, 0] - [0.25, 0.5, 0.75]).max() < 0.2
+    assert np.ptp(np.diff(policy.ranks.knots[1])) < 1e-12, "people fill the other column"
+    best = policy.probabilities(np.array([[0.002, 0.5], [0.028, 0.5]]))
+    assert best[0, 0] > 0.9
+    assert best[1, 1] > 0.9
+
+
+def test_open_reports_leave_filled_columns_as_they_are() -> None:
+    learner = crowded(np.random.default_rng(5).random((600, 2)))
+    ranks = learner.policy().ranks
+    assert (ranks.stage, ranks.asked.tolist()) == (0, [])
+    assert learner._sums.reports == 600
+
+
+def test_ranks_stay_where_sources_report() -> None:
+    contexts = np.random.default_rng(5).random((600, 2)) * [0.03, 1.0]
+    assert crowded(contexts, source=True).policy().ranks.stage == 0

@@ -177,7 +177,7 @@ class KernelStatistics(Statistics):
             and bool((np.abs(self.weighted) <= most).all())
             and self.placed <= self.reports
             and self.squares <= self.reports
-            and self.along.sum() <= self.reports
+            and bool((self.along.sum(axis=1) <= self.reports).all())
         )
         if not proper:
             raise InvalidInput(
@@ -290,7 +290,10 @@ def open_statistics(policy: OpenKernelPolicy, observations: Observations) -> Ker
     values = _rounded(2.0 * observations.rewards - 1.0)
     size = phi.shape[1]
     bins_of = policy.features.bins
-    sums = KernelStatistics.zeros(policy.arms * size, len(bins_of), policy.domain.dimension)
+    columns, stage = policy.domain.dimension, policy.ranks.stage
+    sums = KernelStatistics.zeros(policy.arms * size, len(bins_of), columns, stage)
+    for column in policy.ranks.asked:
+        sums.along[column] = np.histogram(ranks[:, column], MOST_PARTS, (0.0, 1.0))[0]
     for arm in range(policy.arms):
         given = observations.arms == arm
         block = slice(arm * size, (arm + 1) * size)

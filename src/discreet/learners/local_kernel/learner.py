@@ -188,12 +188,12 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
     # Policy.
 
     def _publish(self) -> KernelPolicy | OpenKernelPolicy:
-        version = len(self._policies)
+        version, private = len(self._policies), not isinstance(self.budget, NonPrivate)
         # Where people are: ranks first, where they are being estimated, then the density.
         if self._ranks.asked.size:
             self._rank()
         density = np.ones(self._size[1])
-        if self.density == "learned" and not self._ranks.asked.size:
+        if self.density == "learned" and not (private and self._ranks.asked.size):
             density = self._density_of(self._target)
         # The posterior, averaged over likely hyperparameters.
         lost = self._review(version)
@@ -206,7 +206,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         grid = grid_of(self.public_seed, version, self.features)
         mass, phi = grid.weights(density), grid.phi[:, posterior.used]
         contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
-        if isinstance(self.budget, NonPrivate):
+        if not private:
             values = contrasts.open_functions(self._noise, self._left, rng)
             return OpenKernelPolicy(
                 **self.policy_header(),
@@ -372,9 +372,9 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
 
     def _rank(self) -> None:
         """Update ranks from the reports of parts of columns."""
-        ranks = self._ranks.judged(self._sums.along, self._along)
-        if self._sources:
-            ranks = ranks.settled()  # their reports measure the same functions
+        found = self._ranks.judged(self._sums.along, self._along)
+        # Reports of sources measure functions of the ranks that they were made with.
+        ranks = self._ranks.settled() if self._sources else found
         before, self._ranks = self._ranks, ranks
         if ranks.stage > before.stage:
             sums = self._target._sums
@@ -382,13 +382,10 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
             self._hyperparameters = self._before_reports()
 
     def _to_ask_about(self) -> list[int]:
-        """The columns whose ranks are estimated from the first people's reports.
-
-        None where reports locate people anyway, or where it would take too many people.
-        """
+        """The columns whose ranks the first reports estimate; none if that takes too many."""
         levels = self.domain.levels
         columns = [axis for axis, count in enumerate(levels) if count is None]
-        if isinstance(self.budget, NonPrivate) or self.density == "uniform" or not self.varies:
+        if self.density == "uniform" or not self.varies:
             return []
         if most_cells(self.budget.contribution_epsilon) < MOST_PARTS:
             return []  # there the first signs are worth more
