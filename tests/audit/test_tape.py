@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.audit.output_distributions import exact_epsilon, unary_ratio
+from discreet.audit.output_distributions import exact_epsilon, unary_ratio, vector_ratio
 from discreet.audit.tape import (
     GaussianDraw,
     LaplaceDraw,
@@ -269,6 +269,23 @@ def test_selections_lose_the_largest_ratio_of_an_option() -> None:
 
     assert loss_between(chosen(-20.0), chosen(-21.0)).pure == pytest.approx(1.0, abs=1e-8)
     assert "ranges" in loss_between(chosen(-20.0), chosen(-20.0, 2.0)).reason
+
+
+def test_equal_values_lose_nothing_but_nan_is_refused() -> None:
+    def chosen(score: float) -> list[SelectionDraw]:
+        scores = np.array([[score, 0.0]])
+        return [SelectionDraw(ExponentialMechanism(1.0), scores, 0.0, np.ones(1))]
+
+    assert loss_between(chosen(-math.inf), chosen(-math.inf)) == Loss()
+    assert "finite" in loss_between(chosen(-math.inf), chosen(0.0)).reason
+    assert "finite" in loss_between([laplace(1.0, math.nan)], [laplace(1.0, math.nan)]).reason
+
+
+def test_short_vectors_keep_their_directions() -> None:
+    """Parallel vectors lose less than others, however short they are."""
+    mechanism, direction = PrivUnit(3, 2.0), np.array([0.6, 0.8, 0.0])
+    parallel = vector_ratio(mechanism, 1e-120 * direction, 1e-110 * direction)
+    assert parallel == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize(

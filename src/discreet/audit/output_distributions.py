@@ -386,7 +386,7 @@ def vector_ratio(
         )
 
     (high, low), (other_high, other_low) = densities(vector), densities(other)
-    norms = math.sqrt((vector @ vector) * (other @ other))
+    norms = math.sqrt(vector @ vector) * math.sqrt(other @ other)
     cosine = float(vector @ other) / norms if norms > 0.0 else 0.0
     if cosine > 1.0 - 1e-14:  # the same direction: caps are the same
         return max(abs(math.log(high / other_high)), abs(math.log(low / other_low)))

@@ -279,7 +279,7 @@ class _Ran(NamedTuple):
     def handed_in(self) -> tuple[Any, ...]:
         """What the draws depend on."""
         return tuple(
-            (draw.kind, draw.mechanism, draw.exactly, np.asarray(draw.public).tobytes())
+            (draw.kind, draw.mechanism, draw.value_bytes, np.asarray(draw.public).tobytes())
             for draw in self.tape.draws
         )
 

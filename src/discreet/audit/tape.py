@@ -182,14 +182,14 @@ class Draw(ABC):
         return str(self.mechanism)
 
     @cached_property
-    def exactly(self) -> bytes:
-        """The private input, for comparison."""
+    def value_bytes(self) -> bytes:
+        """The bits of the private input."""
         return self.value.tobytes()
 
     @cached_property
-    def finite(self) -> bool:
-        """Whether the private input is."""
-        return bool(np.isfinite(self.value).all())
+    def has_nan(self) -> bool:
+        """Whether the private input has NaN, which is equal to nothing."""
+        return bool(np.isnan(self.value).any())
 
     @abstractmethod
     def loss(self, other: Self) -> Loss:
@@ -313,8 +313,8 @@ def loss_between(mine: Sequence[Draw], theirs: Sequence[Draw]) -> Loss:
             return Loss(reason=f"draw {number + 1} is {draw} on one, {other} on the other")
         if draw.public is not other.public and not np.array_equal(draw.public, other.public):
             return Loss(reason=f"the ranges of draw {number + 1} differ")
-        if draw.exactly != other.exactly or not draw.finite:
-            if not (draw.finite and other.finite):
+        if draw.value_bytes != other.value_bytes or draw.has_nan:
+            if not (np.isfinite(draw.value).all() and np.isfinite(other.value).all()):
                 return Loss(reason=f"whether the values of draw {number + 1} are finite")
             loss = draw.loss(other)
             squared, losses = squared + loss.squared, (*losses, *loss.losses)
