@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -71,6 +73,25 @@ def test_what_other_threads_print_is_not_what_the_code_prints() -> None:
 
     assert not replayed(lambda value: told(value, elsewhere)).broken
     assert "what is printed" in replayed(lambda value: told(value, print)).fault
+
+
+def test_a_run_that_silences_warnings_and_log_hides_nothing_of_the_next() -> None:
+    log = logging.getLogger("discreet")
+
+    def warning(value: float) -> np.ndarray:
+        if value:
+            warnings.warn("a large value", stacklevel=1)
+        warnings.simplefilter("ignore")
+        return noisy(value)
+
+    def logging_it(value: float) -> np.ndarray:
+        if value:
+            log.info("a large value")
+        log.setLevel(logging.CRITICAL)
+        return noisy(value)
+
+    assert "a warning" in replayed(warning).fault
+    assert "what is logged" in replayed(logging_it).fault
 
 
 def test_an_honest_release_is_measured_exactly() -> None:

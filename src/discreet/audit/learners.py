@@ -44,8 +44,8 @@ from discreet.audit.replay import (
     NotAudited,
     NothingToAttack,
     Transcript,
-    listening,
-    some_of,
+    capturing,
+    evenly_spaced,
     worst_neighbours,
     worst_of,
     written_out,
@@ -264,7 +264,7 @@ def forged_exact(maker: Maker, source: bool) -> Exact:
     taught = _taught(maker, source, _TAUGHT, _FEW)
     honest = _report(taught, maker, source, "taught")
     crowd = next(iter(honest.groups()))
-    tried = tuple(some_of(crowd, _PEOPLE))
+    tried = tuple(evenly_spaced(crowd, _PEOPLE))
     terms = maker.terms(source)
     base = replace(honest, terms=terms, certified=None, broken="", tried=tried, bases=1)
     findings: list[Exact] = []
@@ -423,7 +423,7 @@ def _branches(report: LocalReport) -> list[LocalReport]:
     crowd = next(iter(report.groups()))
     people = crowd[0], crowd[min(3, len(crowd) - 1)]
     branches: dict[tuple[object, ...], LocalReport] = {}
-    with watching(), listening():
+    with watching(), capturing():
         for public_coin in range(_PUBLIC_COINS):
             state = f"{report.state}, public coin {public_coin}"
             there = replace(report, state=state, public_coin=public_coin)

@@ -193,7 +193,7 @@ class Transcript:
         self.fault = ""
 
     def add(self, name: str, shown: Any) -> None:
-        """Note something public; for a message, its repr and all that is encoded."""
+        """Note something public; for a message, its repr and its encoded fields."""
         self.count += 1
         if not self.wanted:
             return
@@ -305,7 +305,7 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
             if worst.broken:
                 break
             crowd = next(iter(subject.groups()))
-            tried = (*worst.pair, *subject.tried, *some_of(crowd, others))
+            tried = (*worst.pair, *subject.tried, *evenly_spaced(crowd, others))
             subject = replace(subject, tried=tuple(_apart(tried).values()))
         try:
             found = worst_neighbours(subject)
@@ -325,8 +325,8 @@ def worst_of(subjects: Iterable[Subject], others: int = 4) -> Exact:
     return replace(worst, unaudited=" ".join(reasons))
 
 
-def some_of(people: Sequence[Any], count: int) -> Sequence[Any]:
-    """Roughly `count` people, evenly; an odd number apart, as rewards alternate."""
+def evenly_spaced(people: Sequence[Any], count: int) -> Sequence[Any]:
+    """Roughly `count` people, evenly spaced by an odd step, since rewards alternate."""
     step = max(1, len(people) // count) | 1
     return people[step // 2 :: step]
 
@@ -341,7 +341,7 @@ def worst_neighbours(subject: Subject) -> Exact:
     groups = [subject.tried] if subject.tried else subject.groups()
     findings: list[Exact] = []
     refused: AllRefused | None = None
-    with watching(), listening():
+    with watching(), capturing():
         for group in groups:
             for base in range(min(subject.bases, len(group))):
                 people = [group[base], *group[:base], *group[base + 1 :]]
@@ -552,24 +552,23 @@ class _Printed(io.StringIO):
             self._usual.flush()
 
 
-# What listens at present: what was logged, warned of and printed; empty while nothing does.
-_HEARD: list[tuple[list[str], list[warnings.WarningMessage], tuple[_Printed, _Printed]]] = []
+# Lines of the log, warnings and printed text, while they are captured; else empty.
+_CAPTURED: list[tuple[list[str], list[warnings.WarningMessage], tuple[_Printed, _Printed]]] = []
 
 
 @contextmanager
-def listening() -> Iterator[None]:
-    """Hear what the library logs at any level, warns of, or prints meanwhile.
+def capturing() -> Iterator[None]:
+    """Capture the library's log, warnings and printed text, for `written_out`.
 
-    Entered once around many runs, it saves the cost of listening in each.
+    Entered once around many runs, it saves the cost of redirecting them in each.
     """
-    if _HEARD:
+    if _CAPTURED:
         yield
         return
     log, handler = logging.getLogger("discreet"), _Log()
     printed = _Printed(sys.stdout), _Printed(sys.stderr)
     level, propagate = log.level, log.propagate
     log.addHandler(handler)
-    log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
         with (
@@ -577,11 +576,10 @@ def listening() -> Iterator[None]:
             redirect_stdout(printed[0]),
             redirect_stderr(printed[1]),
         ):
-            warnings.simplefilter("always")
-            _HEARD.append((handler.lines, warned, printed))
+            _CAPTURED.append((handler.lines, warned, printed))
             yield
     finally:
-        _HEARD.clear()
+        _CAPTURED.clear()
         log.setLevel(level)
         log.propagate = propagate
         log.removeHandler(handler)
@@ -590,10 +588,13 @@ def listening() -> Iterator[None]:
 @contextmanager
 def written_out(transcript: Transcript) -> Iterator[None]:
     """Note what the library logs at any level, warns of, or prints meanwhile."""
-    with listening():
-        logged, warned, printed = _HEARD[-1]
-        for lines in (logged, warned):
-            lines.clear()
+    with capturing():
+        # Earlier runs may have changed the filters and the level.
+        warnings.simplefilter("always")
+        if (log := logging.getLogger("discreet")).level != logging.DEBUG:
+            log.setLevel(logging.DEBUG)
+        logged, warned, printed = _CAPTURED[-1]
+        del logged[:], warned[:]
         for each in printed:
             each.seek(0)
             each.truncate()

@@ -155,7 +155,7 @@ def steps(checks: Sequence[Check], trials: int = TRIALS) -> int:
 def _audit(
     checks: list[Check], trials: int, confidence: float, seed: int, jobs: int
 ) -> Iterator[Finding | str]:
-    # Runs of learners take longest; mechanisms, which take little, fill the end.
+    # Longest first: whole runs of learners; last the mechanisms, which take little.
     order = sorted(
         range(len(checks)),
         key=lambda place: (checks[place].bound is None, checks[place].kind == "mechanism"),

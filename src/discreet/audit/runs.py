@@ -198,6 +198,7 @@ class Participants:
         return self._on_levels(rng.random((*shape, self.domain.dimension)))
 
     def _on_levels(self, points: FloatArray) -> FloatArray:
+        """Points (.., d) of the unit cube, moved to levels in place."""
         for column, count in enumerate(self.domain.levels):
             if count is not None:
                 points[..., column] = np.rint(points[..., column] * (count - 1)) / (count - 1)
@@ -320,9 +321,8 @@ Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure"]
 # Public names left out: the audit's own objects, a policy that would be made anew, and what goes
 # into a file that is marked as secret (`open_file`).
 _NOT_PUBLIC = ("noise", "policy", "secret_fields")
-# A learner is looked at once the person was learnt from, with the next policy, and at the end. With
-# the policy it is not asked for what takes as long as all else; certificates, which a repr has too,
-# are looked at at the end alone.
+# Left out, as they take as long as the rest: of looks with the policy after the person's update,
+# the values; of all but the last look, certificates, which a repr has too.
 _CERTIFIED = ("guarantee", "repr")
 _DEAR = (*_CERTIFIED, "value", "recommend")
 _SEED, _LOCAL_SEED = 5, 7

@@ -390,7 +390,7 @@ def watching() -> Iterator[None]:
     Entered once around many runs, it saves the cost of replacing in each.
     """
     global _watches
-    _listen()
+    _prepare()
     with ExitStack() as stack:
         if not _watches:
             for owner, name, method in _seams():
@@ -409,10 +409,10 @@ def watching() -> Iterator[None]:
 
 
 @lru_cache
-def _listen() -> None:
-    """Listen to audit events about files and connections, until the interpreter ends."""
+def _prepare() -> None:
+    """Load OpenDP, and receive audit events about files and connections from now on."""
     with suppress(InvalidInput):
-        SecureNoise().check_additive()  # loading OpenDP draws from a shared generator, once
+        SecureNoise().check_additive()
     sys.addaudithook(_leaves)
 
 

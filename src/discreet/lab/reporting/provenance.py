@@ -112,7 +112,7 @@ def _versions() -> str:
 
 
 def versions_of(libraries: Iterable[str]) -> dict[str, str]:
-    """The versions of those that are installed."""
+    """The version of each library that is installed."""
     versions = {}
     for name in libraries:
         with suppress(PackageNotFoundError):
