@@ -405,8 +405,8 @@ def test_two_people_may_draw_the_same_public_coin() -> None:
 
 
 def crowded(contexts: FloatArray, source: bool = False) -> LocalKernel:
-    """A learner without privacy after 12 batches of these people; the first arm is worth 1 left of
-    their median."""
+    """A learner without privacy after 12 batches of these people, whose best arm changes at their
+    median of the first column."""
     learner = LocalKernel(unit_cube(2), 2, NonPrivate(), horizon=5000)
     if source:
         learner.open_source("another", 2.0)
@@ -430,13 +430,13 @@ def test_open_reports_measure_a_narrow_column_in_ranks() -> None:
     assert best[1, 1] > 0.9
 
 
-def test_open_reports_leave_filled_columns_as_they_are() -> None:
+def test_columns_that_people_fill_are_not_rescaled() -> None:
     learner = crowded(np.random.default_rng(5).random((600, 2)))
     ranks = learner.policy().ranks
     assert (ranks.stage, ranks.asked.tolist()) == (0, [])
     assert learner._sums.reports == 600
 
 
-def test_ranks_stay_where_sources_report() -> None:
+def test_ranks_do_not_change_once_a_source_is_open() -> None:
     contexts = np.random.default_rng(5).random((600, 2)) * [0.03, 1.0]
     assert crowded(contexts, source=True).policy().ranks.stage == 0

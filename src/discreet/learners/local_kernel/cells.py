@@ -12,16 +12,16 @@ the axis with the largest extent in length scales, times a random factor.
 
 *Ranks.* Cells and features are functions of ranks: where people fill little of a column, it is
 measured by the share of people below. The first people report in which of B equal parts of a column
-they are. With n_j of n reports of part j, its estimated share is m_j = (n_j / n - 2 b) / (p - b). A
-column with (almost) all people in half of its length is rescaled so that parts hold equal shares,
-and is queried again.
+they are; without privacy every report shows it. With n_j of n reports of part j, its estimated
+share is m_j = (n_j / n - 2 b) / (p - b). A column with (almost) all people in half of its length is
+rescaled so that parts hold equal shares, and is queried again.
 
 Notes
 -----
 Ranks are not estimated at epsilon 1 (no eight cells are allowed there, and halves cost two runs of
 four on `symmetric`), where they would take over 3% of the expected people, under a declared uniform
-density, in more than six columns, for columns with levels, with auxiliary sources, and without
-privacy. Re-estimating ranks starts a new stage and discards earlier reports.
+density, in more than six columns, for columns with levels, and once a source is open.
+Re-estimating ranks starts a new stage and discards earlier reports.
 """
 
 from __future__ import annotations

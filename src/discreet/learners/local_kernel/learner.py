@@ -382,7 +382,7 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
             self._hyperparameters = self._before_reports()
 
     def _to_ask_about(self) -> list[int]:
-        """The columns whose ranks the first reports estimate; none if that takes too many."""
+        """The columns whose ranks are estimated; none if that takes too many people."""
         levels = self.domain.levels
         columns = [axis for axis, count in enumerate(levels) if count is None]
         if self.density == "uniform" or not self.varies:
