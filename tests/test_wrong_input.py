@@ -127,20 +127,6 @@ def logged(frame: Any = None, **changes: Any) -> Log:
     return Log.from_frame(table, **{**usual, **changes})
 
 
-def feedback(**changes: Any) -> Log:
-    """`Log.from_obp` of three rounds; a key that is None is missing."""
-    usual = {
-        "n_rounds": 3,
-        "n_actions": 2,
-        "context": np.ones((3, 1)),
-        "action": np.array([0, 1, 0]),
-        "reward": np.array([0, 1, 0]),
-        "pscore": np.full(3, 0.5),
-    }
-    given = {key: value for key, value in {**usual, **changes}.items() if value is not None}
-    return Log.from_obp(given, LINE)
-
-
 Case = tuple[Callable[[], object], list[str]]
 FRAMES: list[Case] = [
     (lambda: framed([1]), ["frame was a list", "must be a pandas DataFrame"]),
@@ -377,16 +363,6 @@ LOGS: list[Case] = [
     (
         lambda: Log([["a"]], [0, 1], [0], LINE, ("p", "q")),
         ["2 things", "contexts could not be read", "give numbers only", "actions had shape (2,)"],
-    ),
-    (lambda: Log.from_obp([1], LINE), ["feedback was a list", "give the dictionary"]),
-    (
-        lambda: feedback(reward=None, n_actions=None),
-        ["feedback lacked n_actions, reward", "Give the whole dictionary"],
-    ),
-    (lambda: feedback(n_rounds=0, n_actions=1), ["2 things", "n_rounds was 0", "n_actions was 1"]),
-    (
-        lambda: feedback(action=np.array([0, 9, 0]), reward=[0, np.nan, 1], pscore=[0, 2, 0.5]),
-        ["3 things", "actions was 9", "rewards had NaN", "propensities were not", "give the prob"],
     ),
 ]
 CASES = [*FRAMES, *STUDIES, *BANDITS, *SEARCHES, *LOGS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from discreet.lab.environments.logs import Log
 from discreet.people.columns import Column
@@ -35,3 +36,20 @@ def world(rows: int, strength: float, rng: np.random.Generator) -> Log:
     own = np.arange(rows), actions
     rewards = (rng.random(rows) < means(contexts)[own]).astype(np.float64)
     return Log(contexts, actions, rewards, DOMAIN, NAMES, RewardBounds(), likely[own])
+
+
+def frame_of(log: Log) -> pd.DataFrame:
+    """The log as a table, with categories and arms as their labels."""
+    facts = {
+        "action": np.array(log.arm_names, dtype=object)[log.actions],
+        "reward": log.rewards,
+        "propensity": log.propensities,
+        "person": log.ids,
+    }
+    columns = {
+        name: np.array(labels, dtype=object)[values.astype(np.int64)] if labels else values
+        for name, values, labels in zip(
+            log.domain.names, log.contexts.T, log.domain.categories, strict=True
+        )
+    }
+    return pd.DataFrame(columns | {name: each for name, each in facts.items() if each is not None})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.lab.environments.log_worlds import DOMAIN, NAMES, means, world
+from tests.lab.environments.log_worlds import DOMAIN, NAMES, frame_of, means, world
 
 from discreet.lab.environments.log_problem import (
     LogProblem,
@@ -322,7 +322,7 @@ class TestWhichWay:
 
 class TestStudies:
     def test_a_study_runs(self, tmp_path: Path) -> None:
-        even().to_frame().to_csv(tmp_path / "log.csv", index=False)
+        frame_of(even()).to_csv(tmp_path / "log.csv", index=False)
         (tmp_path / "study.toml").write_text(STUDY)
         study = load_study(tmp_path / "study.toml")
         assert study.problem.arm_names == NAMES
@@ -337,7 +337,7 @@ class TestStudies:
         assert again.record.rows == "All 1,500 rows"
 
     def test_an_estimator_by_name(self, tmp_path: Path) -> None:
-        even().to_frame().to_csv(tmp_path / "log.csv", index=False)
+        frame_of(even()).to_csv(tmp_path / "log.csv", index=False)
         text = STUDY.replace("propensity = {", 'estimator = "snipw"\npropensity = {')
         (tmp_path / "study.toml").write_text(text)
         problem = load_study(tmp_path / "study.toml").problem
@@ -353,7 +353,7 @@ class TestStudies:
                 load_study(tmp_path / "study.toml")
 
     def test_oracle_is_refused_before_anything_runs(self, tmp_path: Path) -> None:
-        even().to_frame().to_csv(tmp_path / "log.csv", index=False)
+        frame_of(even()).to_csv(tmp_path / "log.csv", index=False)
         text = STUDY + '[[learners]]\nname = "best_fixed"\n[[learners]]\nname = "oracle"\n'
         (tmp_path / "study.toml").write_text(text)
         with pytest.raises(InvalidInput, match=r"line \d+: oracle was asked for, but a log has"):
@@ -366,7 +366,7 @@ class TestStudies:
             assert value == pytest.approx(means(even().contexts).mean(axis=0).max(), abs=0.1)
 
     def test_what_is_wrong_is_said_at_once(self, tmp_path: Path) -> None:
-        even().to_frame().to_csv(tmp_path / "log.csv", index=False)
+        frame_of(even()).to_csv(tmp_path / "log.csv", index=False)
         wrong = STUDY.replace('propensity = { column = "propensity" }', "propensity = {}")
         wrong = wrong.replace('"reward", lower = 0, upper = 1', '"reward", lower = 0')
         (tmp_path / "study.toml").write_text(wrong)

@@ -1,4 +1,4 @@
-"""Logs: checks, and the same to the last bit from tables, Open Bandit Pipeline and back."""
+"""Logs: checks, and the same to the last bit from tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.lab.environments.log_worlds import COLUMNS, DOMAIN, NAMES, world
+from tests.lab.environments.log_worlds import COLUMNS, NAMES, frame_of, world
 
 from discreet.lab.environments.logs import Log, LoggedAction, LoggedReward, Propensity
 from discreet.people.columns import Column
@@ -16,7 +16,7 @@ from discreet.people.domain import RewardBounds
 from discreet.people.tables import read_table
 from discreet.validation import InvalidInput
 
-ARRAYS = ("contexts", "actions", "rewards", "propensities", "ids", "position", "action_context")
+ARRAYS = ("contexts", "actions", "rewards", "propensities", "ids")
 ACTION = LoggedAction("action", NAMES)
 REWARD = LoggedReward("reward", -2, 3)
 
@@ -65,16 +65,14 @@ class TestChecks:
                 rewards=rewards,
                 propensities=propensities,
                 ids=np.arange(59),
-                action_context=np.eye(2),
             )
         for part in (
-            "6 things are wrong",
+            "5 things are wrong",
             "1.5 in column 'u', row 3",
             "actions was 7 at position 4",
             "rewards had 9.0 at position 5",
             "in 60 of 60 rows, first 0 in row 2",
             "ids had shape (59,)",
-            "one for each of the 3 arms",
         ):
             assert part in str(error.value)
 
@@ -97,11 +95,11 @@ class TestFrames:
         if ending == "parquet":
             pytest.importorskip("pyarrow")
         file = tmp_path / f"log.{ending}"
-        frame = log.to_frame()
+        frame = frame_of(log)
         frame.to_csv(file, index=False) if ending == "csv" else frame.to_parquet(file)
         back = Log.from_frame(
             read_table(file, ["region", "action"]),
-            DOMAIN.columns,
+            COLUMNS,
             ACTION,
             REWARD,
             Propensity("propensity"),
@@ -112,16 +110,15 @@ class TestFrames:
         assert back.rows.sentence == "All 60 rows, visits of 20 people"
 
     def test_one_value_and_none_for_propensities(self, log: Log) -> None:
-        frame = log.to_frame()
+        frame = frame_of(log)
         even = Log.from_frame(frame, COLUMNS, ACTION, REWARD, Propensity(value=0.25))
         assert even.propensities is not None
         assert set(even.propensities) == {0.25}
         unknown = Log.from_frame(frame, COLUMNS, ACTION, REWARD, Propensity(estimated=True))
         assert unknown.propensities is None
-        assert "propensity" not in unknown.to_frame()
 
     def test_rules_leave_rows_out(self, log: Log) -> None:
-        frame = log.to_frame()
+        frame = frame_of(log)
         frame["u"] = frame["u"].astype(object)
         frame.loc[0, "u"] = None
         other = replace(ACTION, names=NAMES[:2], outside="drop")
@@ -133,7 +130,7 @@ class TestFrames:
         assert len(kept) == int((log.actions[1:] < 2).sum())
 
     def test_what_does_not_fit_a_table(self, log: Log) -> None:
-        frame = log.to_frame()
+        frame = frame_of(log)
         both = [Column("reward", -2, 3)]
         with pytest.raises(InvalidInput, match=r"'reward' is both a context column and the action"):
             Log.from_frame(frame, both, ACTION, REWARD, Propensity("propensity"))
@@ -147,8 +144,6 @@ class TestFrames:
             Log.from_frame(zero, COLUMNS, ACTION, REWARD, Propensity("propensity"))
         with pytest.raises(InvalidInput, match="columns of action, reward, propensity"):
             Log.from_frame(frame, COLUMNS, ACTION, REWARD, Propensity("reward"))
-        with pytest.raises(InvalidInput, match="names of the table's columns"):
-            log.to_frame(action="region")
 
 
 class TestDeclarations:
@@ -167,54 +162,6 @@ class TestDeclarations:
             LoggedReward("r", 1.0, 0.0)
 
 
-class TestOpenBanditPipeline:
-    def test_there_and_back(self, log: Log) -> None:
-        alone = replace(log, ids=None, position=np.zeros(60, dtype=np.int64))
-        feedback = alone.to_obp()
-        assert (feedback["n_rounds"], feedback["n_actions"]) == (60, 3)
-        np.testing.assert_array_equal(feedback["action_context"], np.eye(3))
-        back = Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3))
-        assert_same(replace(alone, action_context=np.eye(3)), back)
-        again = back.to_obp()
-        assert set(again) == set(feedback)
-        for key, value in feedback.items():
-            np.testing.assert_array_equal(again[key], value, key)
-
-    def test_what_obp_leaves_out(self, log: Log) -> None:
-        feedback = replace(log, ids=None, propensities=None).to_obp()
-        assert (feedback["pscore"], feedback["position"]) == (None, None)
-        feedback |= {"expected_reward": np.ones((60, 3)), "reward": np.arange(60) % 2}
-        del feedback["action_context"]
-        back = Log.from_obp(feedback, DOMAIN)
-        assert back.arm_names == ("0", "1", "2")
-        assert (back.propensities, back.action_context) == (None, None)
-
-    def test_one_of_several_positions(self, log: Log) -> None:
-        feedback = log.to_obp() | {"position": np.arange(60) % 3}
-        with pytest.raises(InvalidInput, match=r"positions \[0, 1, 2\].*position=0"):
-            Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3))
-        second = Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3), position=1)
-        np.testing.assert_array_equal(second.rewards, log.rewards[1::3])
-        assert second.rows is not None
-        assert second.rows.sentence == "20 of 60 rows; 40 outside the declared position"
-        with pytest.raises(InvalidInput, match=r"position was 5; feedback has \[0, 1, 2\]"):
-            Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3), position=5)
-
-    def test_dictionaries_that_do_not_fit(self, log: Log) -> None:
-        feedback = log.to_obp()
-        with pytest.raises(InvalidInput, match="feedback lacked reward; it has n_rounds"):
-            Log.from_obp({key: feedback[key] for key in feedback if key != "reward"}, DOMAIN)
-        wrong = feedback | {"action": log.actions + 1, "pscore": np.ones(3), "n_rounds": 61}
-        with pytest.raises(InvalidInput) as error:
-            Log.from_obp(wrong, DOMAIN, NAMES)
-        for part in ("context had shape (60, 2) and n_rounds was 61", "action had", "pscore had"):
-            assert part in str(error.value)
-        with pytest.raises(InvalidInput, match="one for each of the 3 actions"):
-            Log.from_obp(feedback, DOMAIN, NAMES[:2], RewardBounds(-2, 3))
-        with pytest.raises(InvalidInput, match="position 0 was asked for"):
-            Log.from_obp(feedback, DOMAIN, NAMES, RewardBounds(-2, 3), position=0)
-
-
 def test_columns_with_thresholds_and_a_ball(rng: np.random.Generator) -> None:
     frame = pd.DataFrame(
         {
@@ -226,7 +173,7 @@ def test_columns_with_thresholds_and_a_ball(rng: np.random.Generator) -> None:
     hours = Column("hours", thresholds=(10, 20))
     log = Log.from_frame(frame, [hours], ACTION, REWARD, Propensity(value=1 / 3))
     assert log.contexts[:3, 0].tolist() == [0.0, 1.0, 2.0]
-    assert log.to_frame()["hours"][:2].tolist() == ["under 10", "10 to 20"]
+    assert log.domain.categories[0][:2] == ("under 10", "10 to 20")
     ends = [Column("hours", -30, 30)]
     ball = Log.from_frame(frame, ends, ACTION, REWARD, Propensity(value=1 / 3), radius=30.0)
     assert type(ball.domain).__name__ == "Ball"

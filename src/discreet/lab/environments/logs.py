@@ -8,30 +8,14 @@
 | propensities   | (n,)   | the probability with which it was taken, p_i; None where not known   |
 | ids            | (n,)   | the person, where people come more than once, numbered in the order  |
 |                |        | in which they come                                                   |
-| position       | (n,)   | where on a page it was shown; None where there is one place          |
-| action_context | (K, m) | numbers about the arms, which learners here do not use; None: nothing|
 
-A log is read from a table or from the feedback dictionary of Open Bandit Pipeline (obp), and
-written to each without loss. A log is private data: no epsilon covers results computed from it.
+A log is private data: no epsilon covers results computed from it.
 
 | declared   | in a study file                                                                   |
 |------------|-----------------------------------------------------------------------------------|
 | action     | `{ column = "offer", names = ["none", "call"] }`, which are the arms              |
 | reward     | `{ column = "paid", lower = 0, upper = 5 }`, with public bounds                   |
 | propensity | `{ column = "p" }`, `{ value = 0.25 }` or `{ estimated = true }`                  |
-
-| key of obp     | value                                                                         |
-|----------------|-------------------------------------------------------------------------------|
-| n_rounds       | n, the number of decisions                                                    |
-| n_actions      | K, the number of actions                                                      |
-| context        | (n, d) numbers                                                                |
-| action         | (n,) whole numbers 0 .. K - 1                                                 |
-| reward         | (n,)                                                                          |
-| pscore         | (n,) the probability of the action taken, or None                             |
-| position       | (n,) the place on a page at which it was shown, or None                       |
-| action_context | (K, m) numbers about each action; one-hot by default                          |
-
-Other keys, such as `expected_reward` of synthetic data, are left alone.
 """
 
 from __future__ import annotations
@@ -66,25 +50,14 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     distinct,
-    finite_matrix,
     finite_vector,
     freeze_arrays,
     instance_of,
     number_from,
-    whole_number,
     whole_vector,
 )
 
-_ARRAYS = ("contexts", "actions", "rewards", "propensities", "ids", "position", "action_context")
-# Keys of Open Bandit Pipeline: those that must be there, and the arrays with a row for each round.
-_NEEDED = ("n_rounds", "n_actions", "context", "action", "reward")
-_OBP = {
-    "context": "contexts",
-    "action": "actions",
-    "reward": "rewards",
-    "pscore": "propensities",
-    "position": "position",
-}
+_ARRAYS = ("contexts", "actions", "rewards", "propensities", "ids")
 
 
 @dataclass(frozen=True)
@@ -190,7 +163,7 @@ class Log:
     """A log of decisions (see the module); copied, checked and read-only.
 
     Attributes:
-        contexts, actions, rewards, propensities, ids, position, action_context: see the module.
+        contexts, actions, rewards, propensities, ids: see the module.
         domain: the public bounds of a context.
         arm_names: one name for each arm, at least two.
         reward_bounds: the public bounds of a reward.
@@ -211,8 +184,6 @@ class Log:
     reward_bounds: RewardBounds = field(default_factory=RewardBounds)
     propensities: FloatArray | None = None
     ids: IntArray | None = None
-    position: IntArray | None = None
-    action_context: FloatArray | None = None
     source: str = "A log of decisions."
     rows: RowCounts | None = None
 
@@ -242,23 +213,10 @@ class Log:
                 given = finite_vector(self.propensities, "propensities", count)
                 check_propensities(given, "propensities were", given.tolist())
                 checked["propensities"] = given
-        for name in ("ids", "position"):
-            if getattr(self, name) is not None:
-                with refusals.collected():
-                    checked[name] = whole_vector(getattr(self, name), name, 0, length=count)
-        if "ids" in checked:
-            checked["ids"] = pd.factorize(checked["ids"])[0].astype(np.int64)
-        if self.action_context is not None:
+        if self.ids is not None:
             with refusals.collected():
-                about = self.action_context
-                checked["action_context"] = finite_matrix(
-                    about, "action_context", np.shape(about)[-1]
-                )
-                if len(about) != self.arms:
-                    raise InvalidInput(
-                        f"action_context had {len(about)} rows; give one for each of the "
-                        f"{self.arms} arms."
-                    )
+                ids = whole_vector(self.ids, "ids", 0, length=count)
+                checked["ids"] = pd.factorize(ids)[0].astype(np.int64)
         refusals.raise_if_any()
         for name, array in checked.items():
             object.__setattr__(self, name, array)
@@ -334,110 +292,6 @@ class Log:
             rows=rows,
         )
 
-    def to_frame(
-        self,
-        action: str = "action",
-        reward: str = "reward",
-        propensity: str = "propensity",
-        person: str = "person",
-    ) -> pd.DataFrame:
-        """The log as a table with these names beside those of the domain; categories and arms as
-        their labels. `Log.from_frame` reads it, also from CSV or Parquet."""
-        facts: list[tuple[str, Any]] = [
-            (action, np.array(self.arm_names, dtype=object)[self.actions]),
-            (reward, self.rewards),
-        ]
-        facts += [(propensity, self.propensities)] if self.propensities is not None else []
-        facts += [(person, self.ids)] if self.ids is not None else []
-        names = (*self.domain.names, *(name for name, _ in facts))
-        distinct(names, "the names of the table's columns")
-        table = {
-            name: np.array(labels, dtype=object)[values.astype(np.int64)] if labels else values
-            for name, values, labels in zip(
-                self.domain.names, self.contexts.T, self.domain.categories, strict=True
-            )
-        }
-        return pd.DataFrame({**table, **dict(facts)})
-
-    @classmethod
-    def from_obp(
-        cls,
-        feedback: Mapping[str, Any],
-        domain: Box,
-        arm_names: Sequence[str] | None = None,
-        reward_bounds: RewardBounds | None = None,
-        position: int | None = None,
-    ) -> Log:
-        """The feedback dictionary of Open Bandit Pipeline (see the module).
-
-        Args:
-            feedback: the dictionary.
-            domain: the public bounds of its contexts; they are not read off the data.
-            arm_names: one for each action; `0`, `1`, ... if left out.
-            reward_bounds: from 0 to 1 if left out.
-            position: keep only what was shown at this place, where there are several.
-
-        Raises:
-            InvalidInput: for keys that are missing, arrays that do not fit together, and several
-                positions where none is chosen; and as the class.
-        """
-        instance_of(feedback, "feedback", Mapping, "the dictionary of Open Bandit Pipeline")
-        instance_of(domain, "domain", Box, "a Box")
-        missing = [key for key in _NEEDED if feedback.get(key) is None]
-        if missing:
-            raise InvalidInput(
-                f"feedback lacked {', '.join(missing)}; it has {', '.join(map(str, feedback))}. "
-                "Give the whole dictionary that Open Bandit Pipeline makes."
-            )
-        refusals, rounds, arms = ErrorCollector(), 0, 0
-        with refusals.collected():
-            rounds = whole_number(feedback["n_rounds"], "n_rounds", minimum=1)
-        with refusals.collected():
-            arms = whole_number(feedback["n_actions"], "n_actions", minimum=2)
-        refusals.raise_if_any()
-        fields: dict[str, Any] = {}
-        for key, name in _OBP.items():
-            given = feedback.get(key)
-            fields[name] = None if given is None else _copied(given, key)
-            if given is not None and np.shape(fields[name])[:1] != (rounds,):
-                refusals.add(
-                    f"{key} had shape {np.shape(fields[name])} and n_rounds was {rounds}; give one "
-                    "row for each round."
-                )
-        refusals.raise_if_any()
-        kept = _at_position(fields["position"], position, rounds)
-        for name, array in fields.items():
-            fields[name] = None if array is None else array[kept]
-        names = tuple(map(str, range(arms))) if arm_names is None else tuple(arm_names)
-        if len(names) != arms:
-            raise InvalidInput(
-                f"arm_names were {list(names)!r:.200}; give one for each of the {arms} actions."
-            )
-        elsewhere = (("position", rounds - len(kept)),) if len(kept) < rounds else ()
-        return cls(
-            **fields,
-            domain=domain,
-            arm_names=names,
-            reward_bounds=RewardBounds() if reward_bounds is None else reward_bounds,
-            action_context=feedback.get("action_context"),
-            source="Feedback of Open Bandit Pipeline.",
-            rows=RowCounts(rounds, len(kept), outside=elsewhere),
-        )
-
-    def to_obp(self) -> dict[str, Any]:
-        """The dictionary of Open Bandit Pipeline; `action_context` is one-hot where it is None."""
-        about = np.eye(self.arms) if self.action_context is None else self.action_context.copy()
-        arrays = {name: getattr(self, name) for name in _OBP.values()}
-        return {
-            "n_rounds": len(self),
-            "n_actions": self.arms,
-            **{
-                key: None if arrays[name] is None else arrays[name].copy()
-                for key, name in _OBP.items()
-            },
-            "action_context": about,
-        }
-
 
 def _copied(values: Any, name: str) -> NDArray[Any]:
     try:
@@ -463,23 +317,3 @@ def check_propensities(values: FloatArray, subject: str, given: Sequence[Any]) -
             f"first {shown!s:.80} in {sheet_row(first)}; give the probability that the logging "
             "policy gave to the logged action, or set estimated = true in place of a column."
         )
-
-
-def _at_position(places: NDArray[Any] | None, position: int | None, rounds: int) -> IntArray:
-    """The rounds at the position asked for."""
-    there = [] if places is None else np.unique(places).tolist()
-    if position is None:
-        if len(there) > 1:
-            raise InvalidInput(
-                f"feedback had actions at the positions {there}, which are separate decisions; "
-                f"choose one, for example position={there[0]}."
-            )
-        return np.arange(rounds)
-    if places is None:
-        raise InvalidInput(
-            f"position {position} was asked for, but feedback has no positions; leave it out."
-        )
-    kept = np.flatnonzero(places == position)
-    if not len(kept):
-        raise InvalidInput(f"position was {position}; feedback has {there}. Name one of these.")
-    return kept
