@@ -6,6 +6,8 @@ declared bounds that are far too wide, columns that do not matter, uneven noise,
 Points of a box: test functions of global optimisation, turned so that higher is better and scaled
 to [0, 1] by their extremes, and four humps of which the best is the narrowest.
 
+Decision sets: the same points for everyone, with a linear mean reward.
+
 | array    | shape  | meaning                                                                 |
 |----------|--------|-------------------------------------------------------------------------|
 | unit     | (n, d) | contexts on [0, 1]^d, where the means are written down                   |
@@ -27,6 +29,7 @@ from scipy.special import ndtr
 
 from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import load_problem
+from discreet.lab.environments.decision_sets import directions
 from discreet.lab.environments.functions import (
     Function,
     FunctionPopulation,
@@ -41,7 +44,15 @@ from discreet.lab.environments.synthetic import (
     SyntheticProblem,
     UniformContexts,
 )
-from discreet.people.domain import Box, RewardBounds, unit_cube
+from discreet.people.domain import (
+    ActionSpace,
+    Ball,
+    Box,
+    DecisionSets,
+    PublicSet,
+    RewardBounds,
+    unit_cube,
+)
 from discreet.validation import BoolArray, FloatArray
 
 
@@ -469,4 +480,51 @@ LANDSCAPES: dict[str, Callable[..., FunctionProblem]] = {
     "four_humps": HumpProblem,
     "cliff": _cliff,
 }
-PROBLEMS: dict[str, Callable[..., Problem]] = {**SURFACES, **LANDSCAPES}
+
+
+class LinearSetProblem(Problem):
+    """The same points for everyone, and the mean reward is linear: arms that share what is learnt,
+    without contexts.
+
+    Points are uniform on the unit sphere, f(x) = 1/2 + <theta, x> / 2 with theta uniform there
+    too and new in each sample. Rewards are Bernoulli with mean f.
+
+    Args:
+        candidates: the number of points, at least 2.
+        dimension: the number of their columns, at least 1.
+        public: whether the points are public, and then the same in each sample; otherwise
+            everyone brings them as a decision set of their own, and each sample has new ones.
+    """
+
+    source = "Synthetic: a linear function on the same points for everyone."
+
+    def __init__(self, candidates: int = 100, dimension: int = 5, public: bool = False) -> None:
+        self.candidates = candidates
+        self.domain = Ball(1.0, dimension)
+        self.public = public
+        self._space: ActionSpace = DecisionSets(self.candidates)
+        if public:
+            self._space = PublicSet.of(self._directions(np.random.default_rng(0)))
+
+    def _directions(self, rng: np.random.Generator, more: int = 0) -> FloatArray:
+        """(candidates + more, d) uniform points of the unit sphere."""
+        return directions(rng, self.candidates + more, self.domain.dimension)
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        self.check_size(people)
+        drawn = self._directions(rng, 1)
+        points, theta = drawn[:-1], drawn[-1]
+        if isinstance(self._space, PublicSet):
+            points = self._space.array
+        values = np.clip(0.5 + 0.5 * points @ theta, 0.0, 1.0)
+        # Views: the same points and means for everyone take the room of one person.
+        sets = np.broadcast_to(points, (people, *points.shape))
+        means = np.broadcast_to(values, (people, len(values)))
+        return People.bernoulli(np.zeros((people, 0)) if self.public else sets, means, rng)
+
+
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    **SURFACES,
+    **LANDSCAPES,
+    "linear_set": LinearSetProblem,
+}

@@ -14,6 +14,7 @@ from scipy.stats import norm
 from discreet.lab.environments.base import People
 from discreet.lab.environments.functions import FunctionProblem
 from discreet.lab.environments.synthetic import ExponentialMeans
+from discreet.people.domain import PublicSet
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 from zoo_problems import (
@@ -22,6 +23,7 @@ from zoo_problems import (
     SURFACES,
     HumpProblem,
     Humps,
+    LinearSetProblem,
     cut_lognormal_mean,
     load,
     wave_means,
@@ -214,3 +216,29 @@ def test_uneven_noise_grows_with_the_value() -> None:
         expected = 0.02 + 0.28 * humps(point[None])[0]
         spread = people.received(At(point), 0).std()
         assert spread == pytest.approx(expected, rel=0.25)
+
+
+def test_a_linear_set_is_the_same_for_everyone() -> None:
+    people = LinearSetProblem(7, 3).sample(2_000, np.random.default_rng(4))
+    assert people.contexts.shape == (2_000, 7, 3)
+    assert people.means is not None
+    np.testing.assert_array_equal(people.contexts, people.contexts[:1].repeat(2_000, axis=0))
+    np.testing.assert_allclose(np.linalg.norm(people.contexts[0], axis=1), 1.0)
+    columns = np.column_stack([people.contexts[0], np.ones(7)])
+    theta, *_ = np.linalg.lstsq(columns, people.means[0], rcond=None)
+    np.testing.assert_allclose(columns @ theta, people.means[0])
+    assert np.linalg.norm(theta[:3]) == pytest.approx(0.5)
+    assert np.abs(people.rewards.mean(axis=0) - people.means[0]).max() < 0.05
+
+
+def test_a_public_linear_set_stays_the_same_and_nobody_brings_it() -> None:
+    problem = LinearSetProblem(7, 3, public=True)
+    assert isinstance(problem.space, PublicSet)
+    assert problem.space == LinearSetProblem(7, 3, public=True).space
+    people, others = (problem.sample(500, np.random.default_rng(seed)) for seed in (4, 5))
+    assert people.contexts.shape == (500, 0)
+    assert people.means is not None
+    assert others.means is not None
+    theta, *_ = np.linalg.lstsq(problem.space.array, 2.0 * people.means[0] - 1.0, rcond=None)
+    assert np.linalg.norm(theta) == pytest.approx(1.0)
+    assert (people.means[0] != others.means[0]).all()

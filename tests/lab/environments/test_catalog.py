@@ -30,7 +30,6 @@ ADULT_LINE = "{age}, Private, 1, HS-grad, {edu}, Divorced, ?, Wife, White, Male,
 POINTS = [
     "bumps",
     "dose",
-    "linear_set",
     "random_sets",
     "camelback",
     "styblinski_tang",
@@ -78,7 +77,7 @@ def test_entries_are_complete() -> None:
     assert names == [
         *("exponential", "symmetric", "earnings", "adult", "table", "log"),
         *("decision_sets", "kernel_grid", "loan_quotes"),
-        *("bumps", "dose", "movies", "linear_set", "random_sets"),
+        *("bumps", "dose", "movies", "random_sets"),
         *("camelback", "styblinski_tang", "michalewicz"),
     ]
     for entry in entries():

@@ -9,12 +9,11 @@ from discreet.lab.environments.decision_sets import (
     BumpProblem,
     Bumps,
     DoseProblem,
-    LinearSetProblem,
     RandomSetProblem,
     dose_means,
     exposure,
 )
-from discreet.people.domain import Candidates, DecisionSets, PublicSet
+from discreet.people.domain import Candidates, DecisionSets
 from discreet.validation import InvalidInput
 
 
@@ -153,32 +152,6 @@ def test_the_best_dose_depends_on_the_patient(rng) -> None:
     best = np.bincount(means.argmax(axis=1), minlength=8) / len(means)
     assert (best[1:] > 0.05).all()
     assert best.max() < 0.3
-
-
-def test_a_linear_set_is_the_same_for_everyone() -> None:
-    people = LinearSetProblem(7, 3).sample(2_000, np.random.default_rng(4))
-    assert people.contexts.shape == (2_000, 7, 3)
-    assert people.means is not None
-    np.testing.assert_array_equal(people.contexts, people.contexts[:1].repeat(2_000, axis=0))
-    np.testing.assert_allclose(np.linalg.norm(people.contexts[0], axis=1), 1.0)
-    columns = np.column_stack([people.contexts[0], np.ones(7)])
-    theta, *_ = np.linalg.lstsq(columns, people.means[0], rcond=None)
-    np.testing.assert_allclose(columns @ theta, people.means[0])
-    assert np.linalg.norm(theta[:3]) == pytest.approx(0.5)
-    assert np.abs(people.rewards.mean(axis=0) - people.means[0]).max() < 0.05
-
-
-def test_a_public_linear_set_stays_the_same_and_nobody_brings_it() -> None:
-    problem = LinearSetProblem(7, 3, public=True)
-    assert isinstance(problem.space, PublicSet)
-    assert problem.space == LinearSetProblem(7, 3, public=True).space
-    people, others = (problem.sample(500, np.random.default_rng(seed)) for seed in (4, 5))
-    assert people.contexts.shape == (500, 0)
-    assert people.means is not None
-    assert others.means is not None
-    theta, *_ = np.linalg.lstsq(problem.space.array, 2.0 * people.means[0] - 1.0, rcond=None)
-    assert np.linalg.norm(theta) == pytest.approx(1.0)
-    assert (people.means[0] != others.means[0]).all()
 
 
 @pytest.mark.parametrize("inside", [False, True])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from discreet.lab.environments.decision_sets import LinearSetProblem
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.gp_ucb.sets.policy import KnowledgeGradient, SetPolicy
 from discreet.privacy import NonPrivate
 from tests.learners.gp_ucb.cases import People, learner, serve
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+from zoo_problems import LinearSetProblem
 
 GRADIENT = KnowledgeGradient(
     came=400, remaining=5000, reward_variance=0.2, release_variance=3.0, own_variance=0.1

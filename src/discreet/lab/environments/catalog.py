@@ -41,7 +41,6 @@ _MODULES = {
     "bumps": "decision_sets",
     "dose": "decision_sets",
     "movies": "set_tables",
-    "linear_set": "decision_sets",
     "random_sets": "decision_sets",
     "camelback": "functions",
     "styblinski_tang": "functions",

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import named
-from discreet.people.domain import ActionSpace, Ball, Box, DecisionSets, PublicSet, RewardBounds
+from discreet.people.domain import Ball, Box, DecisionSets, RewardBounds
 from discreet.toml_files import One, Positive, Two
 from discreet.validation import BoolArray, FloatArray, InvalidInput, positive_number, whole_number
 
@@ -133,47 +133,6 @@ def _polar(area: FloatArray, angle: FloatArray) -> FloatArray:
 # A sunflower: turning by the golden angle covers the ball evenly.
 _STEPS = np.arange(_LATTICE) + 0.5
 _BALL = _polar(_STEPS / _LATTICE, np.pi * (3.0 - np.sqrt(5.0)) * _STEPS)
-
-
-class LinearSetProblem(Problem):
-    """The same points for everyone, and the mean reward is linear: arms that share what is learnt,
-    without contexts.
-
-    Points are uniform on the unit sphere, f(x) = 1/2 + <theta, x> / 2 with theta uniform there
-    too and new in each sample. Rewards are Bernoulli with mean f.
-
-    Args:
-        candidates: the number of points, at least 2.
-        dimension: the number of their columns, at least 1.
-        public: whether the points are public, and then the same in each sample; otherwise
-            everyone brings them as a decision set of their own, and each sample has new ones.
-    """
-
-    source = "Synthetic: a linear function on the same points for everyone."
-
-    def __init__(self, candidates: Two = 100, dimension: One = 5, public: bool = False) -> None:
-        self.candidates = whole_number(candidates, "candidates", minimum=2)
-        self.domain = Ball(1.0, dimension)
-        self.public = public
-        self._space: ActionSpace = DecisionSets(self.candidates)
-        if public:
-            self._space = PublicSet.of(self._directions(np.random.default_rng(0)))
-
-    def _directions(self, rng: np.random.Generator, more: int = 0) -> FloatArray:
-        """(candidates + more, d) uniform points of the unit sphere."""
-        return directions(rng, self.candidates + more, self.domain.dimension)
-
-    def sample(self, people: int, rng: np.random.Generator) -> People:
-        self.check_size(people)
-        drawn = self._directions(rng, 1)
-        points, theta = drawn[:-1], drawn[-1]
-        if isinstance(self._space, PublicSet):
-            points = self._space.array
-        values = np.clip(0.5 + 0.5 * points @ theta, 0.0, 1.0)
-        # Views: the same points and means for everyone take the room of one person.
-        sets = np.broadcast_to(points, (people, *points.shape))
-        means = np.broadcast_to(values, (people, len(values)))
-        return People.bernoulli(np.zeros((people, 0)) if self.public else sets, means, rng)
 
 
 class RandomSetProblem(Problem):
@@ -340,14 +299,6 @@ named(
     DoseProblem.source,
     candidates="feasible doses of each patient",
 )(DoseProblem)
-named(
-    "linear_set",
-    "the same 100 points for everyone, rewards are linear; new in each replicate",
-    LinearSetProblem.source,
-    candidates="points of the set",
-    dimension="columns of a point",
-    public="whether the points are public; otherwise everyone brings them",
-)(LinearSetProblem)
 named(
     "random_sets",
     "everyone brings 10 random points of the unit sphere; a generalised linear model",
