@@ -15,7 +15,7 @@ from tests.refusals import CheckRefusals, Refused
 
 from discreet.lab.environments.catalog import entries, find_entry, load_problem
 from discreet.lab.environments.functions import FunctionProblem, Michalewicz
-from discreet.lab.environments.kernel_grid import BetaWeights, KernelGridProblem
+from discreet.lab.environments.kernel_grid import KernelGridProblem
 from discreet.lab.environments.tables import (
     ClassificationProblem,
     TableProblem,
@@ -119,17 +119,12 @@ def test_synthetic_options(rng) -> None:
 
 
 def test_kernel_grid_options() -> None:
-    weights = {"beta": [2, 5]}
     options = {"contexts": 4, "arms": 5, "smoothness": "matern52", "length_scale": 1, "bound": 2}
-    problem = load_problem("kernel_grid", options | {"noise": 0.5, "context_weights": weights})
+    problem = load_problem("kernel_grid", options | {"noise": 0.5})
     assert isinstance(problem, KernelGridProblem)
     assert (problem.arms, problem.domain.levels) == (5, (4,))
     assert (problem.smoothness, problem.length_scale) == ("matern52", 1.0)
     assert (problem.bound, problem.noise) == (2.0, 0.5)
-    np.testing.assert_array_equal(problem.context_weights, BetaWeights([2, 5]).of(4))
-    uniform = load_problem("kernel_grid", {"context_weights": "uniform"})
-    assert isinstance(uniform, KernelGridProblem)
-    assert set(uniform.context_weights) == {1 / 30}
 
 
 def test_arms_in_a_line() -> None:
@@ -200,9 +195,6 @@ OPTIONS: list[tuple[str, Any, str]] = [
     ("styblinski_tang", {"dimension": 0}, "dimension was 0"),
     ("kernel_grid", {"smoothness": "rough"}, 'smoothness was "rough"'),
     ("kernel_grid", {"contexts": 80}, "a grid of 4,800 points; ask for 4,096 or fewer"),
-    ("kernel_grid", {"context_weights": "beta"}, 'context_weights was "beta"; it must be'),
-    ("kernel_grid", {"context_weights": {"beta": [2]}}, "beta ="),
-    ("kernel_grid", {"context_weights": {"beta": [2, 0]}}, "Beta shape was 0"),
     ("loan_quotes", {"tolerance": 0}, "tolerance was 0"),
     ("earnings", {"thresholds": [20, 13]}, "increasing"),
     ("earnings", {"thresholds": []}, "at least one"),

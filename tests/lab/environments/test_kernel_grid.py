@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.stats import beta as beta_law
 
 from discreet.lab.environments.kernel_grid import (
-    BetaWeights,
     GridPopulation,
     KernelGridProblem,
     matern52,
@@ -121,14 +119,6 @@ def test_regret_and_references_by_hand() -> None:
     assert lost == pytest.approx(0.75 * 0.3)
     with pytest.raises(InvalidInput, match="had 1 rows; give one for each of the 2 contexts"):
         crowd.regret_of([[0.0, 1.0, 0.0]])
-
-
-def test_context_weights(rng) -> None:
-    problem = small(context_weights=BetaWeights([2, 5]))
-    weights = np.diff(beta_law(2, 5).cdf(np.linspace(0, 1, 6)))
-    np.testing.assert_allclose(problem.context_weights, weights)
-    cells = problem.sample(20_000, rng).cells
-    np.testing.assert_allclose(np.bincount(cells, minlength=5) / 20_000, weights, atol=0.02)
 
 
 def test_a_million_people_take_little_room(rng) -> None:

@@ -21,16 +21,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import ConfigDict
-from scipy.special import betainc
 
 from discreet.lab.environments.base import Chosen, Population, Problem
 from discreet.lab.environments.catalog import named
-from discreet.people.columns import Number
 from discreet.people.domain import ArmPoints, Box, RewardBounds
 from discreet.toml_files import NotNegative, Positive, Two
 from discreet.validation import (
@@ -131,36 +128,6 @@ class GridPopulation(Population):
         return regret
 
 
-@dataclass(frozen=True)
-class BetaWeights:
-    """The probabilities that a Beta law gives to equal parts of [0, 1].
-
-    With alpha = 2 and beta = 5 most people have a low context.
-
-    Attributes:
-        beta: alpha and beta.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-    form: ClassVar[str] = "{beta = [a, b]}"
-
-    beta: list[Number]
-
-    def __post_init__(self) -> None:
-        if len(self.beta) != 2:
-            raise InvalidInput(
-                f"option 'context_weights' had beta = {self.beta}; give two numbers [a, b]."
-            )
-        for shape in self.beta:
-            positive_number(shape, "a Beta shape")
-
-    def of(self, contexts: int) -> FloatArray:
-        """(C,) the weights of C contexts; they sum to 1."""
-        weights: FloatArray = np.diff(betainc(*self.beta, np.linspace(0.0, 1.0, contexts + 1)))
-        weights /= weights.sum()
-        return weights
-
-
 class KernelGridProblem(Problem):
     """Contexts and arms on public grids, mean rewards drawn from a Gaussian process.
 
@@ -175,7 +142,6 @@ class KernelGridProblem(Problem):
         length_scale: of the kernel, above 0; contexts and arms lie in [0, 1].
         bound: the largest mean reward in absolute value, above 0.
         noise: the largest noise, at least 0.
-        context_weights: how likely each context is: all equally, or by a Beta law.
 
     Raises:
         InvalidInput: for arguments that are not allowed, and for grids of more than 4,096 points.
@@ -191,7 +157,6 @@ class KernelGridProblem(Problem):
         length_scale: Positive = 0.3,
         bound: Positive = 0.8,
         noise: NotNegative = 0.25,
-        context_weights: Literal["uniform"] | BetaWeights = "uniform",
     ) -> None:
         rows = whole_number(contexts, "contexts", minimum=2)
         columns = whole_number(arms, "arms", minimum=2)
@@ -210,9 +175,7 @@ class KernelGridProblem(Problem):
         self._space = ArmPoints.of(np.linspace(0.0, 1.0, columns))
         self.arm_names = point_names(columns)
         self.grid: FloatArray = np.linspace(0.0, 1.0, rows)
-        self.context_weights: FloatArray = (
-            np.full(rows, 1.0 / rows) if context_weights == "uniform" else context_weights.of(rows)
-        )
+        self.context_weights: FloatArray = np.full(rows, 1.0 / rows)
 
     def sample(self, people: int, rng: np.random.Generator) -> GridPopulation:
         self.check_size(people)
@@ -269,5 +232,4 @@ named(
     length_scale="of the kernel, over [0, 1] x [0, 1]",
     bound="the largest mean reward, in absolute value",
     noise="rewards have uniform noise on [-noise, noise]",
-    context_weights='how likely each context is: "uniform" or {beta = [a, b]}',
 )(KernelGridProblem)
