@@ -17,8 +17,6 @@ from matplotlib.figure import Figure
 from discreet.lab.reporting.figures import EvenTicks
 from discreet.lab.reporting.layout import NARROW, WIDE
 from discreet.lab.reporting.search_report import (
-    MOST_DOTS,
-    RowAxis,
     SearchView,
     answers_figure,
     render_search_report,
@@ -212,8 +210,8 @@ def test_names_are_escaped(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("unpainted")
 def test_one_column_before_the_first_answer(tmp_path: Path) -> None:
     said = words(report(play(tmp_path / "search", ONE, turns=1)))
-    assert "Marks along the bottom: where rows are believed to be." in said
-    assert "Curve and band" not in said
+    assert "Dots: where rows are believed to be." in said
+    assert "Dots and bars" not in said
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -227,8 +225,9 @@ def test_a_table_of_which_every_row_was_asked_for(tmp_path: Path, bounds: str, c
 @pytest.mark.parametrize("bounds", [ONE, pytest.param(PLAIN, marks=pytest.mark.slow)])
 def test_many_rows_make_no_large_file(tmp_path: Path, bounds: str) -> None:
     text = report(play(tmp_path / "search", bounds, 30_000))
-    assert len(text) < 700_000
-    assert ("Shades of grey" if bounds == ONE else "Cells with rows in them") in words(text)
+    assert len(text) < 1_000_000
+    assert ("Dots and bars" if bounds == ONE else "Every dot is a released row") in words(text)
+    assert "2,000 of the rows are shown." in words(text)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
@@ -316,18 +315,15 @@ def test_noise_of_answers_and_projected_rows(
     assert rows_figure(view, WIDE).axes[0].get_xlabel() == shown
 
 
-def test_before_the_first_answer_cells_have_more_rows_or_fewer(tmp_path: Path) -> None:
-    view = view_of(play(tmp_path / "search", count=MOST_DOTS + 1, turns=1))
-    (cells, *_) = rows_figure(view, WIDE).axes[0].collections
-    assert np.nansum(np.expm1(cells.get_array())) == pytest.approx(MOST_DOTS + 1)
-
-
-def test_many_rows_are_gathered_in_cells(tmp_path: Path) -> None:
-    view = view_of(play(tmp_path / "search", count=MOST_DOTS + 1))
-    cells = np.ma.filled(rows_figure(view, WIDE).axes[0].collections[0].get_array(), np.nan)
-    mean = view.predicted[0]
-    assert np.nanmin(cells) >= mean.min() - 1e-9
-    assert np.nanmax(cells) <= mean.max() + 1e-9
+def test_over_one_column_dots_and_bars_are_what_is_expected(tmp_path: Path) -> None:
+    view = view_of(play(tmp_path / "search", ONE))
+    axes = rows_figure(view, WIDE).axes[0]
+    np.testing.assert_allclose(
+        np.asarray(axes.lines[0].get_ydata()), view.predicted[0][view.mapped]
+    )
+    assert axes.get_ylabel() == "outcome"
+    new = view_of(play(tmp_path / "new", ONE, turns=1))
+    assert not rows_figure(new, WIDE).axes[0].yaxis.get_visible()
 
 
 def test_the_shown_columns_are_those_that_matter(tmp_path: Path) -> None:
@@ -349,16 +345,14 @@ def test_repeated_rows_count_once_with_their_best_answer(tmp_path: Path) -> None
     assert view.answers[view.best_place] == view.answers.max()
 
 
-def test_axes_of_logarithms_and_labels(tmp_path: Path) -> None:
-    view = view_of(play(tmp_path / "search", FOUR))
-    income, smoker = RowAxis.of(view, 1), RowAxis.of(view, 2)
-    assert income.log
-    assert 900.0 < income.limits[0] < income.limits[1] < 1.2e6
-    edges = income.edges(10)
-    assert edges[0] < income.values.min() < income.values.max() < edges[-1]
-    np.testing.assert_allclose(edges[1:] / edges[:-1], edges[1] / edges[0])
-    assert smoker.labels == ("no", "yes")
-    assert smoker.limits == (-0.03, 1.03)
+def test_axes_of_logarithms_and_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SearchView, "shown_columns", (1, 2))
+    axes = rows_figure(view_of(play(tmp_path / "search", FOUR)), WIDE).axes[0]
+    assert axes.get_xscale() == "log"
+    low, high = axes.get_xlim()
+    assert 900.0 < low < high < 1.2e6
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["no", "yes"]
+    assert axes.get_ylim() == (-0.03, 1.03)
 
 
 @pytest.mark.parametrize(

@@ -365,11 +365,6 @@ def shortened(text: str, inches: float) -> str:
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
-def text_inches(text: str) -> float:
-    """About how wide a line of text is."""
-    return _CHARACTER * SMALL * len(text)
-
-
 def save_figure(figure: Figure, path: Path) -> None:
     """The figure in the format of the path's ending, one of `FORMATS`; it appears whole or not at
     all."""

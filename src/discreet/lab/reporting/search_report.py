@@ -1,8 +1,8 @@
 """The report of a search over a released table: one HTML file (page.py) with its figures.
 
 `answers_figure` has a panel for the answers and, with a known optimum, one for the simple regret.
-`rows_figure` is a map over two released numbers, or a curve where the release has but one. Many
-rows are gathered in cells, which have the mean of theirs.
+`rows_figure` has a dot for each row over two released numbers, coloured by the expected outcome, or
+expected outcomes over a single one.
 
 | array     | shape  | meaning                                                       |
 |-----------|--------|---------------------------------------------------------------|
@@ -20,7 +20,7 @@ are those of logarithms, and `scale` steps from label to label where the column 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,11 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis as MatplotlibAxis
-from matplotlib.axis import XAxis
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from discreet.lab.reporting.figures import EVEN_IN_LIGHTNESS, Axis, heat, number_axis, ruler
+from discreet.lab.reporting.figures import EVEN_IN_LIGHTNESS, Axis, number_axis, ruler
 from discreet.lab.reporting.layout import (
     BLUE,
     BODY,
@@ -48,7 +47,7 @@ from discreet.lab.reporting.layout import (
     name_ends,
     sheet,
     shortened,
-    text_inches,
+    tint,
 )
 from discreet.lab.reporting.numbers import (
     ABSENT,
@@ -74,16 +73,12 @@ from discreet.validation import BoolArray, FloatArray, IntArray, finite_number, 
 _ROUNDING = 1e-12
 # Expectations that differ by less than this share of the deviation of outcomes say nothing.
 _ALIKE = 0.05
-# Up to this many rows are dots, or marks along a curve; more are gathered in cells.
-MOST_DOTS, MOST_TICKS = 5000, 300
+MOST_DOTS = 2_000  # rows stand in a random order, so the first of many show where all are
 _MANY = 200  # more marks than this are drawn as pixels
 _ROOMY = 6.0  # from this width on there is room for more ticks and words
 _INSIDE = 0.87  # of the width of a figure, for its axes, about
-_CELL, _STEP = 0.045, 0.04  # sides of cells of a map, and along a curve
-_RUG = 0.14  # height of the marks of rows under a curve
-_GREY, _ROW, _BAND, _BLANK = "#8A8A8A", "#B4B4BA", "#F1F1F3", "#F6F6F8"
+_GREY, _ROW, _BAND = "#8A8A8A", "#B4B4BA", "#F1F1F3"
 _STAR: dict[str, Any] = {"marker": "*", "c": "white", "edgecolors": INK}
-_RING = {"marker": "o", "facecolors": "none", "edgecolors": VERMILLION}
 # What the marks of questions look like and mean.
 _MARKS: dict[Status, tuple[dict[str, Any], str]] = {
     "answered": ({"marker": "o", "facecolors": VERMILLION, "edgecolors": "white"}, "answered"),
@@ -409,198 +404,83 @@ def _draw_steps(axes: Axes, view: SearchView, values: FloatArray, last: int, col
 
 
 def rows_figure(view: SearchView, width: float) -> Figure:
-    """The map of a release with at least two columns, the curve of one with one."""
-    return _curve_figure(view, width) if len(view.columns) == 1 else _plane_figure(view, width)
-
-
-@dataclass(frozen=True, eq=False)
-class RowAxis:
-    """An axis of a figure of rows: one released number, in the units of its column.
-
-    Attributes:
-        name: what is written at the axis.
-        values: (n,) in the units of the column.
-        log: whether the axis is logarithmic.
-        labels: of a column of labels; they stand at 0, 1, ...
-    """
-
-    name: str
-    values: FloatArray
-    log: bool = False
-    labels: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, view: SearchView, place: int) -> RowAxis:
-        """The axis of the released number `place`."""
-        coordinates = view.search.beliefs.mean[:, place]
-        column = view.columns[place]
-        if column is None:
-            name = f"{view.certificate.names[place]} (units of distance)"
-            return cls(name, np.array(coordinates))
-        name = f"{column.name} (logarithmic)" if column.log else column.name
-        return cls(name, values_at(column, coordinates), column.log, column.column.values)
-
-    @cached_property
-    def limits(self) -> tuple[float, float]:
-        """The ends of the axis: all rows, or all labels, and some room."""
-        if self.log:
-            low, high = np.exp(roomy(np.log(self.values), 0.03))
-            return float(low), float(high)
-        return roomy(np.array([0.0, len(self.labels) - 1.0]) if self.labels else self.values, 0.03)
-
-    def edges(self, cells: int) -> FloatArray:
-        """(cells + 1,) borders of equally wide cells between the limits."""
-        space = np.geomspace if self.log else np.linspace
-        return np.asarray(space(*self.limits, cells + 1), dtype=np.float64)
-
-    def draw(self, axis: MatplotlibAxis, length: float) -> None:
-        """Limits, scale, ticks and name of an axis that is about `length` inches long."""
-        what = Axis("", self.log, self.limits, most=max(3, min(7, int(length / 0.7))))
-        if self.labels:
-            # Every label, or every second, third, ... where they are too long.
-            texts = [shortened(label, 1.0) for label in self.labels]
-            beside = isinstance(axis, XAxis)
-            sizes = [text_inches(text) if beside else SMALL / 72.0 for text in texts]
-            room = length / max(len(texts) - 1, 1)
-            shown = range(0, len(texts), max(1, int(np.ceil((max(sizes) + 0.12) / room))))
-            what = replace(what, ticks=shown, names=[texts[place] for place in shown])
-        number_axis(axis, what)
-        axis.set_label_text(self.name, fontsize=SMALL, color=INK)
-
-
-def _plane_figure(view: SearchView, width: float) -> Figure:
-    across, up = (RowAxis.of(view, place) for place in view.shown_columns)
-    size = _INSIDE * width, min(0.6 * width, 4.3)
-    figure, [[axes]] = sheet(width=width)
-    across.draw(axes.xaxis, size[0])
-    up.draw(axes.yaxis, size[1])
-    axes.set_facecolor(_BLANK)
-    axes.grid(False)
-    axes.tick_params(length=2.5)
-    axes.spines[:].set_visible(False)
-    scale = None
-    if view.knows:
-        # Expectations that are alike have nearly one colour.
-        room = 0.5 * view.least_difference if view.alike else 0.0
-        low, high = view.expected_range
-        scale = low - room, high + room
-    cells = len(across.values) > MOST_DOTS
-    colors = (_draw_cells if cells else _draw_dots)(axes, view, (across, up), size, scale)
-    _draw_marks(axes, view, across.values, up.values, rings=not view.not_asked.any())
-    if scale is not None:
-        ruler(figure, colors, [axes], "expected outcome")
-    return finish(figure, size[1])
-
-
-def _draw_dots(
-    axes: Axes,
-    view: SearchView,
-    sides: tuple[RowAxis, RowAxis],
-    size: tuple[float, float],
-    scale: tuple[float, float] | None,
-) -> Any:
-    """A dot for each row that is mapped, as large as there is room on axes of this size."""
-    kept = view.mapped
-    count = int(kept.sum())
-    style: dict[str, Any] = {"c": _ROW}
-    if scale is not None:
-        norm = Normalize(*scale)
-        style = {"c": view.predicted[0][kept], "cmap": EVEN_IN_LIGHTNESS, "norm": norm}
-    return axes.scatter(
-        sides[0].values[kept],
-        sides[1].values[kept],
-        s=float(np.clip(0.12 * size[0] * size[1] * 72.0**2 / count, 2.5, 30.0)),
-        linewidths=0,
-        zorder=2,
-        rasterized=count > _MANY,
-        **style,
-    )
-
-
-def _draw_cells(
-    axes: Axes,
-    view: SearchView,
-    sides: tuple[RowAxis, RowAxis],
-    size: tuple[float, float],
-    scale: tuple[float, float] | None,
-) -> Any:
-    """Cells with the mean expectation of their rows; without one, with how many rows they have."""
-    (x, y), (width, height) = sides, size
-    across, up = x.edges(max(8, round(width / _CELL))), y.edges(max(8, round(height / _CELL)))
-    counts, _, _ = np.histogram2d(x.values, y.values, bins=(across, up))
-    counts[counts == 0.0] = np.nan
-    if scale is None:
-        filled = np.log1p(counts)
-        return heat(axes, across, up, filled, (0.0, float(np.nanmax(filled))), "Greys")
-    sums, _, _ = np.histogram2d(x.values, y.values, (across, up), weights=view.predicted[0])
-    return heat(axes, across, up, sums / counts, scale)
-
-
-def _curve_figure(view: SearchView, width: float) -> Figure:
-    """The outcome that is expected along one released number, as a curve with a band."""
-    across = RowAxis.of(view, 0)
-    inside = _INSIDE * width
-    tall = min(0.62 * inside, 2.8) if len(view.answers) else 0.45
-    cells = max(8, round(inside / _STEP))
-    figure, [[axes]] = sheet(width=width)
-    across.draw(axes.xaxis, inside)
-    label = "outcome" if view.knows else "answer"
-    axes.set_ylabel(label, fontsize=SMALL, color=INK)
-    axes.yaxis.set_visible(len(view.answers) > 0)
-    seen = [view.answers]
-    if view.knows:
-        at, mean, deviation = _along(view, across, cells)
-        axes.fill_between(at, mean - deviation, mean + deviation, color=BLUE, alpha=0.18, lw=0)
-        axes.plot(at, mean, color=BLUE, linewidth=1.8)
-        seen += [mean - deviation, mean + deviation]
-    values = np.concatenate(seen)
-    low, high = roomy(values if len(values) else np.array([0.0, 1.0]), 0.08)
-    low -= 0.1 * (high - low)
-    number_axis(axes.yaxis, Axis(limits=(low, high)))
-    # Where rows are, along the bottom: a mark for each, or shades of grey where there are many.
-    bottom = low + _RUG / tall * (high - low)
-    if len(across.values) <= MOST_TICKS:
-        axes.vlines(across.values, low, bottom, color=INK, linewidth=0.7, alpha=0.5)
-    else:
-        counts, edges = np.histogram(across.values, across.edges(cells))
-        shades = np.sqrt(counts)[None, :]
-        axes.pcolormesh(edges, (low, bottom), shades, cmap="Greys", vmin=0.0, rasterized=True)
-    places = np.full(len(across.values), bottom)
-    places[view.rows] = view.answers
-    _draw_marks(axes, view, across.values, places)
-    return finish(figure, tall)
-
-
-def _along(view: SearchView, across: RowAxis, cells: int) -> FloatArray:
-    """(3, c) places, mean expectations and mean deviations of small cells with rows in them."""
-    kept, edges = view.mapped, across.edges(cells)
-    places = across.values[kept]
-    counts, _ = np.histogram(places, edges)
-    sums = [
-        np.histogram(places, edges, weights=values[kept])[0]
-        for values in (across.values, *view.predicted)
-    ]
-    used = counts > 0
-    means: FloatArray = np.stack(sums)[:, used] / counts[used]
-    return means
-
-
-def _draw_marks(
-    axes: Axes, view: SearchView, x: FloatArray, y: FloatArray, rings: bool = False
-) -> None:
-    """The rows that were asked for, the best one as a star, and a legend of their marks.
+    """Where rows are believed to be, and what is expected of them.
 
     Args:
-        axes: where.
-        view: the search.
-        x, y: (n,) where every row stands.
-        rings: whether what is drawn under answered rows shall be seen.
+        view: a search.
+        width: of the figure.
     """
+    figure, [[axes]] = sheet(width=width)
+    kept = np.flatnonzero(view.mapped)[:MOST_DOTS]
+    shown, height, many = view.shown_columns, min(0.6 * width, 4.3), len(kept) > _MANY
+    axes.grid(False)
+    x = _draw_axis(axes.xaxis, view, shown[0], _INSIDE * width)
+    if len(shown) > 1:
+        y = _draw_axis(axes.yaxis, view, shown[1], height)
+        # As large as there is room.
+        size = float(np.clip(0.12 * _INSIDE * width * height * 72.0**2 / len(kept), 2.5, 30.0))
+        look: dict[str, Any] = {"s": size, "linewidths": 0, "zorder": 2, "rasterized": many}
+        if view.knows:
+            # Expectations that are alike have nearly one colour.
+            room = 0.5 * view.least_difference if view.alike else 0.0
+            low, high = view.expected_range
+            look |= {"cmap": EVEN_IN_LIGHTNESS, "norm": Normalize(low - room, high + room)}
+        colors = view.predicted[0][kept] if view.knows else _ROW
+        dots = axes.scatter(x[kept], y[kept], c=colors, **look)
+        if view.knows:
+            ruler(figure, dots, [axes], "expected outcome")
+    else:
+        height, y = (2.8, view.predicted[0].copy()) if view.knows else (0.45, np.zeros(len(x)))
+        deviation = view.predicted[1][kept] if view.knows else None
+        bars: dict[str, Any] = {"fmt": ".", "c": BLUE, "ecolor": tint(BLUE, 0.25), "ms": 3.0}
+        axes.errorbar(x[kept], y[kept], deviation, rasterized=many, **bars)
+        axes.yaxis.set_visible(view.knows)
+        axes.set_ylabel("outcome", fontsize=SMALL, color=INK)
+        if view.knows:
+            y[view.rows] = view.answers
+    _draw_marks(axes, view, x, y)
+    return finish(figure, height)
+
+
+def _draw_axis(axis: MatplotlibAxis, view: SearchView, place: int, room: float) -> FloatArray:
+    """Name and scale an axis of rows.
+
+    Args:
+        axis: of the figure.
+        view: a search.
+        place: of the released number that it shows.
+        room: about how many inches long it is.
+
+    Returns:
+        (n,) where rows stand along it, in the units of the column.
+    """
+    coordinates, column = view.search.beliefs.mean[:, place], view.columns[place]
+    most = max(3, min(7, int(room / 0.7)))
+    if column is None:
+        name, values = f"{view.certificate.names[place]} (units of distance)", coordinates
+        number_axis(axis, Axis(limits=roomy(values, 0.03), most=most))
+    elif column.column.values:
+        labels = column.column.values
+        name, values = column.name, values_at(column, coordinates)
+        names = [shortened(label, room / len(labels)) for label in labels]
+        ends = roomy(np.array([0.0, len(labels) - 1.0]), 0.03)
+        number_axis(axis, Axis(limits=ends, ticks=range(len(labels)), names=names))
+    else:
+        name, values = column.name, values_at(column, coordinates)
+        ends = roomy(np.log(values) if column.log else values, 0.03)
+        if column.log:
+            name, ends = f"{name} (logarithmic)", (math.exp(ends[0]), math.exp(ends[1]))
+        number_axis(axis, Axis(log=column.log, limits=ends, most=most))
+    axis.set_label_text(name, fontsize=SMALL, color=INK)
+    return values
+
+
+def _draw_marks(axes: Axes, view: SearchView, x: FloatArray, y: FloatArray) -> None:
+    """Rows (n,), (n,) that were asked for, the best one as a star, and a legend of their marks."""
     handles: list[Artist] = []
-    for status, (usual, words) in _MARKS.items():
+    for status, (look, words) in _MARKS.items():
         rows = view.that(status)["row"].to_numpy(np.int64)
         many = len(rows) > _MANY
-        look = _RING if rings and status == "answered" else usual
         size: dict[str, Any] = {"s": 16 if many else 34, "linewidths": 0.9}
         axes.scatter(x[rows], y[rows], zorder=4, rasterized=many, **size, **look)
         if len(rows):
@@ -679,10 +559,9 @@ def render_search_report(
         ),
         answers=len(view.answers) and image(lambda width: answers_figure(view, width)),
         map=image(lambda width: rows_figure(view, width)),
+        most_dots=MOST_DOTS,
         shown=[certificate.names[place] for place in shown],
         not_shown=f"{len(others)} others" if len(others) > _NAMED else others and listed(others),
-        most_dots=MOST_DOTS,
-        most_ticks=MOST_TICKS,
         best_answers=_best_answers(view, placed),
         best_columns=[certificate.names[at] for at in placed],
         best_expected=view.best_expected(),
