@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,10 +35,10 @@ class Refused:
     error: type[Exception] = InvalidInput
 
 
-CheckRefusals = Callable[[str, Iterable[Refused]], None]
+CheckRefusals = Callable[[str, Sequence[Refused]], None]
 
 
-def check_refusals(file: str, cases: Iterable[Refused], update: bool) -> None:
+def check_refusals(file: str, cases: Sequence[Refused], update: bool) -> None:
     """Every call of the table raises its error, and the messages are those of the golden file."""
     made, wrong = [], []
     for case in cases:
@@ -49,16 +49,16 @@ def check_refusals(file: str, cases: Iterable[Refused], update: bool) -> None:
                 raise
             if case.mentions not in str(error):
                 wrong.append(f"{case.name}: {case.mentions!r} is not in {error}")
-            made.append(f"## {case.name}\n{error}\n")
+            made.append(f"[{case.name}] " + str(error).replace("\n", "\n    "))
         else:
             wrong.append(f"{case.name}: nothing was raised")
     path = MESSAGES / f"{file}.txt"
-    text = "\n".join(made)
+    text = "".join(line + "\n" for line in made)
     if update:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    names = [line for line in text.splitlines() if line.startswith("## ")]
+    names = [case.name for case in cases]
     wrong += sorted({f"{name}: stands twice" for name in names if names.count(name) > 1})
     if text != before:
         wrong += difflib.unified_diff(
