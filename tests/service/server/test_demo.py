@@ -7,13 +7,16 @@ import socket
 import sys
 import threading
 import time
+from typing import Any
 
 import httpx2
 import pytest
+import uvicorn
 
 from discreet.lab.environments.tables import EARNINGS_COLUMNS
 from discreet.people.domain import Box
 from discreet.service.server import demo
+from discreet.service.server.app import server_of
 from discreet.service.server.demo import demo_problem, run_demo
 from discreet.validation import InvalidInput
 
@@ -22,11 +25,16 @@ pytestmark = pytest.mark.chance(1e-8)
 
 def test_devices_report_until_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_BEFORE", 0.1)
-    monkeypatch.setattr(demo, "_LATE_SECONDS", 0.5)
     said: queue.Queue[str] = queue.Queue()
-    stop = threading.Event()
+    servers: list[uvicorn.Server] = []
+
+    def made(*given: Any) -> uvicorn.Server:
+        servers.append(server_of(*given))
+        return servers[0]
+
+    monkeypatch.setattr(demo, "server_of", made)
     options = {"port": 0, "browser": False, "devices": 120, "seconds": 3.0}
-    thread = threading.Thread(target=run_demo, kwargs={**options, "say": said.put, "stop": stop})
+    thread = threading.Thread(target=run_demo, kwargs={**options, "say": said.put})
     thread.start()
     try:
         assert "120 simulated devices" in said.get(timeout=60.0)
@@ -52,7 +60,7 @@ def test_devices_report_until_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
             ledger = http.get(f"{address}/studies/earnings/ledger").text
             assert ledger.count("<tr>") > 2  # the head, the first policy, and one at least
     finally:
-        stop.set()
+        servers[0].should_exit = True
         thread.join(60.0)
     assert not thread.is_alive()
 

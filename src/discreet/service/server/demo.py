@@ -7,16 +7,14 @@ brings it is missing. Nothing of it outlives the command.
 
 from __future__ import annotations
 
-import heapq
 import tempfile
 import threading
+import time
 import webbrowser
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 
-import httpx2
 import numpy as np
 
 from discreet.codec import decode, encode
@@ -28,6 +26,7 @@ from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import ArmPolicy, Policy, Terms
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Local, SecureNoise
+from discreet.service.client.transport import Client, Refused, Unreachable, body_of, study_path
 from discreet.service.server.app import address_of, create_app, listen, server_of
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.service import Service
@@ -41,8 +40,8 @@ _TITLE = "Guessing people's earnings bracket under local differential privacy"
 _ARMS = ("under 13", "13 to 20", "20 or more")
 # The first device comes after there was time to sign in.
 _BEFORE = 1.0
-# One in this number of devices sends its report later than it made it.
-_LATE, _LATE_SECONDS = 10, 4.0
+# Between attempts to report to a study that is paused.
+_PAUSED_SECONDS = 1.0
 
 
 def demo_problem() -> tuple[Problem, str]:
@@ -58,108 +57,65 @@ def demo_problem() -> tuple[Problem, str]:
     return problem, "The people are rows of the Current Population Survey 2004 (AER/CPSSW8)."
 
 
-@dataclass
-class Devices:
+class Devices(Client):
     """Devices of people who come one after the other: each fetches the policy, acts, and reports.
 
-    Attributes:
+    Args:
         address: of the server.
-        token: of a device's key.
+        key: a token for devices.
         terms: what their people agreed to.
-        people: who they are.
-        seconds: over which they come.
         say: takes a line about every eighth of them.
-        stop: set when the server stops.
-        sent: how many reports were accepted.
     """
 
-    address: str
-    token: str
-    terms: Terms
-    people: Population
-    seconds: float
-    say: Callable[[str], None]
-    stop: threading.Event = field(default_factory=threading.Event)
-    sent: int = 0
-    _rewards: list[float] = field(default_factory=list)
-    _policy: ArmPolicy | None = None
-    _tag: str = ""
+    def __init__(self, address: str, key: str, terms: Terms, say: Callable[[str], None]) -> None:
+        super().__init__(address, key=key)
+        self._terms, self._say = terms, say
+        self._policy: ArmPolicy | None = None
 
-    def run(self) -> None:
-        """Let all come, and wait until the server has what they say."""
-        count = len(self.people.contexts)
-        # When, which, what; a report that is late comes up again.
-        due: list[tuple[float, int, str]] = [
-            (place * self.seconds / count, place, "") for place in range(count)
-        ]
-        heapq.heapify(due)
-        began, rng = monotonic(), np.random.default_rng()
-        headers = {"Authorization": f"Bearer {self.token}"}
-        with httpx2.Client(base_url=self.address, headers=headers, timeout=30.0) as http:
-            while due and not self.stop.is_set():
-                when, place, made = heapq.heappop(due)
-                self.stop.wait(max(0.0, when - (monotonic() - began)))
-                try:
-                    made = made or self._report(http, place, rng)
-                    late = place % _LATE == 0 and when == place * self.seconds / count
-                    kept = late or not self._send(http, made)
-                except httpx2.HTTPError:
-                    kept = True
-                if kept:
-                    heapq.heappush(due, (monotonic() - began + _LATE_SECONDS, place, made))
+    def play(self, people: Population, seconds: float) -> None:
+        """Let people come within some seconds.
 
-    def _report(self, http: httpx2.Client, place: int, rng: np.random.Generator) -> str:
-        """What one device says, once."""
-        self._fetch(http)
-        assert self._policy is not None
-        context = self.people.contexts[[place]]
-        actions, _ = self._policy.act(context, rng)
-        reward = self.people.received(actions, place)
-        self._rewards.append(float(np.mean(reward)))
-        return encode(self._policy.report(context, actions, reward, SecureNoise(), self.terms))
+        Raises:
+            Refused, Unreachable: once the study is finished, or the server has stopped.
+        """
+        count, began, rng = len(people.contexts), time.monotonic(), np.random.default_rng()
+        every, rewards = max(count // 8, 1), list[float]()
+        for place in range(count):
+            time.sleep(max(0.0, place * seconds / count - (time.monotonic() - began)))
+            policy, context = self._current(), people.contexts[[place]]
+            actions, _ = policy.act(context, rng)
+            reward = people.received(actions, place)
+            self._send(encode(policy.report(context, actions, reward, SecureNoise(), self._terms)))
+            rewards.append(float(np.mean(reward)))  # which only a simulation knows
+            if len(rewards) % every == 0:
+                self._say(
+                    f"{len(rewards):,} devices have reported, policy {policy.version}: "
+                    f"{np.mean(rewards[-every:]):.0%} of the last {every} guesses were right (at "
+                    f"random: {1.0 / policy.arms:.0%})."
+                )
 
-    def _tell(self) -> None:
-        """Say how the study goes, now and then; only a simulation knows the rewards."""
-        every = max(len(self.people.contexts) // 8, 1)
-        if self.sent % every == 0 and self._policy is not None:
-            self.say(
-                f"{self.sent:,} devices have reported, policy {self._policy.version}: "
-                f"{np.mean(self._rewards[-every:]):.0%} of the last {every} guesses were right "
-                f"(at random: {1.0 / self._policy.arms:.0%})."
-            )
-
-    def _fetch(self, http: httpx2.Client) -> None:
+    def _current(self) -> ArmPolicy:
         """The current policy; it is sent only if it is another one."""
-        answer = http.get(f"/v1/studies/{_STUDY}/policy", headers={"If-None-Match": self._tag})
-        if answer.status_code == httpx2.codes.OK:
+        etag = None if self._policy is None else self._policy.digest
+        answer = self._ask("GET", study_path(_STUDY, "policy"), etag=etag)
+        if answer.status_code == 200:
             policy = decode(answer.text, Policy)
-            self.terms.check(policy)
+            self._terms.check(policy)
             assert isinstance(policy, ArmPolicy)
-            self._policy, self._tag = policy, answer.headers["ETag"]
-        elif answer.status_code != httpx2.codes.NOT_MODIFIED:
-            answer.raise_for_status()
+            self._policy = policy
+        assert self._policy is not None
+        return self._policy
 
-    def _send(self, http: httpx2.Client, made: str) -> bool:
-        """Whether it need not be sent again."""
-        answer = http.post(f"/v1/studies/{_STUDY}/reports", json={"reports": [made]})
-        if answer.status_code == httpx2.codes.GONE:
-            self.stop.set()
-        if answer.status_code == httpx2.codes.ACCEPTED:
-            self.sent += 1
-            self._tell()
-        return answer.status_code in (httpx2.codes.ACCEPTED, httpx2.codes.GONE)
-
-
-def demo_learner(problem: Problem, devices: int = DEVICES) -> tuple[Deployment, Partition]:
-    """How the demo is served."""
-    learner = Partition(
-        problem.domain, list(problem.arm_names), budget=Local(EPSILON), horizon=devices
-    )
-    text = (
-        f'name = "{_STUDY}"\n\n[problem]\nname = "{_STUDY}"\n\n'
-        f'[[learners]]\nname = "{learner.name}"\nepsilon = {EPSILON}\n'
-    )
-    return Deployment(_STUDY, _TITLE, _ARMS[-1], 30.0, 0.0, (), text), learner
+    def _send(self, report: str) -> None:
+        """Send a report, again as long as the study is paused."""
+        while True:
+            try:
+                self._ask("POST", study_path(_STUDY, "reports"), body_of({"reports": [report]}))
+                return
+            except Refused as refusal:
+                if refusal.status != 409:
+                    raise
+                time.sleep(_PAUSED_SECONDS)
 
 
 def run_demo(
@@ -169,7 +125,6 @@ def run_demo(
     devices: int = DEVICES,
     seconds: float = SECONDS,
     say: Callable[[str], None] = print,
-    stop: threading.Event | None = None,
 ) -> None:
     """Serve the demo until Ctrl-C.
 
@@ -179,7 +134,6 @@ def run_demo(
         devices: how many there are.
         seconds: over which they come.
         say: takes each line of what a user should know.
-        stop: ends it when it is set, in place of Ctrl-C.
 
     Raises:
         InvalidInput: where something listens there already.
@@ -189,50 +143,36 @@ def run_demo(
         tempfile.TemporaryDirectory(prefix="discreet-demo-") as folder,
     ):
         problem, source = demo_problem()
-        deployment, learner = demo_learner(problem, devices)
+        learner = Partition(
+            problem.domain, list(problem.arm_names), budget=Local(EPSILON), horizon=devices
+        )
+        text = (
+            f'name = "{_STUDY}"\n\n[problem]\nname = "{_STUDY}"\n\n'
+            f'[[learners]]\nname = "{learner.name}"\nepsilon = {EPSILON}\n'
+        )
         service = Service.open(f"sqlite:///{Path(folder) / 'demo.db'}", {})
-        service.store.register(deployment, learner)
+        service.store.register(Deployment(_STUDY, _TITLE, _ARMS[-1], 30.0, 0.0, (), text), learner)
         host, port = listening.getsockname()[:2]
         app = create_app(service, [host])
-        server = server_of(app, host, port)
-        address = address_of(listening)
+        server, address = server_of(app, host, port), address_of(listening)
         token = service.keys.make("operator", label="demo")
+        own = service.keys.make("device", _STUDY, "demo")
         people = problem.sample(devices, np.random.default_rng())
-        playing = Devices(
-            address,
-            service.keys.make("device", _STUDY, "demo"),
-            learner.terms(),
-            people,
-            seconds,
-            say,
-        )
 
         def play() -> None:
+            while not server.started:
+                time.sleep(0.05)
             link = f"{address}/login?code={app.state.sessions.link(token)}"
             say(f"{devices:,} simulated devices report to a server on this machine. {source}")
             say(f"Dashboard: {link}")
             say(f"That link signs in for ten minutes. Later: {address}/login, with the key {token}")
             if browser:
                 webbrowser.open(link)
-            if playing.stop.wait(_BEFORE):
-                return
-            playing.run()
-            if not playing.stop.is_set():
-                say(f"All {playing.sent:,} devices have reported. Ctrl-C ends the demo.")
+            time.sleep(_BEFORE)
+            with suppress(Refused, Unreachable):
+                Devices(address, own, learner.terms(), say).play(people, seconds)
+                say(f"All {devices:,} devices have reported. Ctrl-C ends the demo.")
 
-        def follow() -> None:
-            while not server.started and not playing.stop.wait(0.05):
-                pass
-            threading.Thread(target=play, name="devices", daemon=True).start()
-            while stop is not None and not playing.stop.is_set():
-                if stop.wait(0.1):
-                    server.should_exit = True
-                    return
-
-        threading.Thread(target=follow, name="demo", daemon=True).start()
-        try:
+        threading.Thread(target=play, name="demo", daemon=True).start()
+        with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
-        except KeyboardInterrupt:
-            pass
-        finally:
-            playing.stop.set()
