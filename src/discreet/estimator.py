@@ -452,13 +452,9 @@ class _Fitted:
 
     def _reporting(self) -> tuple[NoiseSource, Terms | None]:
         """The noise source and terms under which people's sides report."""
-        learner = self.learner
-        if not learner.budget.is_local:
-            return Unprotected(), None
-        epsilon, delta = learner.budget.epsilon, learner.budget.delta
-        return self.noise, Terms(
-            self.domain, learner.arm_names, epsilon, learner.reward_bounds, delta
-        )
+        if self.learner.budget.is_local:
+            return self.noise, self.learner.terms()
+        return Unprotected(), None
 
     def act(self, contexts: Any) -> tuple[Actions, FloatArray]:
         """See `PrivateBandit.act`."""

@@ -298,11 +298,9 @@ class Search:
 
     def _reporting(self) -> tuple[NoiseSource, Terms | None]:
         """The noise source and terms under which a person's side reports."""
-        learner, budget = self.learner, self.learner.budget
-        if not budget.is_local:
-            return Unprotected(), None
-        terms = learner.domain, learner.space, budget.epsilon, learner.reward_bounds, budget.delta
-        return self._noise, Terms(*terms, budget.max_contributions)
+        if self.learner.budget.is_local:
+            return self._noise, self.learner.terms()
+        return Unprotected(), None
 
     def best(self) -> Best:
         """The setting with the largest expected value (the least where that is sought).
