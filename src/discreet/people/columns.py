@@ -311,6 +311,7 @@ def _stated(name: Any, stated: Any) -> Column:
         return replace(stated, name=name)
     if isinstance(stated, tuple) and len(stated) == 2:
         return Column(name, *stated)
+    stated = stated.tolist() if hasattr(stated, "tolist") else stated
     if isinstance(stated, list):
         return Column.category(name, stated)
     if isinstance(stated, Mapping):

@@ -105,7 +105,7 @@ def test_what_is_in_the_frame_decides_the_digest() -> None:
 @pytest.mark.parametrize(
     "bounds",
     [
-        {"age": {"lower": 18, "upper": 90}, "region": ("north", "south")},
+        {"age": {"lower": 18, "upper": 90}, "region": ["north", "south"]},
         {"age": Column("age", 18, 90), "region": Column.category("region", ["north", "south"])},
         {"age": tuple(np.array([18, 90])), "region": np.array(["north", "south"])},
     ],
@@ -177,7 +177,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"bounds": {"age": 18, "region": "north"}}, "2 things"),
     ({"bounds": {"age": (18, 30)}}, "[18, 30]"),
     ({"bounds": {"agee": (18, 90)}}, "Did you mean 'age'"),
-    ({"bounds": {"age": (18, 90, 100, 20)}}, "label that is not declared"),
+    ({"bounds": {"age": (18, 90, 100, 20)}}, "were (18, 90, 100, 20)"),
     ({"bounds": {"said": CLASSES}}, "both a context column and the label"),
     ({"classes": None}, "classes"),
     ({"label": None}, "needs arms"),

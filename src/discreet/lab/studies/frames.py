@@ -9,15 +9,6 @@
 
 Bounds of a frame's columns are stated and never read off the frame: before the first person comes a
 learner may know of people only what is public, and the largest income of a table is one person's.
-
-| bounds of a column             | meaning                                                        |
-|--------------------------------|----------------------------------------------------------------|
-| (18, 90)                       | numbers from 18 to 90; a tuple of two numbers is always bounds |
-| ["north", "south"]             | these labels, in an order that makes sense                     |
-| {"values": [0, 1]}             | labels that are numbers                                        |
-| {"lower": .., "upper": .., ..} | as in a study file, with levels, outside and missing           |
-| {"thresholds": [10, 20]}       | brackets between public thresholds                             |
-| Column(...)                    | the same as an object                                          |
 """
 
 from __future__ import annotations
@@ -35,10 +26,10 @@ from sklearn.gaussian_process.kernels import Kernel
 from discreet.kernels.text import kernel_to_text
 from discreet.lab.experiments import REFERENCES
 from discreet.learners.registry import learner_class
-from discreet.people.columns import Column
+from discreet.people.columns import Column, declared_columns
 from discreet.people.tables import column_of
 from discreet.toml_files import toml_key, toml_text
-from discreet.validation import ErrorCollector, InvalidInput, finite_number, ordered
+from discreet.validation import ErrorCollector, InvalidInput
 
 FRAME = "data frame"  # the path under which the frame stands
 _PUBLIC = (
@@ -94,58 +85,22 @@ def _declared(bounds: object, frame: pd.DataFrame) -> list[dict[str, Any]]:
             f"bounds was {given}; {_WHY}. {_PUBLIC} The frame has the columns "
             f"{', '.join(map(str, frame.columns[:30]))}."
         )
-    errors = ErrorCollector()
-    columns = []
+    errors, columns = ErrorCollector(), list[Column]()
     for name, given in bounds.items():
         with errors.collected():
-            columns.append({"name": str(name), **_column(str(name), given)})
+            if isinstance(given, list) and len(given) == 2 and all(map(_is_number, given)):
+                raise InvalidInput(
+                    f"the bounds of column {name!r} were {given!r}, which may be bounds or two "
+                    f"labels; write ({given[0]}, {given[1]}) in round brackets for bounds, or "
+                    f'{{"values": {given!r}}} for labels.'
+                )
+            columns += declared_columns({str(name): given})
     errors.raise_if_any()
-    return columns
-
-
-def _column(name: str, given: Any) -> dict[str, Any]:
-    """The declaration of one column, as keys of a study file."""
-    if isinstance(given, Mapping):
-        return {key: each for key, each in given.items() if key != "name"}
-    if isinstance(given, Column):
-        return _keys_of(given)
-    if isinstance(given, np.ndarray | pd.Index | pd.Series):
-        given = given.tolist()
-    if isinstance(given, tuple) and len(given) == 2 and not all(map(_is_word, given)):
-        return _bounds_of(name, *given)
-    if isinstance(given, list | tuple) and len(given) >= 2:
-        if not (len(given) == 2 and all(map(_is_number, given))):
-            return {"values": list(given)}
-        raise InvalidInput(
-            f"the bounds of column {name!r} were {given!r}, which may be bounds or two labels; "
-            f"write ({given[0]}, {given[1]}) in round brackets for bounds, or "
-            f'{{"values": {given!r}}} for labels.'
-        )
-    raise InvalidInput(
-        f"the bounds of column {name!r} were {given!r:.80}; {_WHY}. Give (lower, upper) for "
-        "numbers, a list of at least two labels, or a dictionary as in a study file."
-    )
-
-
-def _bounds_of(name: str, lower: Any, upper: Any) -> dict[str, Any]:
-    """Bounds as keys of a study file, if both are numbers and in order."""
-    errors = ErrorCollector()
-    for key, value in (("lower", lower), ("upper", upper)):
-        with errors.collected():
-            wanted = "a finite number (labels stand in a list, in square brackets)"
-            finite_number(value, f"the {key} bound of column {name!r}", wanted)
-    errors.raise_if_any()
-    ordered(float(lower), float(upper), f"column {name!r} had bounds")
-    return {"lower": lower, "upper": upper}
+    return [{"name": column.name, **_keys_of(column)} for column in columns]
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_word(value: object) -> bool:
-    """Whether this is a label that cannot be meant as a bound."""
-    return isinstance(value, bool) or (isinstance(value, str) and not value.strip()[:1].isdigit())
 
 
 def _keys_of(column: Column) -> dict[str, Any]:
