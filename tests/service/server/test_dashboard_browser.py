@@ -88,7 +88,6 @@ def test_it_is_dark_in_the_dark(served: tuple[Service, str, str], tab: Tab) -> N
             ("a.button", "color", 4.5),
             (".danger", "color", 4.5),
             (".chart .line", "stroke", 3.0),
-            (".chart .bar", "fill", 3.0),
             (".chart .second", "stroke", 3.0),
         ]:
             shown = light(tab.ask(style.format(part, what)))
@@ -146,11 +145,11 @@ def test_it_follows_releases_and_can_be_paused(served: tuple[Service, str, str],
     tab.visit(f"{address}/studies/local")
     released = "document.querySelector('#verdict').textContent.match(/([\\d,]+) reports in/)[1]"
     assert tab.ask(released) == "300"
-    tab.ask("document.querySelector('#arrivals-numbers').open = true")
+    tab.ask("document.querySelector('#reward-numbers').open = true")
     tab.ask("document.querySelector('#verdict a.button').focus()")
     report(service, 100)
     until(tab, f"{released} === '400'")
-    assert tab.ask("document.querySelector('#arrivals-numbers').open")
+    assert tab.ask("document.querySelector('#reward-numbers').open")
     assert tab.ask("document.activeElement.textContent") == "Pause"
     tab.ask("document.getElementById('refresh').click()")
     service.store.set_state("local", "paused")

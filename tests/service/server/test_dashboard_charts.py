@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from discreet.service.server.dashboard.charts import (
     NARROW,
     WIDE,
-    Bar,
     Mark,
-    bar_chart,
     line_chart,
     share_bar,
 )
@@ -66,25 +64,6 @@ def test_a_chart_is_said_in_words_and_escaped() -> None:
     for picture in pictures(markup):
         assert picture.get("role") == "img"
         assert picture.get("aria-label") == 'A "name" & <more>. What is seen.'
-
-
-@given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 10**7)), max_size=50))
-def test_bars_have_the_heights_of_their_counts(counts: list[tuple[int, int]]) -> None:
-    bars = [Bar(str(place), whole, part) for place, (whole, part) in enumerate(counts)]
-    wide, narrow = pictures(bar_chart(bars, "Name", "Words", "version"))
-    parts = [min(whole, part) for whole, part in counts]
-    for kind, wanted in (("bar", [whole for whole, _ in counts]), ("part", parts)):
-        drawn = [each for each in wide.findall("rect") if each.get("class") == kind]
-        shown = [number for number in wanted if number]
-        assert len(drawn) == len(shown)
-        top = max([whole for whole, _ in counts], default=0)
-        tallest = max(
-            (float(each.get("height", "nan")) for each in wide.findall("rect")), default=0
-        )
-        for each, number in zip(drawn, shown, strict=True):
-            height = float(each.get("height", "nan"))
-            assert height == pytest.approx(tallest * number / top, abs=0.2)
-    assert len(narrow.findall("rect")) <= len(wide.findall("rect"))
 
 
 def test_shares_fill_the_bar() -> None:

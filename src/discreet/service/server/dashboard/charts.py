@@ -1,4 +1,4 @@
-"""Charts as SVG inside a page: a line with its band, bars, and shares.
+"""Charts as SVG inside a page: a line with its band, and shares.
 
 They take their colours from the page (`currentColor` and its classes), so they are right in the
 dark and in print, and say in words what they show. A page holds each twice, wide and narrow, and
@@ -40,15 +40,6 @@ class Mark:
     other: float = math.nan
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A bar, of which a part is marked."""
-
-    label: str
-    whole: int
-    part: int
-
-
 def both(draw: Callable[[int], Markup]) -> Markup:
     """A chart for wide screens and for narrow ones."""
     return Markup('<div class="wide">{}</div><div class="narrow">{}</div>').format(
@@ -83,34 +74,6 @@ def line_chart(marks: Sequence[Mark], name: str, words: str, across: str) -> Mar
         parts.append(f'<polyline class="line" points="{_points(line)}"/>')
         x, y = line[-1]
         parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>')
-        return _svg(width, _HEIGHT, name, words, parts)
-
-    return both(draw)
-
-
-def bar_chart(bars: Sequence[Bar], name: str, words: str, across: str) -> Markup:
-    """Bars with marked parts; those on the right where there is no room for all."""
-
-    def draw(width: int) -> Markup:
-        shown = bars[-((width - _LEFT - _RIGHT) // 12) :]
-        top = max([1, *(bar.whole for bar in shown)])
-        up, steps = _scale(0.0, float(top), _HEIGHT - _BOTTOM, _TOP, 4)
-        steps = [step for step in steps if step == int(step)]
-        room = (width - _LEFT - _RIGHT) / max(len(shown), 1)
-        thick = min(0.75 * room, 40.0)
-        every = -(-len(shown) * 34 // (width - _LEFT - _RIGHT))
-        parts = _axes(width, up, steps, float, [], across)
-        for place, bar in enumerate(shown):
-            left = _LEFT + (place + 0.5) * room
-            for kind, size in (("bar", bar.whole), ("part", min(bar.part, bar.whole))):
-                if size:
-                    y = up(float(size))
-                    parts.append(
-                        f'<rect class="{kind}" x="{left - 0.5 * thick:.1f}" y="{y:.1f}" '
-                        f'width="{thick:.1f}" height="{up(0.0) - y:.1f}"/>'
-                    )
-            if (len(shown) - 1 - place) % max(every, 1) == 0:
-                parts.append(_text(left, _HEIGHT - _BOTTOM + 15, bar.label, "middle"))
         return _svg(width, _HEIGHT, name, words, parts)
 
     return both(draw)

@@ -51,9 +51,7 @@ from discreet.learners.values import Value
 from discreet.privacy import Guarantee
 from discreet.service.server.dashboard.charts import (
     MINUS,
-    Bar,
     Mark,
-    bar_chart,
     line_chart,
     share_bar,
 )
@@ -187,7 +185,8 @@ class Views:
             "reward": None,
             "gain": None,
             "given": None,
-            "arrivals": None,
+            "unreleased": None,
+            "unrewarded": None,
         }
         if seen is None:
             return shown
@@ -205,13 +204,10 @@ class Views:
             shown["column"] = column or max(tables, key=lambda each: tables[each].spread)
             shown["given"] = tables[shown["column"]]
         joint = row.trust_model == "joint"
-        shown["arrivals"] = self._kept(
-            name,
-            "arrivals",
-            (seen.counted, set_aside),
-            # Under joint privacy rows that cannot be read are among the people of a release.
-            lambda: arrivals(seen, own, joint, 0 if joint else set_aside),
-        )
+        # Under joint privacy rows that cannot be read are among the people of a release.
+        aside = 0 if joint else set_aside
+        shown["unreleased"] = max(seen.arrived - own[0].reports - aside, 0)
+        shown["unrewarded"] = seen.waiting if joint else None
         return shown
 
     def releases(self, name: str) -> list[ReleaseRow]:
@@ -376,35 +372,6 @@ def given(seen: Seen) -> dict[str, Given]:
     return tables
 
 
-def arrivals(
-    seen: Seen, lines: Sequence[ReleaseRow], joint: bool, set_aside: int = 0
-) -> dict[str, Any]:
-    """Reports by the version under which they were made, and those that came late; those that were
-    set aside wait for no release.
-
-    Of the reports under versions up to v, those that release v + 1 does not have came after it was
-    drawn. A report that several releases went by is late at each of them, so these do not add up.
-    """
-    people = {line.version: line.reports for line in lines}
-    rows, sum_so_far = [], 0
-    for version in sorted(people):
-        sum_so_far += seen.arrived.get(version, 0)
-        entered = people.get(version + 1)
-        late = 0 if entered is None else max(sum_so_far - entered, 0)
-        rows.append((version, seen.arrived.get(version, 0), late, seen.waiting.get(version, 0)))
-    total, released = sum(seen.arrived.values()), max(people.values(), default=0)
-    bars = [Bar(str(version), whole, late) for version, whole, late, _ in rows]
-    words = f"{counted(total, 'report')} under {counted(len(rows), 'version')}."
-    return {
-        "chart": bar_chart(bars, "Reports by policy version", words, "policy version"),
-        "rows": rows[::-1][:_SHOWN_RELEASES],
-        "total": total,
-        "unreleased": max(total - released - set_aside, 0),
-        "waiting": sum(seen.waiting.values()),
-        "joint": joint,
-    }
-
-
 def _facts(row: Row[Any], served: Any) -> list[tuple[str, str]]:
     """What was declared before anybody came."""
     learner = served.learner
@@ -465,16 +432,16 @@ class Seen:
         policy: that was published last.
         parts: who it gives what, by column; of arms.
         findings: of all versions.
-        arrived: how many reports, or rewarded decisions, were made under each version.
-        waiting: how many decisions under each version still wait for their reward.
+        arrived: how many reports, or rewarded decisions, there were.
+        waiting: how many decisions still wait for their reward.
         counted: when they were counted, and how long that took.
     """
 
     policy: Any
     parts: dict[str, list[LevelShares]]
     findings: tuple[ReleaseSummary, ...]
-    arrived: dict[int, int]
-    waiting: dict[int, int]
+    arrived: int
+    waiting: int
     counted: tuple[float, float]
 
 
@@ -559,37 +526,32 @@ class Watch:
         if isinstance(policy, ArmPolicy):
             names = enumerate(policy.domain.names)
             parts = {column: parts_of(policy, place) for place, column in names}
-        seen = known or Seen(policy, parts, (), {}, {}, (0.0, 0.0))
+        seen = known or Seen(policy, parts, (), 0, 0, (0.0, 0.0))
         return replace(seen, policy=policy, parts=parts, findings=(*before, *findings))
 
     def _counted(self, name: str, known: Seen) -> Seen:
-        """How many people reported under each version. Counts are of people, which neighbours do
-        not differ in (replace-one), and say nothing of what they brought."""
+        """How many people reported. Counts are of people, which neighbours do not differ in
+        (replace-one), and say nothing of what they brought."""
         began = time.monotonic()
-        counts: Counter[tuple[int, str]] = Counter()
+        counts: Counter[str] = Counter()
         with self.store.database.reading() as connection:
-            for (stream, version, state), number in deleted_rows(connection, name).items():
+            for (stream, _, state), number in deleted_rows(connection, name).items():
                 if stream == TARGET_NAME:
-                    counts[version, state] += number
+                    counts[state] += number
             if self.store.study(name).secret:
-                rows = connection.execute(
-                    select(decisions.c.version, decisions.c.state, func.count())
+                wanted = (
+                    select(decisions.c.state, func.count())
                     .where(decisions.c.study == name)
-                    .group_by(decisions.c.version, decisions.c.state)
-                ).all()
+                    .group_by(decisions.c.state)
+                )
             else:
-                rows = connection.execute(
-                    select(public_coins.c.version, literal("reported"), func.count())
-                    .where(public_coins.c.study == name, public_coins.c.stream == TARGET_NAME)
-                    .group_by(public_coins.c.version)
-                ).all()
-        for version, state, number in rows:
-            counts[version, state] += number
+                wanted = select(literal("reported"), func.count()).where(
+                    public_coins.c.study == name, public_coins.c.stream == TARGET_NAME
+                )
+            for state, number in connection.execute(wanted):
+                counts[state] += number
         # Those that cannot be read are among the people of a release.
-        arrived: Counter[int] = Counter()
-        for (version, state), number in counts.items():
-            if state in ("rewarded", "unreadable", "reported"):
-                arrived[version] += number
-        waiting = {version: n for (version, state), n in counts.items() if state == "waiting"}
+        arrived = sum(counts[state] for state in ("rewarded", "unreadable", "reported"))
         now = time.monotonic()
-        return replace(known, arrived=arrived, waiting=waiting, counted=(now, now - began))
+        timed = now, now - began
+        return replace(known, arrived=arrived, waiting=counts["waiting"], counted=timed)
