@@ -56,7 +56,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from discreet.atomic_files import write_bytes
 from discreet.codec import SCHEMA, decode, encode
 from discreet.learners.gp_ucb.policy import GPPolicy
-from discreet.learners.gp_ucb.public.learner import PublicGPUCB
+from discreet.learners.gp_ucb.public.learner import PublicGPUCB, best_point
 from discreet.learners.gp_ucb.public.policy import PublicPolicy
 from discreet.learners.messages import PUBLIC_COINS
 from discreet.learners.policy import Actions, Terms
@@ -317,11 +317,7 @@ class Search:
                 f"nothing was released yet of {self.observed} values; {self.learner.batch_size} "
                 "make the first release. Tell more of them."
             )
-        unit = np.full(self.space.domain.dimension, 0.5)
-        for columns, points, _ in policy.sent():  # groups do not depend on each other
-            tried = np.tile(unit, (len(points), 1))
-            tried[:, list(columns)] = points
-            unit = tried[int(np.argmax(policy.model.predict(tried)[0]))]
+        unit = best_point(policy)
         mean, deviation = policy.model.predict(unit[None])
         params = self.space.params(unit[None])[0]
         return Best(params, self._sign * float(mean[0]), float(deviation[0]), self.released)

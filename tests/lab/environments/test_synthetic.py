@@ -158,13 +158,10 @@ def test_synthetic_sources_share_mean_rewards_and_not_contexts() -> None:
 
 def test_a_table_becomes_a_source_without_repeating_anybody() -> None:
     problem = table()
-    data = auxiliary_from_table(problem, seeded(2), kappa=1.0)
+    data = auxiliary_from_table(problem, seeded(2))
     assert sorted(data.contexts[:, 0]) == list(range(30))
     right = (data.contexts[:, 0].astype(int) % 3) == data.arms
     assert (data.rewards == right).all()
-    assert len(auxiliary_from_table(problem, seeded(2), people=7)) == 7
-    with pytest.raises(InvalidInput, match="30 people"):
-        auxiliary_from_table(problem, seeded(2), people=31)
 
 
 def test_data_are_copied_and_cannot_be_changed() -> None:

@@ -342,23 +342,9 @@ def draw_auxiliary(
     return logged(elsewhere.sample(people, rng), kappa, rng)
 
 
-def auxiliary_from_table(
-    table: TableProblem,
-    rng: np.random.Generator,
-    *,
-    kappa: float = 1.0,
-    people: int | None = None,
-) -> AuxiliaryData:
-    """Data of a source's table in a random order, under a behaviour policy.
-
-    Args:
-        table: the people of the source.
-        rng: draws the order and the arms.
-        kappa: of the behaviour policy.
-        people: the number of rows; all if left out.
-    """
-    count = table.size if people is None else whole_number(people, "people of a source", minimum=1)
-    return logged(table.sample(count, rng), kappa, rng)
+def auxiliary_from_table(table: TableProblem, rng: np.random.Generator) -> AuxiliaryData:
+    """Everybody of a source's table in a random order, with arms that were drawn evenly."""
+    return logged(table.sample(table.size, rng), 1.0, rng)
 
 
 # People from declarations alone.
