@@ -7,7 +7,6 @@ may quote a person.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import gc
 import json
@@ -22,11 +21,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import IO, Any
 
-import h11
 import uvicorn
 from anyio import to_thread
 from fastapi import FastAPI, Response
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from discreet.service.server.access import REFUSALS, add_answers
 from discreet.service.server.bodies import Health
@@ -41,7 +38,6 @@ from discreet.service.server.tables import table_routes
 from discreet.validation import InvalidInput
 
 ANY = ("", "0.0.0.0", "::")
-_HEADER_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 15
 _STOP_SECONDS = 30
 _MOST_CONNECTIONS = 1_000
@@ -153,46 +149,6 @@ def address_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class Impatient(H11Protocol):
-    """Closes connections whose request line and headers do not arrive in time."""
-
-    header_seconds = _HEADER_SECONDS
-    _timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._unwatch()
-        super().connection_lost(exc)
-
-    def _watch(self) -> None:
-        """Run the timer while the head of a request is awaited."""
-        if self.conn.their_state is not h11.IDLE:
-            self._unwatch()
-        elif self._timer is None:
-            self._timer = self.loop.call_later(self.header_seconds, self._late)
-
-    def _unwatch(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _late(self) -> None:
-        self._timer = None
-        if not self.transport.is_closing():
-            self.transport.close()
-
-
 def server_of(
     app: Any, host: str = "127.0.0.1", port: int = 8000, proxies: str | None = None
 ) -> uvicorn.Server:
@@ -207,7 +163,7 @@ def server_of(
         app,
         host=host,
         port=port,
-        http=Impatient,
+        http="h11",
         ws="none",
         lifespan="on",
         log_config=None,
