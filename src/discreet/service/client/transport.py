@@ -13,7 +13,6 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from functools import wraps
 from typing import Any, ClassVar, Self
 from urllib.parse import quote, urlsplit
@@ -246,18 +245,10 @@ def fields_of(answer: httpx2.Response) -> Any:
         ) from error
 
 
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float:
+def retry_after(headers: Mapping[str, str]) -> float:
     """Seconds that a service asks for; 0 where it does not."""
     text = headers.get("retry-after", "").strip()
-    if not text:
-        return 0.0
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
-    try:
-        then = parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
-    return max(then - (time.time() if now is None else now), 0.0)
+    return float(text[:9]) if text.isascii() and text.isdigit() else 0.0
 
 
 def body_of(fields: Any) -> bytes:
