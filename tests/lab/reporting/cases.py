@@ -24,6 +24,7 @@ ORIGIN = Provenance(
     "2026-01-02 03:04:05 UTC", "study", "ab12", (("people.csv", "cd34"),), True, ("partition",), 1,
     "discreet 0.1.0",
 )  # fmt: skip
+_RUN: dict[tuple[object, ...], list[Outcome]] = {}
 SIMULATED = "SimulatedNoise (NumPy, for simulation only)"
 
 
@@ -102,13 +103,17 @@ def run_study(
     title: str = "A study",
     replicates: int = 2,
 ) -> tuple[Study, list[Outcome]]:
-    """Write a study file and run it with 300 people."""
+    """Write a study file and run it with 300 people; what ran before is not run again."""
     path = folder / "study.toml"
     head = f"name = 'small'\ntitle = '{title}'\nrounds = 300\nreplicates = {replicates}\nseed = 3\n"
     path.write_text(head + problem + learners + report)
     study = load_study(path)
-    arguments = (study.problem, study.settings, study.rounds, study.replicates, study.seed)
-    return study, list(simulate_all(*arguments))
+    table = folder / "people.csv"
+    key = (problem, learners, replicates, table.read_text() if table.exists() else "")
+    if key not in _RUN:
+        arguments = (study.problem, study.settings, study.rounds, study.replicates, study.seed)
+        _RUN[key] = list(simulate_all(*arguments))
+    return study, list(_RUN[key])
 
 
 def exponential(dimension: int) -> str:

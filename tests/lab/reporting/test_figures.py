@@ -48,13 +48,11 @@ def frame(panels: tuple[str, ...]) -> pd.DataFrame:
     return pd.DataFrame([*rows, flat])
 
 
-@pytest.mark.parametrize("panels", [("one",), ("one", "a panel whose name is long enough to wrap")])
 @pytest.mark.parametrize(
     ("width", "intervals", "log"), [(WIDE, "bands", True), (NARROW, "bars", False)]
 )
-def test_nothing_overlaps_at_any_width(
-    width: float, panels: tuple[str, ...], intervals: str, log: bool
-) -> None:
+def test_nothing_overlaps_at_any_width(width: float, intervals: str, log: bool) -> None:
+    panels = ("one", "a panel whose name is long enough to wrap")
     axis = Axis("cost ($) in ($)", log=log)
     columns = 1 if width == NARROW else None
     made = lines(

@@ -189,6 +189,7 @@ def test_without_a_gain_no_loss_is_shown() -> None:
     assert all(cell == ("–", "") for row in people_rows(flat()) for cell in row.cells)  # noqa: RUF001
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_page_word_by_word(golden: Callable[[str, str], None]) -> None:
     page = render_plan(plan(question=("loss", 2.0, 4000.0), provenance=ORIGIN))
     golden("plan.page.txt", lines_of(page))
@@ -202,6 +203,7 @@ def test_the_page_needs_nothing_else(made: Plan, tmp_path: Path) -> None:
     assert "<b>Whom" not in page
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_page_of_a_plan_without_a_gain() -> None:
     words = words_of(render_plan(flat()))
     assert "whether choosing by person gains anything" in words

@@ -17,7 +17,6 @@ import pytest
 from rich.console import Console
 
 from discreet.lab.experiments import Appraisal
-from discreet.lab.reporting.provenance import provenance
 from discreet.lab.reporting.report import render_report, write_report
 from discreet.lab.reporting.summary import summarise
 from discreet.lab.reporting.words import verdict
@@ -66,6 +65,7 @@ def parsed(text: str) -> Loads:
     return loads
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_report_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_table(tmp_path)
     study, outcomes = run_study(tmp_path, TABLE, LEARNERS.replace("non_private = true\n", ""))
@@ -184,6 +184,7 @@ def test_the_report_says_where_the_run_left_its_file(tmp_path: Path) -> None:
     assert "This run had replicates = 1 instead of 2." in words
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_study_of_references_only(tmp_path: Path) -> None:
     learners = "[[learners]]\nname = 'best_fixed'\n[[learners]]\nname = 'oracle'\n"
     study, outcomes = run_study(tmp_path, exponential(2), learners, replicates=1)
@@ -191,13 +192,6 @@ def test_a_study_of_references_only(tmp_path: Path) -> None:
     assert "Simulated noise." not in words_of(text)
     assert "What each epsilon costs" not in words_of(text)
     assert parsed(text).tags.count("img") == 1
-
-
-def test_the_same_outcomes_give_the_same_bytes(tmp_path: Path) -> None:
-    learners = "[[learners]]\nname = 'uniform'\n"
-    study, outcomes = run_study(tmp_path, exponential(1), learners, replicates=1)
-    origin = provenance(study)
-    assert render_report(study, outcomes, origin) == render_report(study, outcomes, origin)
 
 
 @pytest.mark.usefixtures("unpainted")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.lab.reporting import audit, report, search_report
+from discreet.lab.reporting import audit, plan, report, search_report
 from discreet.lab.reporting.page import Image
 
 
@@ -18,7 +18,7 @@ def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     def described(draw: object, wide: float = 0.0) -> Image:
         return Image("data:image/svg+xml;base64,", "data:image/svg+xml;base64,")
 
-    for module in (audit, report, search_report):
+    for module in (audit, plan, report, search_report):
         monkeypatch.setattr(module, "image", described)
 
 
@@ -27,7 +27,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Compare a transcript or the words of a page with its file; --update-golden writes it."""
 
     def check(name: str, text: str) -> None:
-        path = Path(__file__).parent / "golden" / name
+        path = Path(__file__).parent / "reporting" / "golden" / name
         text = "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(exist_ok=True)
