@@ -60,12 +60,32 @@ from tests.service.server.scene import (
 PLACES = [[0.1], [0.5], [0.9]]
 
 
+Serve = Callable[..., Store]
+
+
 @pytest.fixture
-def store(database: Database, monkeypatch: pytest.MonkeyPatch) -> Store:
+def serve(database: Database, monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """Serves a learner, whose noise is simulated, as a study."""
     simulated(monkeypatch)
-    made = Store(database)
-    made.register(deployment(), gp_ucb(SimulatedNoise(1)))
-    return made
+
+    def register(learner: Any, name: str = "s", **facts: Any) -> Store:
+        store = Store(database)
+        store.register(deployment(name, **facts), learner)
+        return store
+
+    return register
+
+
+@pytest.fixture
+def store(serve: Serve) -> Store:
+    return serve(gp_ucb(SimulatedNoise(1)))
+
+
+def thompson(*columns: Column) -> Any:
+    """Of two arms for people with these columns, age and smoker without any."""
+    domain = Box.of(list(columns) or {"age": (18, 90), "smoker": ["no", "yes"]})
+    budget = Joint(1.0, 1e-6)
+    return ReleasedThompson(domain, ["a", "b"], budget, noise=SimulatedNoise(1), horizon=60)
 
 
 def test_a_reward_counts_once(store: Store, database: Database) -> None:
@@ -149,7 +169,7 @@ def test_values_that_the_domain_does_not_allow_are_moved_to_the_nearest(
 
 def _sealed(database: Database, identity: str) -> Any:
     with database.reading() as connection:
-        payload = connection.scalar(select(decisions.c.payload))
+        payload = connection.scalar(select(decisions.c.payload).where(decisions.c.id == identity))
     assert database.cipher is not None
     return json.loads(decrypted(database.cipher, payload, True, "s", f"decision {identity}"))
 
@@ -165,18 +185,9 @@ def _sealed(database: Database, identity: str) -> Any:
     ],
 )
 def test_contexts_of_arms_are_moved_to_the_nearest(
-    database: Database, monkeypatch: pytest.MonkeyPatch, context: Any, kept: Any
+    database: Database, serve: Serve, context: Any, kept: Any
 ) -> None:
-    simulated(monkeypatch)
-    store = Store(database)
-    learner = ReleasedThompson(
-        Box.of({"age": (18, 90), "smoker": ["no", "yes"]}),
-        ["leaflet", "call"],
-        budget=Joint(1.0, 1e-6),
-        noise=SimulatedNoise(1),
-        horizon=60,
-    )
-    store.register(deployment(), learner)
+    store = serve(thompson())
     decision = DecisionStore(store).decide("s", context)
     assert _sealed(database, decision.id)["context"] == kept
     assert (decision.warning is None) == (kept[0] == 40.25)
@@ -184,18 +195,9 @@ def test_contexts_of_arms_are_moved_to_the_nearest(
 
 
 def test_missing_values_of_columns_that_take_them_are_filled_in(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, serve: Serve
 ) -> None:
-    simulated(monkeypatch)
-    store = Store(database)
-    learner = ReleasedThompson(
-        Box.of([Column("age", 18, 90, missing="unknown")]),
-        ["leaflet", "call"],
-        budget=Joint(1.0, 1e-6),
-        noise=SimulatedNoise(1),
-        horizon=60,
-    )
-    store.register(deployment(), learner)
+    store = serve(thompson(Column("age", 18, 90, missing="unknown")))
     decision = DecisionStore(store).decide("s", {"age": None})
     assert decision.warning is None
     assert _sealed(database, decision.id)["context"] == [54.0, 1.0]
@@ -203,12 +205,10 @@ def test_missing_values_of_columns_that_take_them_are_filled_in(
 
 
 def test_ids_of_people_are_at_most_as_long_as_public_lengths_allow(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, serve: Serve
 ) -> None:
     """What is sealed of a decision has one size, whatever the id of the person."""
-    simulated(monkeypatch)
-    store = Store(database)
-    store.register(deployment(), capri(SimulatedNoise(1), max_contributions=2))
+    store = serve(capri(SimulatedNoise(1), max_contributions=2))
     with pytest.raises(InvalidInput, match="at most 100"):
         DecisionStore(store).decide("s", [0.0], "\U0001f600" * 101)
     for person in ("x", "\U0001f600" * 100):
@@ -237,30 +237,22 @@ def test_paused_and_finished(store: Store, database: Database) -> None:
     one, two = made.decide("s", PLACES), made.decide("s", PLACES)
     assert made.reward("s", one.id, 1.0)
     store.set_state("s", "paused")
-    for refused in (
-        lambda: made.decide("s", PLACES),
-        lambda: made.reward("s", two.id, 1.0),
-    ):
+    calls = (lambda: made.decide("s", PLACES), lambda: made.reward("s", two.id, 1.0))
+    for refused in calls:
         with pytest.raises(Conflict, match="paused"):
             refused()
     assert not made.reward("s", one.id, 1.0), "it was accepted before"
     store.set_state("s", "finished")
-    for refused in (
-        lambda: made.decide("s", PLACES),
-        lambda: made.reward("s", two.id, 1.0),
-    ):
+    for refused in calls:
         with pytest.raises(Gone, match="finished"):
             refused()
     with database.reading() as connection:
         assert set(connection.scalars(select(decisions.c.payload))) == {None}
 
 
-def test_a_study_ends_with_the_people_it_was_planned_for(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    simulated(monkeypatch)
-    store, learner = Store(database), gp_ucb(SimulatedNoise(1), horizon=40)
-    store.register(deployment(), learner)
+def test_a_study_ends_with_the_people_it_was_planned_for(database: Database, serve: Serve) -> None:
+    learner = gp_ucb(SimulatedNoise(1), horizon=40)
+    store = serve(learner)
     aggregator = Aggregator(store)
     rewarded(store, learner, 60, 1)
     for _ in range(10):
@@ -275,12 +267,12 @@ def test_a_study_ends_with_the_people_it_was_planned_for(
 
 
 @pytest.mark.parametrize("days", [0.0, 3.0])
-def test_released_observations_are_erased(
-    database: Database, monkeypatch: pytest.MonkeyPatch, days: float
+def test_released_observations_are_erased_and_cannot_be_probed(
+    database: Database, serve: Serve, days: float
 ) -> None:
-    simulated(monkeypatch)
-    store, learner = Store(database), gp_ucb(SimulatedNoise(1))
-    store.register(deployment(retention_days=days), learner)
+    """By whoever has the database's key, or asks with a client's."""
+    learner = gp_ucb(SimulatedNoise(1))
+    store = serve(learner, retention_days=days)
     ids = rewarded(store, learner, 20, 1)
     waiting = DecisionStore(store).decide("s", PLACES)
     assert Aggregator(store).step() == 1
@@ -292,25 +284,9 @@ def test_released_observations_are_erased(
     with database.reading() as connection:
         left = connection.scalars(select(decisions.c.id).where(decisions.c.payload.is_not(None)))
         assert list(left) == [waiting.id]
-    assert not DecisionStore(store).reward("s", ids[0], 1.0)
-
-
-@pytest.mark.parametrize("days", [0.0, 3.0])
-def test_an_erased_reward_cannot_be_probed(
-    database: Database, monkeypatch: pytest.MonkeyPatch, days: float
-) -> None:
-    """Whoever has the database's key, or asks with a client's."""
-    simulated(monkeypatch)
-    store, learner = Store(database), gp_ucb(SimulatedNoise(1))
-    store.register(deployment(retention_days=days), learner)
-    ids = rewarded(store, learner, 20, 1)
-    assert Aggregator(store).step() == 1
-    Forgetting(store).portion(time.time() + (days + 0.1) * 86_400.0)
     assert count(database, decisions, decisions.c.mark.is_not(None)) == 0
     for identity in ids:
-        assert [DecisionStore(store).reward("s", identity, each) for each in (0.0, 1.0)] == [
-            False
-        ] * 2
+        assert not any(DecisionStore(store).reward("s", identity, each) for each in (0.0, 1.0))
 
 
 def test_a_finished_study_keeps_nothing_of_people(store: Store, database: Database) -> None:
@@ -330,11 +306,10 @@ def test_a_finished_study_keeps_nothing_of_people(store: Store, database: Databa
     assert store.policy("s").version == 1
 
 
-def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_visits_of_persons(database: Database, serve: Serve) -> None:
     """Those beyond the ones that a promise covers count, and teach nothing."""
-    noise = simulated(monkeypatch)
-    store, learner = Store(database), capri(noise(), max_contributions=2)
-    store.register(deployment(), learner)
+    learner = capri(SimulatedNoise(7), max_contributions=2)
+    store = serve(learner)
     with pytest.raises(InvalidInput, match="person was missing"):
         DecisionStore(store).decide("s", [0.0])
     batch = max(learner.batch_size, 4)
@@ -342,22 +317,17 @@ def test_visits_of_persons(database: Database, monkeypatch: pytest.MonkeyPatch) 
     aggregator = Aggregator(store)
     assert aggregator.step() == 1
     _, served = aggregator._learner("s")
-    assert sorted(served._target._contributions.counts.values()) == [
-        batch // 2,
-        batch - batch // 2,
-    ]
+    counts = served._target._contributions.counts
+    assert sorted(counts.values()) == [batch // 2, batch - batch // 2]
+    assert set(counts) == {pseudonym(database.cipher, "s", f"person {n}") for n in (0, 1)}
     # Put together again from the database, it knows them still.
     _, again = Aggregator(store)._learner("s")
-    assert again._target._contributions.counts == served._target._contributions.counts
+    assert again._target._contributions.counts == counts
 
 
 @pytest.mark.parametrize("blank", [" ", "\u2003", "\n\t"])
-def test_blank_ids_of_people_are_refused(
-    database: Database, monkeypatch: pytest.MonkeyPatch, blank: str
-) -> None:
-    simulated(monkeypatch)
-    store = Store(database)
-    store.register(deployment(), capri(SimulatedNoise(1), max_contributions=2))
+def test_blank_ids_of_people_are_refused(database: Database, serve: Serve, blank: str) -> None:
+    store = serve(capri(SimulatedNoise(1), max_contributions=2))
     with pytest.raises(InvalidInput, match="id"):
         DecisionStore(store).decide("s", [0.0], blank)
     assert count(database, decisions) == 0
@@ -365,40 +335,27 @@ def test_blank_ids_of_people_are_refused(
 
 @pytest.mark.parametrize("damage", ["blank id", "bytes", "another learner's report"])
 def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    damage: str,
+    database: Database, serve: Serve, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
     """What is public of the release is that of readable rows; sums are those of the others."""
-    noise = simulated(monkeypatch)
-    store, cipher = Store(database), database.cipher
-    assert cipher is not None
-    learner = capri(noise(), max_contributions=2)
-    store.register(deployment(), learner)
+    learner = capri(SimulatedNoise(7), max_contributions=2)
+    store = serve(learner)
     ids = sorted(rewarded(store, learner, learner.batch_size, 1, persons=learner.batch_size))
-    with database.reading() as connection:
-        sealed = dict(connection.execute(select(decisions.c.id, decisions.c.payload)).all())
-    kept = {
-        each: json.loads(decrypted(cipher, sealed[each], True, "s", f"decision {each}"))
-        for each in ids
-    }
+    kept = {each: _sealed(database, each) for each in ids}
     if damage == "bytes":
-        payload = sealed[ids[1]]
+        payload = b"damaged"
     else:
         changed = {**kept[ids[0]], "person": " "}
         if damage != "blank id":
             report = json.loads(kept[ids[0]]["report"])
             changed = {**kept[ids[0]], "report": json.dumps({**report, "source": "other"})}
         content = json.dumps(changed).encode()
-        payload = encrypted(cipher, content, True, "s", f"decision {ids[0]}")
+        payload = encrypted(database.cipher, content, True, "s", f"decision {ids[0]}")
     with database.writing() as connection:
-        connection.execute(
-            update(decisions).where(decisions.c.id == ids[0]).values(payload=payload)
-        )
+        damaged = update(decisions).where(decisions.c.id == ids[0]).values(payload=payload)
+        connection.execute(damaged)
     aggregator = Aggregator(store)
-    assert aggregator.step() == 1
-    assert aggregator.step() == 0
+    assert [aggregator.step(), aggregator.step()] == [1, 0]
     assert (store.row("s").state, store.set_aside("s")) == ("running", 1)
     with database.reading() as connection:
         rows = connection.execute(select(decisions).order_by(decisions.c.id)).all()
@@ -413,9 +370,8 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
         [decode(kept[each]["report"], Reports) for each in ids[1:]],
         [[kept[each]["person"]] for each in ids[1:]],
     )
-    assert np.array_equal(
-        served._target._sums.epochs[0].total, others._target._sums.epochs[0].total
-    )
+    sums, wanted = (each._target._sums.epochs[0].total for each in (served, others))
+    assert np.array_equal(sums, wanted)
     assert served._target._contributions.came == len(ids)
     assert "set aside 1 stored rows of s" in caplog.text
     # The same reward is acknowledged as before, whatever became of it.
@@ -440,12 +396,11 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
     ids=["arms", "decision sets", "box"],
 )
 def test_a_release_of_unreadable_observations_alone(
-    database: Database, monkeypatch: pytest.MonkeyPatch, made: Callable[[], Any]
+    database: Database, serve: Serve, made: Callable[[], Any]
 ) -> None:
     """Whatever people bring, each visit counts; with all rows damaged nothing is learnt."""
-    simulated(monkeypatch)
-    store, learner = Store(database), made()
-    store.register(deployment(), learner)
+    learner = made()
+    store = serve(learner)
     taking, batch = DecisionStore(store), learner.batch_size
     for context in contexts(learner, batch, 1):
         box = isinstance(learner.space, PublicBox)
@@ -558,13 +513,9 @@ def test_the_wrong_key(store: Store, database: Database, connect: Callable[..., 
         assert in_database(database) == before
 
 
-def test_encrypted_sizes_do_not_depend_on_the_person(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encrypted_sizes_do_not_depend_on_the_person(database: Database, serve: Serve) -> None:
     """Neither of a decision, however many points a person brings and however they are written, nor
     of the sums of people."""
-    simulated(monkeypatch)
-    store = Store(database)
     names, many = ("few", "many"), np.random.default_rng(1).random((200, 1)).tolist()
     for name in names:
         learner = GPUCB(
@@ -576,7 +527,7 @@ def test_encrypted_sizes_do_not_depend_on_the_person(
             horizon=1000,
             identity="gp",
         )
-        store.register(deployment(name, retention_days=1.0), learner)
+        store = serve(learner, name, retention_days=1.0)
         for place in range(30):
             points = [[0.5]] if name == "few" else many[: place + 171]
             decision = DecisionStore(store).decide(name, points)
@@ -600,18 +551,8 @@ def test_encrypted_sizes_do_not_depend_on_the_person(
     ("learner", "written"),
     [
         (
-            lambda: ReleasedThompson(
-                Box.of({"age": (18, 90), "smoker": ["no", "yes"]}),
-                ["leaflet", "call"],
-                budget=Joint(1.0, 1e-6),
-                noise=SimulatedNoise(1),
-                horizon=60,
-            ),
-            [
-                {"age": 40, "smoker": "no"},
-                {"smoker": "no" + " " * 4000, "age": 40.0},
-                [40.0, 0],
-            ],
+            thompson,
+            [{"age": 40, "smoker": "no"}, {"smoker": "no" + " " * 4000, "age": 40.0}, [40.0, 0]],
         ),
         (
             lambda: gp_ucb(SimulatedNoise(1)),
@@ -621,23 +562,14 @@ def test_encrypted_sizes_do_not_depend_on_the_person(
     ids=["arms", "decision sets"],
 )
 def test_encrypted_contexts_do_not_depend_on_their_spelling(
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
-    learner: Callable[[], Any],
-    written: list[Any],
+    database: Database, serve: Serve, learner: Callable[[], Any], written: list[Any]
 ) -> None:
-    simulated(monkeypatch)
-    store = Store(database)
-    store.register(deployment(), learner())
+    store = serve(learner())
     ids = [DecisionStore(store).decide("s", context).id for context in written]
     with database.reading() as connection:
-        kept = dict(connection.execute(select(decisions.c.id, decisions.c.payload)).all())
-    assert len({len(each) for each in kept.values()}) == 1
-    contexts = [
-        json.loads(decrypted(database.cipher, kept[each], True, "s", f"decision {each}"))["context"]
-        for each in ids
-    ]
-    assert contexts == [contexts[0]] * len(contexts)
+        assert len({len(each) for each in connection.scalars(select(decisions.c.payload))}) == 1
+    brought = [_sealed(database, each)["context"] for each in ids]
+    assert brought == [brought[0]] * len(ids)
     assert all(DecisionStore(store).reward("s", each, 0.5) for each in ids)
 
 
@@ -659,18 +591,6 @@ def test_snapshot_sizes_do_not_depend_on_who_visited() -> None:
             assert len(content) < longest
             sizes[-1].append(len(encrypted(cipher, content, True, "s", "snapshot", longest)))
     assert sizes[0] == sizes[1] == sizes[2]
-
-
-def test_a_snapshot_counts_visits_by_pseudonym(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noise = simulated(monkeypatch)
-    store, learner = Store(database), capri(noise(), max_contributions=2)
-    store.register(deployment(), learner)
-    rewarded(store, learner, learner.batch_size, 1, persons=2)
-    assert Aggregator(store).step() == 1
-    visits = Aggregator(store)._learner("s")[1]._target._contributions.counts
-    assert set(visits) == {pseudonym(database.cipher, "s", f"person {n}") for n in (0, 1)}
 
 
 def test_sealed_rows_cannot_be_moved(
