@@ -319,49 +319,6 @@ class TestConventions:
         pd.testing.assert_frame_equal(*results)
 
 
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"bounds": None}, "bounds was not given; state the bounds of every column"),
-            ({"bounds": {"age": 90}}, "the bounds of column 'age' were 90"),
-            ({"epsilon": -1.0}, "epsilon was -1.0"),
-            ({"trust_model": "joint"}, "delta was not given; joint privacy needs one"),
-            ({"trust_model": "central"}, "trust_model was 'central'; it must be one of local"),
-            ({"noise": "none"}, "noise was 'none'; it must be one of secure, simulated"),
-            ({"rewards": 1}, "rewards was 1; give the least and the largest"),
-            ({"learner": "gp_ucb"}, "learner was 'gp_ucb', which does not choose among arms"),
-            ({"learner": "kernels"}, "the learner 'kernels' is unknown"),
-            ({"least_propensity": 0.0}, "least_propensity was 0.0"),
-            ({"random_state": 1.5}, "random_state was 1.5"),
-            ({"options": {"cautoin": 1}, "learner": "partition"}, "Did you mean 'caution'"),
-        ],
-    )
-    def test_parameters_that_cannot_be(self, options: dict[str, Any], message: str) -> None:
-        with pytest.raises(InvalidInput, match=message):
-            bandit(**options).fit(*log(10)[:3])
-
-    @pytest.mark.parametrize("arms", ["ab", ["a"], ["a", "a"], 3, [["a"], ["b"]]])
-    def test_arms(self, arms: Any) -> None:
-        with pytest.raises(InvalidInput, match=r"arms was .* give at least two different ones"):
-            PrivateBandit(arms, 1.0, bounds=BOUNDS).fit(*log(10)[:3])
-
-    def test_people_that_cannot_be_change_nothing(self) -> None:
-        decisions, rewards, crowd, _ = log(50)
-        before = bandit(**KERNEL).fit(decisions, rewards, crowd)
-        for change, message in [
-            ({"decisions": [*decisions[:-1], "vist"]}, r"'vist' in row 49.*Did you mean 'visit'\?"),
-            ({"decisions": decisions[:-1]}, "give one arm for each of 50 people"),
-            ({"rewards": [*rewards[:-1], 1.5]}, "rewards had 1.5 at position 49"),
-            ({"contexts": crowd.assign(age=17.0)}, "contexts had 17.0 in column 'age', row 0"),
-            ({"contexts": crowd.assign(smoker="no")}, "contexts had 'no' in column 'smoker'"),
-        ]:
-            given = {"decisions": decisions, "rewards": rewards, "contexts": crowd, **change}
-            with pytest.raises(InvalidInput, match=message):
-                before.partial_fit(**given)
-            assert before.learner_.streams["log"].people == 50
-
-
 def test_the_usual_learner_of_many_columns_takes_logs() -> None:
     rng = np.random.default_rng(3)
     bounds = {f"x{column}": (0, 1) for column in range(7)}

@@ -21,7 +21,6 @@ from discreet import (
     SimulatedNoise,
     Unprotected,
 )
-from discreet.search import Trial
 
 COLUMNS = {"units": {"lower": 4, "upper": 64, "levels": 16, "log": True}, "form": ["pill", "drop"]}
 JOINT = Joint(2.0, 1e-6)
@@ -119,25 +118,6 @@ class TestRefused:
         assert searched.observed == 1
         assert searched.learner.people == 1
 
-    @pytest.mark.parametrize(
-        ("trial", "value", "message"),
-        [
-            (1, 0.5, "trial was 1, but 1 trials were asked for"),
-            (Trial(4, {}), 0.5, "trial was 4, but 1 trials"),
-            (-1, 0.5, "trial was -1; it must be a whole number"),
-            (0, 1.5, r"value was 1.5; the declared bounds are \[0, 1\]"),
-            (0, float("nan"), "value was nan; it must be a finite number"),
-            (0, "1", "value was '1'; it must be a finite number"),
-        ],
-    )
-    def test_what_cannot_be_told(self, trial: Any, value: Any, message: str) -> None:
-        searched = search()
-        asked = searched.ask()
-        with pytest.raises(InvalidInput, match=message):
-            searched.tell(trial, value)
-        assert searched.open_trials == (asked,)
-        searched.tell(0, 0.5)
-
     @pytest.mark.parametrize("value", [-3.0, 7, float("nan"), float("inf")])
     def test_no_value_where_it_is_private_when_it_is_told(self, value: float) -> None:
         searched = search(Local(1.0))
@@ -145,19 +125,6 @@ class TestRefused:
         assert searched.observed == 1
         with pytest.raises(InvalidInput, match="value was 'x'"):
             searched.tell(searched.ask(), "x")  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"direction": "up"}, "direction was 'up'; it must be one of maximize, minimize"),
-            ({"bounds": (1, 0)}, "the lower must be below the upper"),
-            ({"bounds": 1}, "bounds was 1; give the least and the largest"),
-            ({"noise": 3}, r"noise was 3; pass SecureNoise\(\)"),
-        ],
-    )
-    def test_what_makes_no_search(self, options: Any, message: str) -> None:
-        with pytest.raises(InvalidInput, match=message):
-            search(**options)
 
 
 class TestFile:

@@ -28,6 +28,7 @@ from discreet import (
 )
 from discreet.lab.environments.logs import LoggedAction, LoggedReward, Propensity
 from discreet.people.columns import Column
+from discreet.search import Trial
 
 PEOPLE = 60
 DOMAIN = Box.of({"x": (0, 9), "s": ["n", "s"]})
@@ -81,6 +82,8 @@ def fitted(
 ) -> PrivateBandit:
     """A bandit that has learnt from two people."""
     usual = {"bounds": {"x": (0, 9), "s": ["n", "s"]}, "noise": "simulated", "random_state": 1}
+    if "bandit_rewards" in parameters:
+        usual["rewards"] = parameters.pop("bandit_rewards")
     bandit = PrivateBandit(**{"arms": ["p", "q"], "epsilon": 1.0, **usual, **parameters})
     return bandit.fit(list(decisions), list(rewards), contexts)
 
@@ -155,6 +158,8 @@ FRAMES: list[Case] = [
     (lambda: framed(people(who=0.5), people="who"), ["'who' holds float64", "whole numbers"]),
     # Bounds.
     (lambda: framed(bounds=None), ["bounds was not given", "State public knowledge"]),
+    (lambda: framed(bounds={}), ["bounds was {}"]),
+    (lambda: framed(bounds={"x": (0, 9, 3, 1)}), ["were (0, 9, 3, 1)"]),
     (lambda: framed(bounds=["x"]), ["bounds was ['x']", 'bounds={"age": (18, 90)']),
     (lambda: framed(bounds={"x": (9, 0)}), ["'x' had bounds [9.0, 0.0]", "must be below"]),
     (lambda: framed(bounds={"x": (9, 9)}), ["'x' had bounds [9.0, 9.0]", "must be below"]),
@@ -192,6 +197,8 @@ FRAMES: list[Case] = [
     (lambda: framed(classes="ab"), ['classes was "ab"', "a list in square brackets"]),
     (lambda: framed(bounds={"y": ["a", "b"]}), ["'y' is both a context column", "Take it out"]),
     (lambda: framed(rewards=["paid a"]), ["either label", "not both"]),
+    (lambda: framed(label=None, classes=None), ["needs arms"]),
+    (lambda: framed(label={"column": "x", "thresholds": [2]}), ["either classes"]),
     (lambda: paying(reward_bounds=None), ["reward_bounds was not given", "Give the lowest"]),
     (lambda: paying(reward_bounds=(1, 0)), ["[1.0, 0.0]", "must be below"]),
     (lambda: paying(reward_bounds=(0, 0.5)), ["first 1.0 in row 4", "Declare wider bounds"]),
@@ -266,13 +273,19 @@ STUDIES: list[Case] = [
 ]
 BANDITS: list[Case] = [
     (lambda: fitted(arms=["p", "p"]), ["arms was ['p', 'p']", "at least two different"]),
-    (lambda: fitted(arms=3), ["arms was 3", "at least two different"]),
+    *(
+        (lambda arms=arms: fitted(arms=arms), ["arms was", "at least two different ones"])
+        for arms in (3, "ab", ["a"], [["a"], ["b"]])
+    ),
     (lambda: fitted(epsilon=-1), ["epsilon was -1", "above 0"]),
     (lambda: fitted(epsilon=pd.NA), ["epsilon was <NA>", "a finite number above 0"]),
     (lambda: fitted(bounds=None), ["bounds was not given", "not the extremes of the data"]),
     (lambda: fitted(trust_model="us"), ["'us'", "one of local, joint, none"]),
     (lambda: fitted(noise="loud"), ["'loud'", "one of secure, simulated"]),
+    (lambda: fitted(bandit_rewards=1), ["rewards was 1", "the least and the largest"]),
+    (lambda: fitted(least_propensity=0.0), ["least_propensity was 0.0"]),
     (lambda: fitted(random_state=-1), ["random_state was -1", "at least 0"]),
+    (lambda: fitted(random_state=1.5), ["random_state was 1.5"]),
     (lambda: fitted(horizon=0), ["horizon was 0", "at least 1"]),
     (
         lambda: fitted(bounds={"x": (9, 0), "s": ["n"]}),
@@ -281,6 +294,7 @@ BANDITS: list[Case] = [
     (lambda: fitted(trust_model="joint"), ["delta was not given", "such as 1e-6"]),
     (lambda: fitted(learner="parttion"), ["'parttion'", "Did you mean 'partition'?"]),
     (lambda: fitted(learner=3), ["an int", "give a text"]),
+    (lambda: fitted(learner="gp_ucb"), ["'gp_ucb', which does not choose among arms"]),
     (lambda: fitted(options=3), ["were 3", "give a dictionary"]),
     (lambda: fitted(options={"dnsity": 1, "z": 2}), ["2 things", "Did you mean 'density'?", "'z'"]),
     (lambda: fitted(["p", "z"]), ["decisions was 'z' in row 1", "the arms are p, q"]),
@@ -328,6 +342,8 @@ SEARCHES: list[Case] = [
     (lambda: search(noise=3), ["noise was 3", "pass SecureNoise()"]),
     (lambda: search(kernel="RBF"), ["'RBF' could not be read", "Use RBF(length_scale)"]),
     (lambda: search().tell(0, 0.5), ["trial was 0", "tell what ask() returned"]),
+    (lambda: search().tell(Trial(4, {}), 0.5), ["trial was 4, but 0 trials"]),
+    (lambda: search().tell(-1, 0.5), ["trial was -1", "must be a whole number"]),
     (told_twice, ["trial 0 has its value already", "ask() for another"]),
     (lambda: told(np.nan), ["value was nan", "must be a finite number"]),
     (lambda: told(pd.NA), ["value was <NA>", "must be a finite number"]),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from discreet.lab.studies.frames import study_text, toml_values
 from discreet.people.columns import Column
 from discreet.validation import InvalidInput
 from tests.lab.studies.test_files import GOOD, written
-from tests.refusals import CheckRefusals, Refused
 
 BOUNDS = {"age": (18, 90), "region": ["north", "south"]}
 CLASSES = ["no", "yes"]
@@ -170,32 +168,6 @@ def test_a_common_budget_is_for_learners_that_take_one_and_have_none() -> None:
     assert [setting.budget.trust_model for setting in joint] == ["joint", "joint", "none"]
 
 
-CHANGES: list[tuple[dict[str, Any], str]] = [
-    ({"bounds": None}, "age, region, said"),
-    ({"bounds": {}}, "bounds was {}"),
-    ({"bounds": {"age": [18, 90]}}, "round brackets"),
-    ({"bounds": {"age": 18, "region": "north"}}, "2 things"),
-    ({"bounds": {"age": (18, 30)}}, "[18, 30]"),
-    ({"bounds": {"agee": (18, 90)}}, "Did you mean 'age'"),
-    ({"bounds": {"age": (18, 90, 100, 20)}}, "were (18, 90, 100, 20)"),
-    ({"bounds": {"said": CLASSES}}, "both a context column and the label"),
-    ({"classes": None}, "classes"),
-    ({"label": None}, "needs arms"),
-    ({"rewards": ["paid a", "paid b"]}, "not both"),
-    ({"label": None, "rewards": ["paid a", "paid b"]}, "reward_bounds"),
-    ({"label": {"column": "paid a", "thresholds": [2]}}, "either classes"),
-    ({"epsilon": None}, "epsilon"),
-    ({"epsilon": -1}, "epsilon was -1"),
-    ({"learners": 3}, "learners was 3"),
-    ({"learners": ["partitoin"]}, "Did you mean 'partition'"),
-    ({"epsilon": None, "bounds": None, "label": None}, "3 things"),
-]
-
-
-def test_frames_that_are_refused(refusals: CheckRefusals) -> None:
-    refusals("frames", [Refused(str(given), partial(of, **given), part) for given, part in CHANGES])
-
-
 def test_refusals_show_no_range_of_the_data() -> None:
     """Who has not stated bounds is not shown what they would be."""
     frame = people()
@@ -203,20 +175,6 @@ def test_refusals_show_no_range_of_the_data() -> None:
     with pytest.raises(InvalidInput) as refused:
         of(frame, bounds=None)
     assert "87654" not in str(refused.value).replace(",", "")
-
-
-@pytest.mark.parametrize(
-    ("frame", "message"),
-    [
-        ([[1, 2]], "frame was a list; it must be a pandas DataFrame: pass one"),
-        (people().iloc[:0], "has no rows"),
-        (people().set_axis(pd.MultiIndex.from_product([["a", "b"], [1, 2, 3]]), axis=1), "levels"),
-        (people().set_axis(["age", "region", "said", "age", "b", "c"], axis=1), "occurs 2 times"),
-    ],
-)
-def test_what_is_no_table_is_refused(frame: Any, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        of(frame)
 
 
 def test_neither_the_index_nor_the_order_of_columns_matters() -> None:
@@ -303,22 +261,6 @@ def test_what_is_wrong_is_said_without_lines(change: dict[str, Any], message: st
     with pytest.raises(InvalidInput, match=message) as refused:
         Study.from_dict(SMALL | change)
     assert ", line " not in str(refused.value)
-
-
-def test_several_mistakes_are_said_at_once() -> None:
-    learners = [{"name": "partition", "epsilon": -1}, {"name": "oracle", "epsilon": 1}]
-    with pytest.raises(InvalidInput) as refused:
-        Study.from_dict(SMALL | {"learners": learners, "report": {"axes": ["x9"]}})
-    assert [text.partition(": ")[0] for text in refused.value.args] == [
-        "the study, learners, entry 1", "the study, learners, entry 2", "the study",
-    ]  # fmt: skip
-
-
-def test_other_things_are_no_study() -> None:
-    with pytest.raises(InvalidInput, match="give a dictionary with the keys of a study file"):
-        Study.from_dict([SMALL])  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="replicates was 0"):
-        Study.from_dict(SMALL, replicates=0)
 
 
 def test_a_study_can_have_another_size() -> None:
