@@ -263,7 +263,13 @@ STUDIES: list[Case] = [
         lambda: planned(people=0, epsilon=pd.NA, lose_at_most=1.5),
         ["4 things", "people was 0", "epsilon was <NA>", "lose_at_most was 1.5", "at most two"],
     ),
+    (lambda: discreet.plan({}), ["study was a dict", "give a study file, or a Study"]),
+    (lambda: discreet.plan(Study.from_dict(study()), people=10**20), ["1e+20, which is more"]),
     (lambda: planned(epsilons=[]), ["epsilons was empty", "give at least one"]),
+    (lambda: planned(epsilons="abc"), ["epsilons was 'abc'", "a list of numbers"]),
+    (lambda: planned(learners=3), ["learners was 3", "a list of names"]),
+    (lambda: planned(table=3), ["table was an int", "the path of a table"]),
+    (lambda: planned(data_dir=3), ["data_dir was an int", "the path of a folder"]),
     (
         lambda: planned(epsilons=[0, 40], learners=[3, "no"], synthetic=True),
         ["5 things", "was 0", "was 40", "an int; give a text", "'no' is unknown", "the path of"],

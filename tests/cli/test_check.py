@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from discreet.codec import decode
 from discreet.lab.reporting.preflight import Preflight
 from tests.cli.cases import STUDY, invoke, write_study
@@ -60,26 +58,6 @@ def test_everything_that_is_wrong_is_listed_in_the_order_of_the_file(tmp_path: P
         assert line.startswith(text)
     read = decode(facts.read_text(), Preflight)
     assert [issue.line for issue in read.issues] == [3, 9, 14]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("name = 3 4", "is not TOML"),
-        ('name = "x"', "1. [problem] is missing; add it."),
-    ],
-)
-def test_what_stands_on_no_line(tmp_path: Path, text: str, message: str) -> None:
-    code, out, _ = invoke("check", write_study(tmp_path, text))
-    assert code == 2
-    assert message in out
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    code, out, _ = invoke("check", tmp_path / "none.toml")
-    assert code == 2
-    assert "cannot run. One thing is wrong." in out
-    assert "cannot be read" in out
 
 
 def test_facts_take_the_place_of_earlier_facts_only(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -58,31 +57,6 @@ def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
     assert "Planning used no one's data" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--lose-at-most", "5"), "Did you mean 5%?"),
-        (("--lose-at-most", "many"), "a share from 0 to 1 or a percentage"),
-        (("--epsilons", "1;2"), "give numbers with commas"),
-        (("--epsilons", "40"), "protects no one"),
-        (("--contrast", "0.5"), "add --synthetic"),
-        (("--people", 9, "--epsilon", 1, "--lose-at-most", "5%"), "at most two"),
-        (("--report", "plan.txt"), "must end in .html"),
-    ],
-)
-def test_refusals(tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:
-    code, out, err = invoke("plan", write_study(tmp_path, SMOOTH, 100), *arguments)
-    assert code == 2
-    assert message in err
-    assert not out
-
-
-def test_all_that_is_wrong_with_options_is_said_at_once(tmp_path: Path) -> None:
-    path = write_study(tmp_path, SMOOTH, 100)
-    _, _, err = invoke("plan", path, "--epsilons", "x", "--lose-at-most", "x")
-    assert "2 things are wrong" in err
-
-
 def test_shares_and_numbers() -> None:
     assert share_of("5%") == share_of("0.05") == 0.05
     assert share_of(None) is None
@@ -98,23 +72,3 @@ def test_a_plan_in_python(tmp_path: Path) -> None:
     assert isinstance(plan, discreet.Plan)
     assert plan.answer.startswith("At epsilon = 8 with 200 people, the loss is")
     assert plan.people_for(epsilon=8, keep=0.5).least == plan.horizons[0]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"epsilons": None}, "epsilons was None; it must be a list of numbers"),
-        ({"learners": 3}, "learners was 3; it must be a list of names"),
-        ({"learners": "nosuch"}, "the learner 'nosuch' is unknown"),
-        ({"epsilons": "abc"}, "epsilons was 'abc'; it must be a list of numbers"),
-        ({"epsilons": 40}, "an epsilon was 40"),
-        ({"table": 3}, "table was an int; give the path of a table"),
-        ({"data_dir": 3}, "data_dir was an int; give the path of a folder"),
-        ({"study": {}}, "study was a dict; give a study file, or a Study"),
-        ({"people": 10**20}, "1e[+]20, which is more people than are alive"),
-    ],
-)
-def test_refusals_in_python(tmp_path: Path, given: dict[str, Any], message: str) -> None:
-    usual = {"study": write_study(tmp_path, SMOOTH, 100)}
-    with pytest.raises(InvalidInput, match=message):
-        discreet.plan(**{**usual, **given})

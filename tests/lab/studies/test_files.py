@@ -365,16 +365,6 @@ def test_the_report_of_points_names_columns_of_points(tmp_path: Path) -> None:
             load_study(written(tmp_path, text.replace(f'"{old}"', f'"{new}"').replace(old, new)))
 
 
-def test_unreadable_files_are_refused(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.toml", tmp_path):
-        with pytest.raises(InvalidInput, match="cannot be read"):
-            load_study(path)
-    binary = tmp_path / "b.toml"
-    binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        load_study(binary)
-
-
 UNNAMED = """name = "small"
 rounds = 100
 [problem]
