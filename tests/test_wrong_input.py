@@ -33,6 +33,7 @@ from discreet.search import Trial
 PEOPLE = 60
 DOMAIN = Box.of({"x": (0, 9), "s": ["n", "s"]})
 LINE = Box.of({"x": (0, 9)})
+LEVELS = Box.of({"x": ["n", "s"]})
 CONTEXTS = [{"x": 1, "s": "n"}, {"x": 2, "s": "s"}]
 
 
@@ -373,7 +374,18 @@ LOGS: list[Case] = [
     ),
     (lambda: logged(action="a"), ["action was a str", "give LoggedAction(column, names)"]),
     (lambda: logged(columns=["x"]), ["a column was 'x'", "give Column(name, lower, upper)"]),
-    (lambda: Propensity("w", 0.5), ["propensity was {", "give exactly one of"]),
+    (lambda: logged(columns=[Column("r", 0, 1)]), ["'r' is both a context column and the"]),
+    (lambda: logged(propensity=Propensity("r")), ["columns of action, reward, propensity"]),
+    *(
+        (lambda given=given: Propensity(**given), ["give exactly one of"])
+        for given in ({}, {"value": 0.5, "estimated": True}, {"column": "w", "value": 0.5})
+    ),
+    (lambda: Propensity(value=1.5), ["above 0 and at most 1"]),
+    (lambda: LoggedAction("a", ("only",)), ["at least two"]),
+    (lambda: LoggedReward("r", 1.0, 0.0), ["reward bounds"]),
+    (lambda: Log([[0.5]], [0], [0], LEVELS, ("p", "q")), ["column 'x'"]),
+    (lambda: Log([[0.5]], [0], [0], LINE, ("p", "p")), ["at least two, each once"]),
+    (lambda: Log([[0.5]], [0], [0], LINE, ("p", "q"), ids=[0, 1]), ["ids had shape (2,)"]),
     (
         lambda: Log([[1.0]] * 3, [0, 1, 5], [0, 1, 9], LINE, ("p", "q"), propensities=[0, 2, 1]),
         ["3 things", "actions was 5", "rewards had 9.0", "propensities were", "Declare wider"],

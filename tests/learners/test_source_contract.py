@@ -160,25 +160,6 @@ class TestSourceContract:
         assert learner.people == 0
         assert learner.policy() is target, "a policy of the target lasts as well"
 
-    def test_equal_reports_give_equal_learners(self, row: SourceRow) -> None:
-        states = []
-        for _ in range(2):
-            learner = row.fresh(bank=2.0, shop=1.0)
-            teach(learner, "bank")
-            teach(learner, "shop", 2)
-            states.append((state(learner), encode(learner.policy())))
-        assert states[0] == states[1]
-
-    def test_the_target_goes_on_after_its_sources(self, row: SourceRow) -> None:
-        learner = row.fresh(bank=4.0)
-        teach(learner, "bank")
-        for seed in range(2):
-            chances = learner.policy().probabilities(SCENE.contexts(50, seed))
-            assert np.allclose(chances.sum(axis=1), 1.0)
-            serve(learner, seed)
-        teach(learner, "bank", 2)
-        learner.policy()
-
     def test_an_arm_that_never_occurs(self, row: SourceRow) -> None:
         learner = row.fresh(bank=4.0)
         for seed in range(3):

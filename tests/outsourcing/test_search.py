@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -151,11 +150,6 @@ class TestTheWholeSearch:
         assert not parties.ask.exists()
         # Who looks again sees the same.
         assert story(parties.model(settings)) == story(turn)
-
-    def test_the_lowest_outcome(self, parties: Parties) -> None:
-        turn = parties.play(SearchSettings(minimize=True))
-        assert turn.best is not None
-        assert turn.best.answer <= sorted(hills()["expense"])[3]
 
     def test_protected_answers(self, tmp_path: Path) -> None:
         rules = AnswerRules(2, 20.0, 1e-6, (0.0, 10.0))
@@ -396,13 +390,6 @@ class TestRefusals:
             begun.model(other)
         # Without settings those of the state are kept.
         assert begun.search().settings == SearchSettings()
-
-    def test_settings_come_back(self, parties: Parties) -> None:
-        prior = RowPrior((1.0, 2.0), 3.0, 0.1, -4.0, "matern52")
-        settings = SearchSettings("gp_ucb", "matern52", True, prior, 5)
-        parties.model(settings)
-        assert parties.search().settings == settings
-        parties.model(replace(settings))
 
     def test_another_release(self, begun: Parties, tmp_path: Path) -> None:
         (tmp_path / "other").mkdir()

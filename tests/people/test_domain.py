@@ -60,6 +60,8 @@ def test_box_round_trip(low: float, width: float, share: list[float]) -> None:
         ((0.0,), (1.0,), ("a", "b"), (), "2 names"),
         ((0.0,), (1.0,), (), (2, 2), "2 levels"),
         ((0.0,), (1.0,), (), (1,), "levels of column 'x1' was 1"),
+        ((0.0, 0.0), (1.0, 1.0), ("x", "x"), (), "its own name"),
+        ((-1e308,), (1e308,), (), (), "bounds"),
     ],
 )
 def test_box_refuses(lower, upper, names, levels, message) -> None:
@@ -101,25 +103,6 @@ def test_reward_bounds_map_and_clip() -> None:
 def test_reward_bounds_refuse_rewards(rewards, message) -> None:
     with pytest.raises(InvalidInput, match=message):
         RewardBounds(-1.0, 3.0).to_unit(rewards, 2)
-
-
-def test_reward_bounds_refuse_an_empty_interval() -> None:
-    with pytest.raises(InvalidInput, match="lower must be below"):
-        RewardBounds(1.0, 0.0)
-
-
-def test_tables_are_read_by_name() -> None:
-    box = Box((0.0, 20.0), (1.0, 40.0), ("x", "age"))
-    frame = pd.DataFrame({"age": [30.0], "other": ["a"], "x": [0.25]})
-    assert box.to_unit(frame[["age", "x"]]).tolist() == [[0.25, 0.5]]
-    with pytest.raises(InvalidInput, match="lacked the column 'x'"):
-        box.to_unit(frame[["age"]])
-    with pytest.raises(InvalidInput, match="its own name"):
-        Box((0.0, 0.0), (1.0, 1.0), ("x", "x"))
-    with pytest.raises(InvalidInput, match="bounds"):
-        Box((-1e308,), (1e308,))
-    with pytest.raises(InvalidInput, match="contexts"):
-        box.to_unit(np.array([["0.5", "30"]]))
 
 
 def test_levels_stay_on_their_side_of_a_threshold() -> None:

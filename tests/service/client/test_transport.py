@@ -119,11 +119,6 @@ class TestClient:
         with pytest.raises(InvalidInput, match="url was"):
             Auditor(url, "study", key="dk_1_2")
 
-    @pytest.mark.parametrize("key", ["", "dk_1_2\n", "a key", "schlüssel", None])
-    def test_a_key_that_is_none_is_refused(self, key: Any) -> None:
-        with pytest.raises(InvalidInput, match="key was"):
-            Auditor("https://x", "study", key=key)
-
     @pytest.mark.parametrize("value", [np.nan, np.inf, object(), {1j}, {("a", "b"): 1}])
     def test_values_without_json_are_refused(self, value: Any) -> None:
         with pytest.raises(InvalidInput, match="a value was"):
@@ -139,11 +134,11 @@ class TestClient:
         Auditor("http://service.example.org", "study", key="dk_1_2", allow_http=True).close()
         Auditor("http://127.0.0.1:8000", "study", key="dk_1_2").close()
 
-    @pytest.mark.parametrize("key", ["a b", "a\nb", "schlüssel", None])
+    @pytest.mark.parametrize("key", ["", "a b", "a\nb", "dk_1_2\n", "schlüssel", None])
     def test_a_key_that_is_none_is_refused_and_not_shown(self, key: Any) -> None:
-        with pytest.raises(InvalidInput, match="key was no token") as error:
+        with pytest.raises(InvalidInput, match="key was") as error:
             Auditor("https://x", "study", key=key)
-        assert str(key) not in str(error.value).replace("None", "")
+        assert not key or key not in str(error.value)
 
     def test_names_are_quoted(self) -> None:
         assert study_path("a/b ?", "policy") == "/v1/studies/a%2Fb%20%3F/policy"

@@ -228,26 +228,14 @@ class TestBodies:
             sizes = [(body[: 1000 - 2] + b'"}', 400), (body, 413)]
             for content, code in sizes:
                 for sent in (iter([content[:500], content[500:]]), content):
-                    answer = own.ask(
-                        "POST",
-                        "/v1/studies/joint/decisions",
-                        "client",
-                        content=sent,
-                        headers={"content-type": "application/json"},
-                    )
+                    answer = own.send("/v1/studies/joint/decisions", "client", sent)
                     assert answer.status_code == code
             assert answer.headers["connection"] == "close"
 
     def test_device_bodies_have_a_smaller_limit(self, web: Web) -> None:
         most = Limits().device
         for length, code in ((most, 400), (most + 1, 413)):
-            answer = web.ask(
-                "POST",
-                "/v1/studies/local/reports",
-                "device",
-                content=b'{"ids": []}'.ljust(length),
-                headers={"content-type": "application/json"},
-            )
+            answer = web.send("/v1/studies/local/reports", "device", b'{"ids": []}'.ljust(length))
             assert answer.status_code == code
         assert Limits().body > most
 
@@ -261,13 +249,7 @@ class TestBodies:
                 ("client", "joint/decisions", 200),
             ):
                 body = b'{"context":[' + b"1," * (most - 1) + b"1]}"
-                answer = own.ask(
-                    "POST",
-                    f"/v1/studies/{study}",
-                    who,
-                    content=body,
-                    headers={"content-type": "application/json"},
-                )
+                answer = own.send(f"/v1/studies/{study}", who, body)
                 assert answer.status_code == 413
                 assert f"more than {most} JSON values" in answer.json()["error"]
 
@@ -287,8 +269,8 @@ class TestBodies:
             monkeypatch.setattr(access, name, noting(name, getattr(access, name)))
         for spaces, beside in ((0, False), (50_000, True)):
             body = b'{"reports": ["x"]}'.ljust(18 + spaces)
-            sent = {"content": body, "headers": {"content-type": "application/json"}}
-            assert web.ask("POST", "/v1/studies/local/reports", "device", **sent).status_code == 400
+            answer = web.send("/v1/studies/local/reports", "device", body)
+            assert answer.status_code == 400
             assert (threads["read_body"] != threads["check_json"]) == beside
 
     def test_two_large_bodies_are_served_at_once_and_others_wait(
@@ -309,14 +291,10 @@ class TestBodies:
                 current.discard(threading.get_ident())
 
         monkeypatch.setattr(access, "read_body", reading)
-        sent = {
-            "content": b'{"reports": ["x"]}'.ljust(50_000),
-            "headers": {"content-type": "application/json"},
-        }
+        body = b'{"reports": ["x"]}'.ljust(50_000)
 
         def send() -> int:
-            answer = web.ask("POST", "/v1/studies/local/reports", "device", **sent)
-            return int(answer.status_code)
+            return int(web.send("/v1/studies/local/reports", "device", body).status_code)
 
         with ThreadPoolExecutor(6) as threads:
             sending = [threads.submit(send) for _ in range(6)]
@@ -360,13 +338,7 @@ class TestBodies:
         ],
     )
     def test_invalid_bodies_are_refused(self, web: Web, body: bytes, reason: str) -> None:
-        answer = web.ask(
-            "POST",
-            f"/v1/studies/joint/decisions/{'0' * 32}/reward",
-            "client",
-            content=body,
-            headers={"content-type": "application/json"},
-        )
+        answer = web.send(f"/v1/studies/joint/decisions/{'0' * 32}/reward", "client", body)
         assert answer.status_code == 400
         assert reason in answer.json()["error"]
 
@@ -382,12 +354,8 @@ class TestBodies:
     )
     def test_no_context_is_refused_for_its_values(self, web: Web, context: str, code: int) -> None:
         """A refusal would show on the wire; what is no JSON shows how a program is written."""
-        answer = web.ask(
-            "POST",
-            "/v1/studies/joint/decisions",
-            "client",
-            content=f'{{"context": {context}}}'.encode(),
-            headers={"content-type": "application/json"},
+        answer = web.send(
+            "/v1/studies/joint/decisions", "client", f'{{"context": {context}}}'.encode()
         )
         assert answer.status_code == code
         assert code != 201 or answer.json()["warning"]
@@ -398,13 +366,7 @@ class TestBodies:
 
     def test_other_content_types_are_refused(self, web: Web) -> None:
         for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
-            answer = web.ask(
-                "POST",
-                "/v1/studies/joint/decisions",
-                "client",
-                content=b'{"context": null}',
-                headers={"content-type": kind},
-            )
+            answer = web.send("/v1/studies/joint/decisions", "client", b'{"context": null}', kind)
             assert answer.status_code == 400
             assert "Content-Type: application/json" in answer.json()["error"]
 
