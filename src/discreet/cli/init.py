@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,7 +31,7 @@ def init(
         str | None, typer.Option(help="Or one column of rewards for each arm: A,B,C.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a study file that was changed since.")
+        bool, typer.Option("--force", help="Replace a study file that exists.")
     ] = False,
 ) -> None:
     """Draft a study file from a table; you state the bounds."""
@@ -40,10 +39,10 @@ def init(
 
     with reporting_errors():
         path = file or Path(_stem(table)).with_suffix(".toml")
-        kind = Kind("a draft as discreet init wrote it", (".toml",), _is_draft, _OTHERWISE)
+        kind = Kind("empty", (".toml",), lambda _: force, _OTHERWISE)
         errors, names = ErrorCollector(), [] if rewards is None else _split(rewards)
         with errors.collected():
-            check_outputs([(path, replace(kind, wrote=lambda _: True) if force else kind)], [table])
+            check_outputs([(path, kind)], [table])
         if rewards is not None and not names:
             errors.add(f"--rewards was {rewards!r}; name a column for each arm, such as A,B.")
         with errors.collected():
@@ -61,15 +60,6 @@ def _stem(table: Path) -> str:
     return table.name.partition(".")[0] or "study"
 
 
-def _is_draft(path: Path) -> bool:
-    from discreet.lab.environments.scaffold import is_untouched
-
-    try:
-        return is_untouched(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        return False
-
-
 def _show(study: Scaffold, path: Path) -> None:
     """Show the columns, and the entries to state."""
     from discreet.lab.reporting.numbers import counted
@@ -78,7 +68,7 @@ def _show(study: Scaffold, path: Path) -> None:
     if study.lost > _MANY_LOST * study.table.rows:
         out.say(
             f"Warning: at least {study.lost:,} of {study.table.rows:,} rows are left out, as they "
-            "lack the outcome or hold a code of missing values."
+            "lack the outcome."
         )
         out.print()
     used = {column.name for column in study.columns}
@@ -100,8 +90,6 @@ def _show(study: Scaffold, path: Path) -> None:
         )
     for name, why in study.follows.items():
         out.say(f"Left out: {name}, as {why}. Put it back if it is known before the choice.")
-    for name, question in study.questions:
-        out.say(f"Question about {name}: {question}.")
     lines = counted(study.unstated, "line")
     todo = f'Replace "?" in {lines}; the comments say how. Then' if study.unstated else "Now"
     out.say(f"{todo}: discreet check {path}")

@@ -11,21 +11,18 @@ from the table, so a scaffold is as confidential as they are.
 | labels   | texts, two integers, or booleans          | the labels and their order     |
 | left out | dates, ids, free text, nothing, one value | nothing                        |
 
-Ambiguous values raise a question instead of a guess: dates in several formats, numbers with commas,
-labels that differ in capitals alone. Entries that only the user can state are `"?"`, and no study
-runs with one. The first line of a file holds a digest of the others, so that an edited file is
-recognised.
+Numbers with commas are left out too, as commas have two meanings. Entries that only the user can
+state are `"?"`, and no study runs with one.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -54,11 +51,9 @@ EPSILONS = (1, 2, 4)
 RARE = 10
 """A label of fewer rows than this is rare."""
 
-# Of a column: labels at most, levels at most, rows of a label at least (on average), and the
-# examples of a question.
-_MOST_LABELS, _MOST_LEVELS, _REPEATED, _EXAMPLES = 50, 20, 2, 3
+# Of a column: labels at most, levels at most, and rows of a label at least (on average).
+_MOST_LABELS, _MOST_LEVELS, _REPEATED = 50, 20, 2
 _RISING_ROWS = 20  # in which numbers that only rise hardly do so by chance
-_MARKS = (9.0, 99.0, 999.0, 9999.0, 99999.0)  # with either sign they often code a missing value
 _ID = re.compile(r"(?:.*[\W_])?(?:id|ID|uuid|UUID|guid|GUID)|.*[a-z]I[dD]|rownames", re.DOTALL)
 # Names of the columns of a log, in lower case.
 _PROPENSITY = re.compile(r"(?:.*[\W_])?(?:propensity|pscore|probability)(?:[\W_]score)?|p|prob")
@@ -70,7 +65,7 @@ _REWARD = re.compile(
 # share of the errors of the most frequent label, and correlation.
 _LEAST_ROWS, _ROWS_EACH, _PREDICTED, _ERRORS, _CORRELATED = 50, 10, 0.99, 0.1, 0.999
 _BOUNDS: dict[str, object] = {"lower": UNSTATED, "upper": UNSTATED}
-_MARK, _DIGITS, _WIDTH, _NAMED = "# discreet init ", 16, 100, 8
+_WIDTH, _NAMED = 100, 8
 _PUBLIC = (
     "public knowledge, such as a questionnaire, the limits of a form, a law, a census or a "
     "published study"
@@ -88,10 +83,8 @@ class ColumnProfile:
         missing: the number of rows without a value.
         labels: its labels, sorted; of few integers those that occur.
         rare: the number of labels with fewer than `RARE` rows.
-        mark: a number that probably codes a missing value, in `marked` rows.
         advice: how to use a column that is left out, or what to check; "" for nothing.
         names_people: whether it may identify people with several rows.
-        question: to answer before the column can be declared; "" for none.
     """
 
     name: str
@@ -100,11 +93,8 @@ class ColumnProfile:
     missing: int = 0
     labels: tuple[Label, ...] = ()
     rare: int = 0
-    mark: float | None = None
-    marked: int = 0
     advice: str = ""
     names_people: bool = False
-    question: str = ""
 
 
 @dataclass(frozen=True)
@@ -181,7 +171,8 @@ def _profile(name: str, series: pd.Series[Any], written: pd.Series[Any]) -> Colu
         if not marks or profile.kind != "labels":
             return profile
         counted = f"rows with {' or '.join(map(repr, marks))} count as such"
-        return replace(profile, advice=f"{counted}, unless that is declared too")
+        advice = f"{counted}, unless that is declared too"
+        return replace(profile, advice="; ".join(filter(None, (profile.advice, advice))))
     codes = written[~absent].astype(str).str.strip()
     if codes.str.fullmatch(r"[+-]?0\d+").any():
         return _of_texts(name, codes, missing)
@@ -207,37 +198,19 @@ def _of_numbers(name: str, numbers: FloatArray, missing: int) -> ColumnProfile:
         if days.notna().all():
             advice = looks_like("2000-01-01")[1]
             return _left_out(name, "dates, as whole numbers", advice, missing)
-    mark = _mark(distinct)
-    real, sizes = distinct[distinct != mark], counts[distinct != mark]
-    profile = ColumnProfile(
-        name,
-        "numbers",
-        "whole numbers" if whole else "numbers",
-        missing,
-        mark=mark,
-        marked=int(counts[distinct == mark].sum()),
-    )
-    if not whole or len(real) > _MOST_LEVELS:
+    profile = ColumnProfile(name, "numbers", "whole numbers" if whole else "numbers", missing)
+    if not whole or len(distinct) > _MOST_LEVELS:
         return profile
-    labels = tuple(int(value) for value in real)
+    labels = tuple(int(value) for value in distinct)
     if len(labels) == 2:
-        rare = int((sizes < RARE).sum())
+        rare = int((counts < RARE).sum())
         holds = " and ".join(map(str, labels))
         return replace(profile, kind="labels", holds=holds, labels=labels, rare=rare)
-    if real[-1] - real[0] < 2 * len(real):  # otherwise codes or amounts
-        holds = f"whole numbers, {len(real)} different ones"
+    if distinct[-1] - distinct[0] < 2 * len(labels):  # otherwise codes or amounts
+        holds = f"whole numbers, {len(labels)} different ones"
         return replace(profile, kind="levels", holds=holds, labels=labels)
-    advice = f"if its {len(real)} different numbers are codes, list them as values"
+    advice = f"if its {len(labels)} different numbers are codes, list them as values"
     return replace(profile, labels=labels, advice=advice)
-
-
-def _mark(distinct: FloatArray) -> float | None:
-    """A usual code of missing values that is further from all others than these are apart."""
-    for end, rest in ((distinct[0], distinct[1:]), (distinct[-1], distinct[:-1])):
-        apart = np.abs(rest - end).min()
-        if abs(end) in _MARKS and len(rest) > 1 and apart > rest[-1] - rest[0]:
-            return float(end)
-    return None
 
 
 def _of_texts(name: str, present: pd.Series[Any], missing: int) -> ColumnProfile:
@@ -246,23 +219,8 @@ def _of_texts(name: str, present: pd.Series[Any], missing: int) -> ColumnProfile
     example = next((text for text in counts if _form(text) is not None), "")
     if len(counts) == 1 and rows > 1:
         return _left_out(name, "the same text in every row", missing=missing)
-    if forms == {DATES} and _ambiguous(counts):
-        question = (
-            "dates are written in several ways, and 03/04 may be in March or in April. Write them "
-            "alike in the table, as days since a fixed one, then state bounds; or take the column "
-            "out"
-        )
-        holds = "dates in several formats"
-        return ColumnProfile(name, "numbers", holds, missing, question=question)
-    if forms == {DATES}:
+    if forms == {DATES} or (forms and forms <= set(WITH_COMMAS)):
         return _left_out(name, *looks_like(example), missing)
-    if forms and forms <= set(WITH_COMMAS):
-        question = (
-            f"{example!r} may have a decimal comma or a separator of thousands. Write the numbers "
-            "with a decimal point in the table, then state bounds; or take the column out"
-        )
-        holds = " or ".join(kind for kind in WITH_COMMAS if kind in forms)
-        return ColumnProfile(name, "numbers", holds, missing, question=question)
     if len(counts) <= min(_MOST_LABELS, rows / _REPEATED) and not _ID.fullmatch(name):
         return _of_labels(name, counts, missing)
     numbers = sum(count for text, count in counts.items() if _form(text) is None)
@@ -286,20 +244,12 @@ def _of_labels(name: str, counts: Counter[str], missing: int) -> ColumnProfile:
     values: tuple[Label, ...] = tuple(labels)
     if set(labels) <= {"true", "false"}:
         values = tuple(label == "true" for label in labels)
-    spellings: dict[str, list[str]] = {}
-    for label in labels:
-        spellings.setdefault(label.casefold(), []).append(label)
-    alike = [each for each in spellings.values() if len(each) > 1]
-    question = ""
-    if alike:
-        shown = "; ".join(" and ".join(map(repr, sorted(each))) for each in alike[:_EXAMPLES])
-        question = (
-            f"{shown} differ in capitals alone. List one of them if they are the same label, or "
-            f"all if they are not; the labels are {', '.join(map(repr, labels))}"
-        )
+    advice = ""
+    if len({label.casefold() for label in labels}) < len(labels):
+        advice = "some differ in capitals alone; one of these, listed alone, stands for all"
     rare = sum(count < RARE for count in counts.values())
     holds = f"{len(labels)} labels"
-    return ColumnProfile(name, "labels", holds, missing, values, rare, question=question)
+    return ColumnProfile(name, "labels", holds, missing, values, rare, advice)
 
 
 def _ids(name: str, distinct: int, rows: int, missing: int) -> ColumnProfile:
@@ -308,14 +258,6 @@ def _ids(name: str, distinct: int, rows: int, missing: int) -> ColumnProfile:
     advice = "if it says whose row it is, name it as id under [people]"
     profile = _left_out(name, f"ids: {distinct:,} different ones", advice, missing)
     return replace(profile, names_people=True)
-
-
-def _ambiguous(dates: Iterable[str]) -> bool:
-    """Whether dates are not all written alike, or have their day in two places."""
-    separators = {next(mark for mark in "-/." if mark in text[:5]) for text in dates}
-    parts = [list(map(int, re.split(r"[./]", text)[:2])) for text in dates if "-" not in text[:5]]
-    both = any(a > 12 for a, _ in parts) and any(b > 12 for _, b in parts)
-    return len(separators) > 1 or both
 
 
 def _form(text: str) -> str | None:
@@ -476,7 +418,8 @@ class Scaffold:
             return {"label": UNSTATED}
         (label,) = self.learnt
         kind = "classes" if label.labels else "thresholds"
-        return {"label": {"column": label.name, kind: _labels(label), **_drop(label), **missing}}
+        values = list(label.labels) or UNSTATED
+        return {"label": {"column": label.name, kind: values, **missing}}
 
     @property
     def unstated(self) -> int:
@@ -491,21 +434,13 @@ class Scaffold:
         return tuple(each for each in self.table.columns if each.name not in names)
 
     @property
-    def questions(self) -> tuple[tuple[str, str], ...]:
-        """Ambiguous columns, each with its question."""
-        used = (*self.columns, *self.learnt)
-        return tuple((each.name, each.question) for each in used if each.question)
-
-    @property
     def lost(self) -> int:
         """The least number of rows that the study leaves out."""
-        missing = [each.missing for each in self.learnt]
-        return max([0, *missing, *(each.marked for each in self.columns)])
+        return max([0, *(each.missing for each in self.learnt)])
 
     def text(self, file: Path) -> str:
         """The study file, to be written to `file`."""
-        body = "\n".join(_lines(self, file)) + "\n"
-        return f"{_MARK}{_digest(body)}: drafted from {toml_text(self.table.path.name)}\n{body}"
+        return "\n".join(_lines(self, file)) + "\n"
 
 
 def scaffold(
@@ -598,34 +533,14 @@ def declared(column: ColumnProfile) -> dict[str, object]:
     """The entry of a context column in the study file."""
     fields: dict[str, object] = {"name": column.name}
     if column.kind == "labels":
-        fields |= {"values": _labels(column), **_drop(column)}
+        fields["values"] = list(column.labels)
     else:
         levels = {"levels": UNSTATED} if column.kind == "levels" else {}
-        fields |= {**_BOUNDS, **levels, "outside": "clip" if column.mark is None else "drop"}
+        fields |= {**_BOUNDS, **levels, "outside": "clip"}
     return fields | ({"missing": UNKNOWN} if column.missing else {})
 
 
-def is_untouched(text: str) -> bool:
-    """Whether a text is a scaffold without edits."""
-    first, _, body = text.partition("\n")
-    return first.startswith(f"{_MARK}{_digest(body)}:")
-
-
-def _labels(column: ColumnProfile) -> object:
-    """The labels, or `"?"` where a question or thresholds decide."""
-    return UNSTATED if column.question or not column.labels else list(column.labels)
-
-
-def _drop(column: ColumnProfile) -> dict[str, object]:
-    """The rule for a code of missing values, which is no label."""
-    return {} if column.mark is None or column.question else {"outside": "drop"}
-
-
 # The file.
-
-
-def _digest(body: str) -> str:
-    return hashlib.sha256(body.encode()).hexdigest()[:_DIGITS]
 
 
 def _lines(study: Scaffold, file: Path) -> Iterator[str]:
@@ -634,6 +549,7 @@ def _lines(study: Scaffold, file: Path) -> Iterator[str]:
         path = Path(os.path.relpath(table.path, file.parent)).as_posix()
     except ValueError:  # on another drive
         path = table.path.resolve().as_posix()
+    yield f"# discreet init: drafted from {toml_text(table.path.name)}"
     yield "#"
     yield from _comment(
         f'State what is "{UNSTATED}" and read the comments; then: discreet check {file.name}'
@@ -750,15 +666,9 @@ def _columns(study: Scaffold) -> Iterator[str]:
 def _facts(*columns: ColumnProfile, indent: str = "") -> Iterator[str]:
     """Comments about the values of columns."""
     for column in columns:
-        facts = [f"QUESTION: {column.question}"] if column.question else []
-        facts += [column.holds]
+        facts = [column.holds]
         facts += [f"{column.rare} of them in fewer than {RARE} rows"] if column.rare else []
         facts += [f"{_rows(column.missing)} none"] if column.missing else []
-        if column.mark is not None:
-            facts.append(
-                f"{_rows(column.marked)} {column.mark:g}, which usually codes a missing value: "
-                "these are left out unless it is declared"
-            )
         facts += [column.advice] if column.advice else []
         name = f"{toml_text(column.name)}: " if len(columns) > 1 else ""
         yield from _comment(f"{name}{'; '.join(facts)}", indent)
