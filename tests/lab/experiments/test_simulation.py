@@ -64,7 +64,12 @@ def test_the_same_seed_gives_the_same_outcome() -> None:
     assert one.record.value == two.record.value
     assert np.array_equal(one.trace, two.trace)
     assert simulate(exponential(), PARTITION, 3000, 2, 0).record.value != one.record.value
-    assert simulate(exponential(), PARTITION, 3000, 1, 1).record.value != one.record.value
+    other = simulate(exponential(), PARTITION, 3000, 1, 1)
+    assert other.record.value != one.record.value
+    # Policies are kept for the first replicate only, and traces end at the total.
+    assert (one.policy is None, other.policy is None) == (False, True)
+    assert (one.rounds[0], one.rounds[-1], one.trace[-1]) == (1, 3000, one.record.value)
+    assert (np.diff(one.trace) >= 0.0).all()
 
 
 def test_processes_do_not_change_the_result() -> None:
@@ -133,19 +138,6 @@ def test_records_say_what_ran() -> None:
     }
     uniform = simulate(exponential(), UNIFORM, 500, 1, 0).record
     assert (uniform.trust_model, uniform.epsilon, uniform.delta) == ("none", None, None)
-
-
-def test_traces_end_at_the_total() -> None:
-    outcome = simulate(exponential(), PARTITION, 1234, 1, 0)
-    assert outcome.rounds[0] == 1
-    assert outcome.rounds[-1] == 1234
-    assert outcome.trace[-1] == outcome.record.value
-    assert (np.diff(outcome.trace) >= 0.0).all()
-
-
-def test_policies_are_kept_for_the_first_replicate_only() -> None:
-    assert simulate(exponential(), PARTITION, 300, 1, 0).policy is not None
-    assert simulate(exponential(), PARTITION, 300, 1, 1).policy is None
 
 
 def test_what_a_recommendation_earns_is_known_to_the_simulation() -> None:
@@ -401,13 +393,15 @@ def test_the_order_in_which_datasets_report_does_not_change_estimates_as_publish
         np.testing.assert_array_equal(one, other)
 
 
-def test_when_a_source_arrives_must_be_known() -> None:
+def test_sources_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidInput, match="arrives was 'after'"):
         sources(10, "after")  # type: ignore[arg-type]
     learner = make_learner("uniform", PROBLEM.domain, 3, NonPrivate())
     people = PROBLEM.sample(10, rng())
     with pytest.raises(InvalidInput, match="but takes none"):
         run_with_sources(learner, people, sources(10, "during"), rng(), SimulatedNoise(0))
+    with pytest.raises(InvalidInput, match="open already"):
+        run_with_sources(fresh(), people, [sources()[0]] * 2, rng(), SimulatedNoise(0))
 
 
 def test_parts_of_data_are_the_people_in_order() -> None:
@@ -423,12 +417,6 @@ def test_no_source_changes_nothing() -> None:
     people = PROBLEM.sample(300, rng(5))
     plain = run_learner(fresh(), people, rng(6), SimulatedNoise(7))
     assert (plain == run_with_sources(fresh(), people, [], rng(6), SimulatedNoise(7))).all()
-
-
-def test_a_source_is_opened_once() -> None:
-    twice, people = [sources()[0]] * 2, PROBLEM.sample(10, rng())
-    with pytest.raises(InvalidInput, match="open already"):
-        run_with_sources(fresh(), people, twice, rng(), SimulatedNoise(0))
 
 
 def test_a_policy_lasts_from_crowd_to_crowd() -> None:

@@ -215,9 +215,13 @@ def test_the_report_is_written(result: StudyResult, tmp_path: Path) -> None:
         result.report(tmp_path / "people.csv")
 
 
-def test_a_result_can_be_pickled(result: StudyResult) -> None:
+def test_a_result_can_be_pickled_and_is_plain_text(
+    result: StudyResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
     again = pickle.loads(pickle.dumps(result))
     assert str(again) == str(result)
+    assert "\x1b" not in str(again)
     assert [asdict(each.record) for each in again.outcomes] == [
         asdict(each.record) for each in result.outcomes
     ]
@@ -278,12 +282,3 @@ def test_the_public_names_are_those_of_the_room() -> None:
     assert discreet.StudyResult is StudyResult
     assert discreet.Study is Study
     assert issubclass(discreet.Interrupted, KeyboardInterrupt)
-
-
-def test_a_printed_result_is_plain_text(
-    result: StudyResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = str(result)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert str(result) == before
-    assert "\x1b" not in before

@@ -40,7 +40,7 @@ def study(tmp_path: Path) -> Path:
     return write_study(tmp_path)
 
 
-def test_lines_come_cheapest_first_and_before_the_run_is_over(
+def test_lines_come_cheapest_first_with_their_values_before_the_run_is_over(
     study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = dict(zip(LABELS, (30.0, 20.0, 1.0), strict=True))
@@ -50,21 +50,14 @@ def test_lines_come_cheapest_first_and_before_the_run_is_over(
     def watched(*arguments, **keywords):  # type: ignore[no-untyped-def]
         for outcome in simulate_all(*arguments, **keywords):
             yield outcome
-            shown.append([line.split("  ")[0] for line in capsys.readouterr().err.splitlines()])
+            shown.append(capsys.readouterr().err.splitlines())
 
     monkeypatch.setattr(discreet.lab.results.run, "simulate_all", watched)
     discreet.cli.study.run(study, jobs=1)
     # One at the start, and one each time the second replicate is done.
-    assert shown == [[START], [LABELS[2]], [], [LABELS[1]], [], [LABELS[0]]]
-
-
-def test_a_line_has_its_value_and_its_place(
-    study: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    discreet.cli.study.run(study, jobs=1)
-    lines = capsys.readouterr().err.splitlines()[1:]
-    assert sorted(line.split("  ")[0] for line in lines) == list(LABELS)
-    for place, line in enumerate(lines, start=1):
+    names = [[line.split("  ")[0] for line in lines] for lines in shown]
+    assert names == [[START], [LABELS[2]], [], [LABELS[1]], [], [LABELS[0]]]
+    for place, [line] in enumerate(shown[1::2], start=1):
         assert re.search(rf"  reward +[\d.,]+ \(0\.\d+ a person\)  line {place} of 3", line)
 
 
