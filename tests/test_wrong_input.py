@@ -275,6 +275,8 @@ STUDIES: list[Case] = [
         lambda: planned(epsilons=[0, 40], learners=[3, "no"], synthetic=True),
         ["5 things", "was 0", "was 40", "an int; give a text", "'no' is unknown", "the path of"],
     ),
+    (lambda: planned(learners=["uniform"]), ["learns nothing"]),
+    (lambda: planned(learners=["oracle"]), ["learns nothing"]),
     (lambda: planned(trust_model="us"), ["'us'", "'local' or 'joint'"]),
     (lambda: planned(contrast=9), ["contrast was 9", "set synthetic as well"]),
 ]

@@ -111,10 +111,18 @@ def test_inverse_questions_agree_with_the_forward_one() -> None:
 
 
 def test_there_are_no_answers_beyond_the_limit() -> None:
+    alone = forecast({2.0: np.tile(growing(2.0, POWER), (4, 1))}, np.tile(FREE, (4, 1)))
+    assert [alone.epsilon_for(4000, loss).value for loss in (0.1, 0.9)] == [math.inf, 2.0]
+    assert alone.advice().best == 2.0
     plan = known()
     assert plan.limit == 4 * HORIZONS[-1]
     assert plan.people_for(1.0, 0.9).value == math.inf
     assert plan.people_for(1.0, 0.9).most == pytest.approx(plan.limit)
+    # What is extrapolated says so; what is not reached at all is not.
+    shares = {0.5: False, 0.8: True, 0.9: False}
+    assert {keep: plan.people_for(4.0, keep).extrapolated for keep in shares} == shares
+    assert plan.loss_for(2.0, 8000).simulated == -math.inf
+    assert plan.loss_for(2.0, 2000).simulated == math.inf
     for people in (HORIZONS[0] - 1, plan.limit + 1):
         with pytest.raises(InvalidInput, match="250 to 16,000 people"):
             plan.loss_for(2.0, people)
@@ -127,15 +135,6 @@ def test_there_are_no_answers_beyond_the_limit() -> None:
         plan.people_for(2.0, 2.0)
     with pytest.raises(InvalidInput, match="simulated 1, 2, 4"):
         plan.line(3.0)
-
-
-def test_what_is_extrapolated_says_so() -> None:
-    plan = known()
-    assert plan.people_for(4.0, 0.8).extrapolated
-    assert not plan.people_for(4.0, 0.9).extrapolated  # not reached at all
-    assert not plan.people_for(4.0, 0.5).extrapolated
-    assert plan.loss_for(2.0, 8000).simulated == -math.inf
-    assert plan.loss_for(2.0, 2000).simulated == math.inf
 
 
 def test_the_advice_is_the_smallest_epsilon_that_clearly_loses_little() -> None:
@@ -250,13 +249,6 @@ def test_the_frame_has_a_row_for_each_line_and_horizon() -> None:
     assert last["loss"] == pytest.approx(1.0 - last["gain"] / FREE[-1])
 
 
-def test_one_epsilon_alone() -> None:
-    plan = forecast({2.0: np.tile(growing(2.0, POWER), (4, 1))}, np.tile(FREE, (4, 1)))
-    assert plan.epsilon_for(4000, 0.1).value == math.inf
-    assert plan.epsilon_for(4000, 0.9).value == 2.0
-    assert plan.advice().best == 2.0
-
-
 def test_students_interval() -> None:
     told = student(np.array([1.0, 2.0, 3.0]))
     assert (told.mean, told.high - told.mean) == pytest.approx((2.0, 2.484138), rel=1e-5)
@@ -286,16 +278,12 @@ def test_a_curve_meets_every_horizon_and_ends_at_its_reach() -> None:
     assert (np.diff(grid_of(PEOPLE)) > 0.0).all()
 
 
-def test_who_learns_nothing_goes_on_learning_nothing() -> None:
+def test_nobody_unlearns_or_rises_above_the_ceiling() -> None:
     falling = np.array([[-0.03, -0.03, -0.04, -0.03, -0.05]])
     curve = curve_of(falling, PEOPLE, FIXED)
-    assert (curve.gain[0][curve.grid > 4000] == pytest.approx(-0.05)) is True
-
-
-def test_nobody_rises_above_the_ceiling() -> None:
+    assert curve.gain[0][curve.grid > 4000] == pytest.approx(-0.05)
     means = np.array([[0.1, 0.2, 0.3, 0.39, 0.399], [0.1, 0.2, 0.3, 0.39, 0.41]])
-    curve = curve_of(means, PEOPLE, FIXED)
-    beyond = curve.gain[:, curve.grid > 4000]
+    beyond = curve_of(means, PEOPLE, FIXED).gain[:, curve.grid > 4000]
     assert (beyond[0] <= FIXED).all()
     assert beyond[1] == pytest.approx(0.41)  # above it by chance, and stays
 

@@ -148,27 +148,6 @@ def test_the_design_with_learners_under_two_trust_models(tmp_path: Path) -> None
     assert [each.name for each in joint.free] == ["partition", "released_thompson"]
 
 
-@pytest.mark.parametrize(
-    ("wishes", "message"),
-    [
-        ({"epsilons": ()}, "epsilons was empty"),
-        ({"epsilons": (0.0, 31.0)}, "above 30 it protects no one"),
-        ({"learners": ("uniform",)}, "learns nothing"),
-        ({"learners": ("gp_ucb",)}, "does not fit this problem"),
-        ({"learners": ("oracle",)}, "learns nothing"),
-        ({"learners": ("partitoin",)}, "Did you mean 'partition'"),
-        ({"trust_model": "open"}, "must be 'local' or 'joint'"),
-        ({"people": 10, "lose_at_most": 0.1, "epsilon": 1.0}, "at most two"),
-        ({"lose_at_most": 5.0}, "lose_at_most was 5"),
-        ({"replicates": 1}, "replicates was 1"),
-    ],
-)
-def test_refusals(tmp_path: Path, wishes: dict[str, Any], message: str) -> None:
-    path = write_study(tmp_path, SMOOTH, 100)
-    with pytest.raises(InvalidInput, match=message):
-        planned(path, **wishes)
-
-
 def test_stand_ins_that_do_not_go_together(tmp_path: Path) -> None:
     path = write_study(tmp_path, SMOOTH, 100)
     table = tmp_path / "t.csv"
