@@ -378,9 +378,6 @@ class HumpProblem(FunctionProblem):
         source = "Synthetic: four Gaussian humps, the best of them narrow."
         super().__init__(humps, _BOX, humps.best, noise, None, source)
 
-    def truth(self, points: FloatArray) -> FloatArray | None:
-        return super().truth(points) if self.fixed else None
-
     def sample(self, people: int, rng: np.random.Generator) -> FunctionPopulation:
         if self.fixed:
             return super().sample(people, rng)

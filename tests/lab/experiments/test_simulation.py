@@ -21,6 +21,7 @@ import pytest
 import discreet.lab.experiments.simulation
 from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import load_problem
+from discreet.lab.environments.functions import FunctionProblem
 from discreet.lab.environments.kernel_grid import GridPopulation
 from discreet.lab.environments.synthetic import draw_auxiliary, exponential
 from discreet.lab.environments.tables import ClassificationProblem
@@ -195,9 +196,8 @@ def test_crowds_know_what_everybody_would_earn() -> None:
     """Of a function of public points, and of a grid of contexts."""
     points = load_problem("camelback", {})
     crowd, point = points.sample(5, np.random.default_rng(0)), np.array([0.1, -0.7])
-    truth = points.truth(point[None])
-    assert truth is not None
-    assert crowd.earned(point) == truth[0]
+    assert isinstance(points, FunctionProblem)
+    assert crowd.earned(point) == points.function(point[None])[0]
     grid = load_problem("kernel_grid", {}).sample(50, np.random.default_rng(0))
     assert isinstance(grid, GridPopulation)
     best = grid.function.argmax(axis=1)[grid.cells]

@@ -30,7 +30,7 @@ from discreet.people.domain import (
     RewardBounds,
     arm_count,
 )
-from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
+from discreet.validation import FloatArray, IntArray, InvalidInput
 
 if TYPE_CHECKING:
     from discreet.people.tables import RowCounts
@@ -233,14 +233,6 @@ class Problem(ABC):
         if not self.files and not self.tables:
             return ""
         return exposure_of(" and ".join(path.name for path in self.files) or "the table given")
-
-    def truth(self, points: FloatArray) -> FloatArray | None:
-        """(n,) the mean rewards at points (n, d) of the domain; None where unknown."""
-        return None
-
-    def possible(self, points: FloatArray) -> BoolArray:
-        """(n,) which points (n, d) are feasible for some person by public rules."""
-        return np.ones(len(points), dtype=np.bool_)
 
     def check_reference(self, name: str) -> None:
         """`InvalidInput` where a reference (`best_fixed` or `oracle`) is not known here."""

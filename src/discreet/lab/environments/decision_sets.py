@@ -19,7 +19,7 @@ from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import named
 from discreet.people.domain import Ball, Box, DecisionSets, RewardBounds
 from discreet.toml_files import One, Positive, Two
-from discreet.validation import BoolArray, FloatArray, InvalidInput, positive_number, whole_number
+from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
 Link = Literal["linear", "logistic"]
 
@@ -261,13 +261,6 @@ class DoseProblem(Problem):
         patients = np.stack([age, weight, kidney], axis=1)
         sets = self.doses(patients)
         return People.bernoulli(sets, dose_means(sets), rng)
-
-    def truth(self, points: FloatArray) -> FloatArray:
-        return dose_means(points)
-
-    def possible(self, points: FloatArray) -> BoolArray:
-        largest = _DOSE_PER_KG * points[:, 2]
-        return np.asarray(points[:, 0] <= largest * (1.0 + 1e-9))
 
     def doses(self, patients: FloatArray) -> FloatArray:
         """Patients (n, 3) as (age, weight, kidney function) -> their candidates (n, c, 4).

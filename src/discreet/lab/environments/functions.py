@@ -165,10 +165,6 @@ class FunctionProblem(Problem):
         allowed = "the largest value of the function over the domain, from 0 to 1"
         return number_from(best, "best", 0.0, 1.0, allowed)
 
-    def truth(self, points: FloatArray) -> FloatArray | None:
-        values: FloatArray = self.function(points)
-        return values
-
     def sample(self, people: int, rng: np.random.Generator) -> FunctionPopulation:
         self.check_size(people)
         bernoulli = self.noise == BERNOULLI

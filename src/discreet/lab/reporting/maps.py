@@ -8,8 +8,7 @@ for each of them.
 |------------|------------------------|------------------------------------------------------------|
 | `ArmMap`   | probabilities of arms  | the most probable arm, stronger the more probable; all     |
 |            |                        | shares over one column                                     |
-| `ModelMap` | `predict`              | expected reward and its deviation, where people are sent,  |
-|            |                        | and the true optimum                                       |
+| `ModelMap` | `predict`              | expected reward and its deviation, where people are sent   |
 
 | array     | shape     | meaning                                                            |
 |-----------|-----------|--------------------------------------------------------------------|
@@ -17,9 +16,7 @@ for each of them.
 | chances   | (.., K)   | probabilities of the arms at the N places of the grid              |
 | mean      | (N,)      | expected reward                                                    |
 | deviation | (N,)      | its standard deviation                                             |
-| possible  | (N,)      | whether anyone can be given the point; the rest stays blank        |
 | sent      | (m, a)    | where people are sent, and `shares` (m,) of the people             |
-| best      | (k, a)    | where the mean reward is truly highest                             |
 """
 
 from __future__ import annotations
@@ -40,7 +37,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
-from scipy.ndimage import maximum_filter
 
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments import UNIFORM, Outcome
@@ -62,17 +58,16 @@ from discreet.lab.reporting.layout import (
 from discreet.lab.reporting.summary import Summary
 from discreet.lab.studies import ReportEntry, Study
 from discreet.learners.policy import ArmPolicy
-from discreet.people.domain import Box, DecisionSets, PublicSet
+from discreet.people.domain import Box, DecisionSets
 from discreet.validation import BoolArray, FloatArray, InvalidInput
 
 _CELLS = 64  # along a column of any value; a power of 2 meets the borders of halved boxes
-_GRID, _FINE = 61, 121  # places along a column of a model, and where its optimum is searched
+_GRID = 61  # places along a column of a model
 _FEW_TICKS = 7  # along a column
 _FEW_LEVELS = 4  # another column with at most as many levels has a panel for each
 _LEAST_SHARE = 0.02  # a smaller share of the people has no dot
 _DRAWS = 2000  # choices of a policy for everyone
-_MOST_BEST = 6  # more optima than this are a plateau, which marks cannot show
-_UNDECIDED, _BLANK = "#BDBDBD", "#EDEDED"
+_UNDECIDED = "#BDBDBD"
 _THIN = [withStroke(linewidth=1.6, foreground=(0.13, 0.13, 0.13, 0.55))]
 
 
@@ -281,14 +276,12 @@ class ModelMap(Map):
 
     mean: FloatArray
     deviation: FloatArray
-    possible: BoolArray
     sent: FloatArray
     shares: FloatArray
-    best: FloatArray
 
     @property
     def seen(self) -> FloatArray:
-        return self.mean[self.possible]
+        return self.mean
 
     def draw(self, axes: Axes, scale: tuple[float, float], room: float) -> Any:
         domain = self.problem.domain
@@ -297,63 +290,47 @@ class ModelMap(Map):
             return self._curve(axes)
         x, y = self.places
         shape = (len(x), len(y))
-        possible = self.possible.reshape(shape)
-        deviation = np.where(possible, self.deviation.reshape(shape), np.nan)
+        deviation = self.deviation.reshape(shape)
         colors = heat(axes, x, y, self.mean.reshape(shape), scale, smooth=True)
         draw_column(axes.yaxis, domain, self.cut.axes[1], 2.4)
-        if not possible.all():
-            axes.contourf(x, y, possible.T.astype(float), levels=[-0.5, 0.5], colors=[_BLANK])
-        if possible.any() and np.nanmax(deviation) - np.nanmin(deviation) > 1e-9:
+        if np.ptp(deviation) > 1e-9:
             lines = axes.contour(x, y, deviation.T, levels=4, colors="white", linewidths=0.8)
             lines.set(path_effects=_THIN)
             for text in axes.clabel(lines, fontsize=SMALL - 1.5, fmt="±%.2g"):
                 text.set(path_effects=_THIN)
         axes.set_xlim(x[0], x[-1])
         axes.set_ylim(y[0], y[-1])
-        self._marks(axes, self.sent, self.best)
+        self._dots(axes, self.sent)
         return colors
 
     def _curve(self, axes: Axes) -> None:
-        """One column: the mean with a band, people along the lower border, best points as stars."""
+        """One column: the mean with a band, and people along the lower border."""
         (x,) = self.places
-        mean = np.where(self.possible, self.mean, np.nan)
-        low, high = mean - self.deviation, mean + self.deviation
+        low, high = self.mean - self.deviation, self.mean + self.deviation
         axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0)
-        axes.plot(x, mean, color=BLUE, linewidth=1.8)
+        axes.plot(x, self.mean, color=BLUE, linewidth=1.8)
         axes.set_xlim(x[0], x[-1])
-        bottom, top = (np.nanmin(low), np.nanmax(high)) if self.possible.any() else (0.0, 1.0)
+        bottom, top = low.min(), high.max()
         pad = 0.08 * (top - bottom) + 1e-9
         axes.set_ylim(bottom - 1.5 * pad, top + pad)
         axes.set_ylabel("expected reward", fontsize=SMALL, color=INK)
         floor = np.full(len(self.sent), bottom - 0.7 * pad)
-        best = self.best[:, 0]
-        heights = np.interp(best, x, self.mean)
-        self._marks(axes, np.column_stack([self.sent[:, 0], floor]), np.stack([best, heights], 1))
+        self._dots(axes, np.column_stack([self.sent[:, 0], floor]))
 
-    def _marks(self, axes: Axes, sent: FloatArray, best: FloatArray) -> None:
-        """Dots where people (m, 2) are sent, larger for more people; stars at the best (k, 2)."""
+    def _dots(self, axes: Axes, sent: FloatArray) -> None:
+        """Dots where people (m, 2) are sent, larger for more people."""
         many, sizes = len(sent) > 200, np.maximum(160.0 * self.shares, 2.0)
         borders = np.where(sizes > 6.0, 0.7, 0.0).tolist()  # of a few, borders cut off none
         look: dict[str, Any] = {"c": VERMILLION, "edgecolors": "white", "linewidths": borders}
         axes.scatter(
             sent[:, 0], sent[:, 1], s=sizes, zorder=5, clip_on=many, rasterized=many, **look
         )
-        star: dict[str, Any] = {"s": 95, "marker": "*", "c": "white", "edgecolors": INK}
-        axes.scatter(best[:, 0], best[:, 1], linewidths=0.9, zorder=6, clip_on=False, **star)
 
     def handles(self) -> list[Artist]:
-        entries = list[Artist]()
-        if len(self.sent):
-            dot: dict[str, Any] = {"color": VERMILLION, "markeredgecolor": "white"}
-            label = "where people are sent"
-            entries.append(Line2D([], [], marker="o", linestyle="", label=label, **dot))
-        if len(self.best):
-            label = "true optimum" + (" of this cut" if self.cut.title else "")
-            star: dict[str, Any] = {"linestyle": "", "color": "white", "markeredgecolor": INK}
-            entries.append(Line2D([], [], marker="*", markersize=10, label=label, **star))
-        if not self.possible.all():
-            entries.append(Patch(facecolor=_BLANK, label="cannot be given"))
-        return entries
+        if not len(self.sent):
+            return []
+        dot: dict[str, Any] = {"color": VERMILLION, "markeredgecolor": "white"}
+        return [Line2D([], [], marker="o", linestyle="", label="where people are sent", **dot)]
 
 
 def map_of(policy: Any, problem: Problem, cut: Cut) -> Map | None:
@@ -369,24 +346,14 @@ def map_of(policy: Any, problem: Problem, cut: Cut) -> Map | None:
         return ArmMap(cut, problem, _declared(domain, cut.axes, steps), chances)
     if not hasattr(policy, "predict"):
         return None
-    steps = [np.linspace(0.0, 1.0, 4 * _GRID)] * len(cut.axes)
-    possible = problem.possible(domain.from_unit(cut.points(steps)))
-    grid = possible.reshape([len(step) for step in steps])
-    for place in range(len(steps)):
-        # Only the part of the bounds in which some point can be given.
-        others = tuple(axis for axis in range(len(steps)) if axis != place)
-        inside = np.flatnonzero(grid.any(axis=others))
-        first, last = steps[place][inside[[0, -1]]] if len(inside) else (0.0, 1.0)
-        steps[place] = np.linspace(first, last, _GRID)
+    steps = [np.linspace(0.0, 1.0, _GRID)] * len(cut.axes)
     points = domain.from_unit(cut.points(steps))
     try:
         mean, deviation = policy.predict(points)
     except InvalidInput:
         return None
-    places, possible = _declared(domain, cut.axes, steps), problem.possible(points)
-    sent, shares = _sent(policy, problem, cut)
-    best = _optima(problem, cut)
-    return ModelMap(cut, problem, places, mean, deviation, possible, sent, shares, best)
+    places = _declared(domain, cut.axes, steps)
+    return ModelMap(cut, problem, places, mean, deviation, *_sent(policy, problem, cut))
 
 
 def _sent(policy: Any, problem: Problem, cut: Cut) -> tuple[FloatArray, FloatArray]:
@@ -398,27 +365,6 @@ def _sent(policy: Any, problem: Problem, cut: Cut) -> tuple[FloatArray, FloatArr
     sent, counts = np.unique(actions.points[:, columns], axis=0, return_counts=True)
     kept = counts >= _LEAST_SHARE * counts.max()
     return sent[kept], counts[kept] / _DRAWS
-
-
-def _optima(problem: Problem, cut: Cut) -> FloatArray:
-    """(k, a) the best points of the cut; of the set, where only some points can be given."""
-    nothing, axes = np.zeros((0, len(cut.axes))), list(cut.axes)
-    if isinstance(problem.space, DecisionSets):
-        return nothing
-    public = isinstance(problem.space, PublicSet)
-    if isinstance(problem.space, PublicSet):
-        points = problem.space.array
-    else:
-        points = problem.domain.from_unit(cut.points([np.linspace(0.0, 1.0, _FINE)] * len(axes)))
-    known = problem.truth(points)
-    if known is None:
-        return nothing
-    top = known >= known.max() - (1e-9 if public else 1e-3 * np.ptp(known))
-    if not public:
-        values = known.reshape((_FINE,) * len(axes))
-        top &= (values >= maximum_filter(values, size=3)).ravel()
-    best = points[top][:, axes]
-    return best if 0 < len(best) <= _MOST_BEST else nothing
 
 
 @dataclass(frozen=True)
