@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib import colormaps, rc_context
@@ -50,9 +50,6 @@ BODY, SMALL = 9.0, 8.0  # points
 
 WIDE, NARROW, PAPER = 9.3, 3.8, 10.4  # inches: a page, a telephone, a reproduction
 _DOTS = 200  # to the inch, in PNG files and of what is no line
-# Formats of files, and the key under which each says what wrote it.
-FORMATS = {"png": "Software", "pdf": "Creator", "svg": "Creator"}
-_TIMELESS: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _LINE = 1.25 / 72.0  # inches of a line of text for each point of its size
 _CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its size
 _NAMES = 0.31  # of the width of a figure, for the names of lines
@@ -366,20 +363,19 @@ def shortened(text: str, inches: float) -> str:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """The figure in the format of the path's ending, one of `FORMATS`; it appears whole or not at
-    all."""
-    write_bytes(path, figure_bytes(figure, path.suffix.removeprefix(".")))
+    """The figure as a PNG file, which appears whole or not at all."""
+    write_bytes(path, figure_bytes(figure, "png"))
 
 
-def figure_bytes(figure: Figure, format: str) -> bytes:
+def figure_bytes(figure: Figure, format: Literal["png", "svg"]) -> bytes:
     """A figure, white behind, that says what made it; the same bytes for the same figure.
 
-    Texts are text in PDF, and paths in SVG, which then looks the same wherever it is opened.
+    Texts are paths in SVG, which then looks the same wherever it is opened.
     """
     buffer = io.BytesIO()
     author = f"discreet {version('discreet')}"
-    metadata = {FORMATS[format]: author} | ({} if format == "png" else _TIMELESS[format])
-    look: Any = {"svg.fonttype": "path", "svg.hashsalt": "discreet", "pdf.fonttype": 42}
+    metadata = {"Software": author} if format == "png" else {"Creator": author, "Date": None}
+    look: Any = {"svg.fonttype": "path", "svg.hashsalt": "discreet"}
     with rc_context({**look, "text.parse_math": False}):
         figure.savefig(buffer, format=format, dpi=_DOTS, facecolor="white", metadata=metadata)
     return buffer.getvalue()

@@ -1,7 +1,6 @@
 """The report of a study: one HTML file (page.py) that anybody can open, and its figures.
 
     result.plot.progress().savefig("progress.pdf")
-    result.plot.save("figures", "svg")
 
 Figures stand for themselves: they know nothing of `pyplot`, nothing shows or changes them later,
 and a notebook shows the one that a cell ends with.
@@ -9,9 +8,8 @@ and a notebook shows the one that a cell ends with.
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +22,6 @@ from discreet.lab.experiments.means import mean_and_band
 from discreet.lab.reporting.figures import Axis, lines
 from discreet.lab.reporting.layout import (
     BLUE,
-    FORMATS,
     GREEN,
     GREY,
     PURPLE,
@@ -33,7 +30,6 @@ from discreet.lab.reporting.layout import (
     WIDE,
     Dashes,
     Stroke,
-    save_figure,
     shade,
     tints,
 )
@@ -55,8 +51,7 @@ from discreet.lab.reporting.words import (
 )
 from discreet.lab.studies import Study
 from discreet.people.domain import DecisionSets, arm_count
-from discreet.records import check_path
-from discreet.validation import InvalidInput, nearest, one_of, positive_number
+from discreet.validation import InvalidInput, nearest, positive_number
 
 # A running average over few people is mostly chance: it is drawn from this share of the people on
 # and sets the scale from the other.
@@ -349,45 +344,3 @@ class StudyPlots:
     @property
     def _maps(self) -> list[PolicyMaps]:
         return maps_of(self.study, self.outcomes, self.numbers)
-
-    def save(self, folder: str | Path, format: str = "pdf", width: float = WIDE) -> list[Path]:
-        """Write all figures to a folder, which is made if need be; those of the same names are
-        replaced.
-
-        Args:
-            folder: where `progress.pdf`, `epsilon.pdf` and a `map-..` for each learner will be.
-            format: pdf, svg or png.
-            width: of the figures.
-
-        Returns:
-            The files.
-
-        Raises:
-            InvalidInput: another format, or a folder that cannot be written to, before anything is
-                drawn.
-        """
-        one_of(format, "format", FORMATS)
-        place = Path(folder)
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(
-                f"folder was {str(place)!r}, which cannot be made ({error}); name another one."
-            ) from error
-        check_path(place / f"progress.{format}")
-        figures = {"progress": self.progress(width)}
-        if self.numbers.private:
-            figures["epsilon"] = self.epsilon(width)
-        for label, figure in self.maps(width).items():
-            figures[_file_name(label, figures)] = figure
-        files = [place / f"{name}.{format}" for name in figures]
-        for figure, file in zip(figures.values(), files, strict=True):
-            save_figure(figure, file)
-        return files
-
-
-def _file_name(label: str, taken: Collection[str]) -> str:
-    """The name of a map's file, another than those that are taken."""
-    name = "map-" + re.sub(r"[^\w.]+", "-", label).strip("-.")
-    names = [name, *(f"{name}-{number}" for number in range(2, len(taken) + 2))]
-    return next(each for each in names if each not in taken)
