@@ -10,7 +10,7 @@ import typer
 
 from discreet.cli.console import PAGE, Kind, check_outputs, out, reporting_errors, table_of
 from discreet.outsourcing.posterior import FAMILIES, Family, RowPrior
-from discreet.validation import InvalidInput, finite_number, one_of
+from discreet.validation import InvalidInput, one_of
 
 if TYPE_CHECKING:
     from discreet.outsourcing.modeler import Turn
@@ -54,9 +54,6 @@ def model(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed for the first rows, which are drawn at random.")
     ] = 0,
-    optimum: Annotated[
-        float | None, typer.Option(help="The best outcome of any row, if known; for regret.")
-    ] = None,
     report: Annotated[Path | None, typer.Option(help="File for a report (one HTML file).")] = None,
 ) -> None:
     """One turn of a search: read the answers that have arrived, then ask the next questions.
@@ -68,8 +65,6 @@ def model(
     from discreet.outsourcing.modeler import ACQUISITIONS, RowSearch, SearchSettings
 
     with reporting_errors():
-        if optimum is not None:
-            finite_number(optimum, "optimum")
         remembered = ask.with_suffix(".state.sqlite") if state is None else state
         outputs = ((ask, table_of(ASK_COLUMNS)), (remembered, _STATE), (report, PAGE))
         check_outputs(outputs, (tell, *release.glob("*")))
@@ -96,7 +91,7 @@ def model(
         if report is not None:
             from discreet.lab.reporting.search_report import write_search_report
 
-            write_search_report(search, turn, rounds, report, optimum)
+            write_search_report(search, turn, rounds, report)
             out.say(f"Report:  {report}")
 
 

@@ -42,8 +42,8 @@ def plain_search(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return play(tmp_path_factory.mktemp("plain") / "search")
 
 
-def report(played: Played, optimum: float | None = None) -> str:
-    return render_search_report(played.search, played.turn, played.rounds, optimum)
+def report(played: Played) -> str:
+    return render_search_report(played.search, played.turn, played.rounds)
 
 
 def words(text: str) -> str:
@@ -52,7 +52,7 @@ def words(text: str) -> str:
 
 def test_one_file_with_two_figures(tmp_path: Path, plain_search: Played) -> None:
     played, path = plain_search, tmp_path / "run.html"
-    write_search_report(played.search, played.turn, played.rounds, path, 140.0)
+    write_search_report(played.search, played.turn, played.rounds, path)
     text = path.read_text(encoding="utf-8")
     loads = parsed(text)
     assert all(source.startswith("data:image/svg+xml;base64,") for source in loads.sources)
@@ -131,21 +131,15 @@ def test_before_anything_can_be_learnt_nothing_is_expected(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("unpainted")
-def test_the_lowest_outcome_and_its_regret(tmp_path: Path) -> None:
+def test_the_lowest_outcome(tmp_path: Path) -> None:
     played = play(tmp_path / "search", settings=SearchSettings(minimize=True))
-    best = played.turn.best
-    assert best is not None
-    said = words(report(played, best.answer - 2.5))
-    assert "Search for the lowest outcome" in said
-    assert "is better by 2.5 (the simple regret)" in said
-    assert "that is the optimum" in words(report(played, best.answer))
-    assert "which therefore cannot be right" in words(report(played, best.answer + 1.0))
+    assert "Search for the lowest outcome" in words(report(played))
 
 
 @pytest.mark.usefixtures("unpainted")
 def test_protected_answers_are_shown_with_their_noise(tmp_path: Path) -> None:
     played = play(tmp_path / "search", answers=PROTECTED)
-    said = words(report(played, 140.0))
+    said = words(report(played))
     assert "protected: cut to 60 to 150, with normal noise" in said
     assert "a row may be asked for 2 times" in said
     assert "with noise on it:" in said
@@ -234,16 +228,13 @@ def test_what_is_refused(tmp_path: Path) -> None:
     played = play(tmp_path / "search", turns=2)
     with pytest.raises(InvalidInput, match="does not exist"):
         write_search_report(played.search, played.turn, 12, tmp_path / "none" / "run.html")
-    with pytest.raises(InvalidInput, match="optimum"):
-        write_search_report(played.search, played.turn, 12, tmp_path / "run.html", float("nan"))
-    assert not (tmp_path / "run.html").exists()
 
 
 # Figures.
 
 
-def view_of(played: Played, optimum: float | None = None) -> SearchView:
-    return SearchView(played.search, played.turn, played.rounds, optimum)
+def view_of(played: Played) -> SearchView:
+    return SearchView(played.search, played.turn, played.rounds)
 
 
 def sticks_out(figure: Figure) -> bool:
@@ -264,7 +255,7 @@ def sticks_out(figure: Figure) -> bool:
     ],
 )
 def test_nothing_leaves_the_paper(tmp_path: Path, bounds: str, scale: float, rounds: int) -> None:
-    view = view_of(play(tmp_path / "search", bounds, scale=scale, rounds=rounds), 145.0 * scale)
+    view = view_of(play(tmp_path / "search", bounds, scale=scale, rounds=rounds))
     for width in (WIDE, NARROW):
         assert not sticks_out(answers_figure(view, width))
         assert not sticks_out(rows_figure(view, width))
@@ -273,15 +264,13 @@ def test_nothing_leaves_the_paper(tmp_path: Path, bounds: str, scale: float, rou
 @pytest.mark.parametrize("minimize", [False, True])
 def test_the_best_so_far_only_gets_better(tmp_path: Path, minimize: bool) -> None:
     settings = SearchSettings(minimize=minimize)
-    view = view_of(play(tmp_path / "search", settings=settings, impossible=2), 0.0)
+    view = view_of(play(tmp_path / "search", settings=settings, impossible=2))
     answers = [one.answer for one in view.turn.asked if one.answer is not None]
     best = (np.minimum if minimize else np.maximum).accumulate(answers)
-    top, bottom = answers_figure(view, WIDE).axes
+    (top,) = answers_figure(view, WIDE).axes
     line = next(line for line in top.lines if line.get_drawstyle() == "steps-post")
     np.testing.assert_array_equal(np.asarray(line.get_ydata())[:-1], best)
     assert list(np.asarray(line.get_xdata())[:-1]) == view.questions.tolist()
-    lost = next(line for line in bottom.lines if line.get_drawstyle() == "steps-post")
-    np.testing.assert_allclose(np.asarray(lost.get_ydata())[:-1], best if minimize else -best)
 
 
 def test_rows_of_the_map_have_the_colour_of_what_is_expected(plain_search: Played) -> None:

@@ -1,8 +1,8 @@
 """The report of a search over a released table: one HTML file (page.py) with its figures.
 
-`answers_figure` has a panel for the answers and, with a known optimum, one for the simple regret.
-`rows_figure` has a dot for each row over two released numbers, coloured by the expected outcome, or
-expected outcomes over a single one.
+`answers_figure` has a dot for each answer, and a line for the best so far. `rows_figure` has a dot
+for each row over two released numbers, coloured by the expected outcome, or expected outcomes over
+a single one.
 
 | array     | shape  | meaning                                                       |
 |-----------|--------|---------------------------------------------------------------|
@@ -67,10 +67,8 @@ from discreet.outsourcing.mechanisms import Status, times_text
 from discreet.outsourcing.modeler import RowSearch, Turn
 from discreet.outsourcing.posterior import column_spread
 from discreet.privacy.guarantee import rounded_up
-from discreet.validation import BoolArray, FloatArray, IntArray, finite_number, whole_number
+from discreet.validation import BoolArray, FloatArray, IntArray, whole_number
 
-# Regret below this share of the outcomes is an error of rounding.
-_ROUNDING = 1e-12
 # Expectations that differ by less than this share of the deviation of outcomes say nothing.
 _ALIKE = 0.05
 MOST_DOTS = 2_000  # rows stand in a random order, so the first of many show where all are
@@ -103,13 +101,11 @@ class SearchView:
         search: what was asked and what is believed.
         turn: its last turn.
         rounds: how many questions there may be.
-        optimum: the best outcome of any row, where it is known.
     """
 
     search: RowSearch
     turn: Turn
     rounds: int
-    optimum: float | None = None
 
     @property
     def certificate(self) -> Certificate:
@@ -219,19 +215,6 @@ class SearchView:
         """Expectations that differ by less than this count as the same."""
         return _ALIKE * math.sqrt(self.search.modeler.prior.variance)
 
-    def regret(self, answers: FloatArray) -> FloatArray:
-        """How far answers (m,) are from the known optimum; negative for what is better than it."""
-        assert self.optimum is not None
-        gap = answers - self.optimum if self.minimize else self.optimum - answers
-        size = np.maximum(np.abs(answers), abs(self.optimum))
-        regret: FloatArray = np.where(np.abs(gap) <= _ROUNDING * size, 0.0, gap)
-        return regret
-
-    @property
-    def final_regret(self) -> float:
-        """How far the best answer is from the optimum."""
-        return float(self.regret(self.so_far)[-1])
-
     @property
     def by_relevance(self) -> tuple[int, ...]:
         """The released numbers, the one on which outcomes depend most first.
@@ -334,73 +317,40 @@ def bound_texts(column: PublicColumn) -> tuple[str, str]:
 
 
 def answers_figure(view: SearchView, width: float) -> Figure:
-    """Answers by question and, with a known optimum, the regret of the best so far.
+    """A dot for each answer, a step line for the best so far, crosses for what cannot be.
 
     Args:
         view: a search with at least one answer.
         width: of the figure.
     """
-    regret = view.optimum is not None
-    figure, grid = sheet(1 + regret, width=width, heights=(2.6, 1.3)[: 1 + regret])
+    figure, [[axes]] = sheet(width=width)
     last = int(view.asked["number"][view.asked["status"] != "waiting"].max())
-    for axes in grid.flat:
-        axes.set_xlim(0.5, last + 0.5)
-        if view.warm_up:
-            axes.axvspan(0.5, view.warm_up + 0.5, color=_BAND, linewidth=0, zorder=0)
-        number_axis(axes.xaxis, Axis(whole=True, most=8 if width > _ROOMY else 4))
-    _draw_answers(grid[0, 0], view, last)
-    if regret:
-        grid[0, 0].tick_params(axis="x", labelbottom=False)
-        _draw_regret(grid[1, 0], view, last, width > _ROOMY)
-    grid[-1, 0].set_xlabel("question", fontsize=BODY, color=INK)
-    return finish(figure, 2.6)
-
-
-def _draw_answers(axes: Axes, view: SearchView, last: int) -> None:
-    """A dot for each answer, a step line for the best so far, crosses for what cannot be."""
+    axes.set_xlim(0.5, last + 0.5)
+    if view.warm_up:
+        axes.axvspan(0.5, view.warm_up + 0.5, color=_BAND, linewidth=0, zorder=0)
+    number_axis(axes.xaxis, Axis(whole=True, most=8 if width > _ROOMY else 4))
     many, noise = len(view.answers) > _MANY, view.answer_noise
-    seen = np.concatenate([view.answers - noise, view.answers + noise])
-    low, high = roomy(seen if view.optimum is None else np.append(seen, view.optimum), 0.07)
+    low, high = roomy(np.concatenate([view.answers - noise, view.answers + noise]), 0.07)
     number_axis(axes.yaxis, Axis(limits=(low, high)))
     style: dict[str, Any] = {"fmt": "none", "ecolor": "#C9C9CE", "elinewidth": 0.9}
     if noise:
         axes.errorbar(view.questions, view.answers, yerr=noise, rasterized=many, **style)
     dots: dict[str, Any] = {"s": 16, "c": _GREY, "linewidths": 0, "zorder": 3}
     axes.scatter(view.questions, view.answers, rasterized=many, **dots)
-    _draw_steps(axes, view, view.so_far, last, BLUE)
+    # The line goes on to the right border.
+    at, steps = np.append(view.questions, last + 0.5), np.append(view.so_far, view.so_far[-1])
+    axes.plot(at, steps, drawstyle="steps-post", color=BLUE, linewidth=1.9, zorder=4)
     best, place = float(view.so_far[-1]), view.best_place
     star = view.questions[place], view.answers[place]
     axes.scatter(*star, s=110, linewidths=0.9, zorder=5, **_STAR)
-    ends = [(f"best so far\n{number_text(best)}", best, BLUE)]
-    if view.optimum is not None:
-        axes.axhline(view.optimum, color="#3A3A3A", linestyle=(0, (5, 2)), linewidth=1.2)
-        ends.append((f"optimum\n{number_text(view.optimum)}", view.optimum, "#3A3A3A"))
     failed = view.that("impossible")["number"]
     bottom = np.full(len(failed), low + 0.02 * (high - low))
     cross: dict[str, Any] = {"marker": "x", "s": 22, "c": VERMILLION, "linewidths": 1.2}
     axes.scatter(failed, bottom, zorder=3, clip_on=False, rasterized=len(failed) > _MANY, **cross)
-    best_word = "lowest" if view.minimize else "highest"
-    entitle(axes, f"answers and the {best_word} so far")
-    name_ends(axes, ends)
-
-
-def _draw_regret(axes: Axes, view: SearchView, last: int, wide: bool) -> None:
-    regret = view.regret(view.so_far)
-    low, high = float(min(regret.min(), 0.0)), float(max(regret.max(), 0.0))
-    high = low + 1.0 if high == low else high
-    limits = low - 0.04 * (high - low), high + 0.06 * (high - low)
-    number_axis(axes.yaxis, Axis(limits=limits, most=3))
-    _draw_steps(axes, view, regret, last, VERMILLION)
-    meaning = ": how far the best so far is from the optimum" if wide else ""
-    entitle(axes, f"simple regret{meaning}")
-    left = float(regret[-1])
-    name_ends(axes, [(f"regret\n{number_text(left, 4)}", left, VERMILLION)])
-
-
-def _draw_steps(axes: Axes, view: SearchView, values: FloatArray, last: int, color: str) -> None:
-    """A line that goes on to the right border."""
-    at, steps = np.append(view.questions, last + 0.5), np.append(values, values[-1])
-    axes.plot(at, steps, drawstyle="steps-post", color=color, linewidth=1.9, zorder=4)
+    entitle(axes, f"answers and the {'lowest' if view.minimize else 'highest'} so far")
+    name_ends(axes, [(f"best so far\n{number_text(best)}", best, BLUE)])
+    axes.set_xlabel("question", fontsize=BODY, color=INK)
+    return finish(figure, 2.6)
 
 
 def rows_figure(view: SearchView, width: float) -> Figure:
@@ -509,9 +459,7 @@ def roomy(values: FloatArray, share: float) -> tuple[float, float]:
 # The page.
 
 
-def write_search_report(
-    search: RowSearch, turn: Turn, rounds: int, path: Path, optimum: float | None = None
-) -> None:
+def write_search_report(search: RowSearch, turn: Turn, rounds: int, path: Path) -> None:
     """Write the report of a search as it stands after a turn.
 
     The file appears whole or not at all.
@@ -521,25 +469,19 @@ def write_search_report(
         turn: its last turn.
         rounds: how many questions there may be in all.
         path: the file.
-        optimum: the best outcome of any row, where it is known, for the simple regret.
 
     Raises:
-        InvalidInput: an optimum that is not finite, or a folder that does not exist.
+        InvalidInput: a folder that does not exist.
     """
-    write_page(lambda: render_search_report(search, turn, rounds, optimum), path)
+    write_page(lambda: render_search_report(search, turn, rounds), path)
 
 
 def render_search_report(
-    search: RowSearch,
-    turn: Turn,
-    rounds: int,
-    optimum: float | None = None,
-    origin: Provenance | None = None,
+    search: RowSearch, turn: Turn, rounds: int, origin: Provenance | None = None
 ) -> str:
     """The report as HTML; its origin is now, if left out. See `write_search_report`."""
     whole_number(rounds, "rounds", minimum=1)
-    known = None if optimum is None else finite_number(optimum, "the optimum")
-    view = SearchView(search, turn, rounds, known)
+    view = SearchView(search, turn, rounds)
     certificate, shown = view.certificate, view.shown_columns
     others = [name for place, name in enumerate(certificate.names) if place not in shown]
     shares = certificate.mechanism.scale / view.widths
