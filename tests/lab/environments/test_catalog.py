@@ -143,9 +143,9 @@ def test_point_options() -> None:
     tang = load_problem("styblinski_tang", {"dimension": 3, "noise": 0})
     assert isinstance(tang, FunctionProblem)
     assert (tang.domain.dimension, tang.noise, tang.space) == (3, 0.0, PublicBox())
-    steep = load_problem("michalewicz", {"dimension": 2, "steepness": 3, "grid": 4})
+    steep = load_problem("michalewicz", {"dimension": 2, "grid": 4})
     assert isinstance(steep, FunctionProblem)
-    assert steep.function == Michalewicz(2, 3)
+    assert steep.function == Michalewicz(2)
 
 
 @pytest.mark.parametrize("name", ["kernel_grid", *POINTS])
@@ -195,7 +195,6 @@ OPTIONS: list[tuple[str, Any, str]] = [
     ("styblinski_tang", {"dimension": 0}, "dimension was 0"),
     ("kernel_grid", {"smoothness": "rough"}, 'smoothness was "rough"'),
     ("kernel_grid", {"contexts": 80}, "a grid of 4,800 points; ask for 4,096 or fewer"),
-    ("loan_quotes", {"tolerance": 0}, "tolerance was 0"),
     ("earnings", {"thresholds": [20, 13]}, "increasing"),
     ("earnings", {"thresholds": []}, "at least one"),
     ("adult", {"columns": []}, "columns is not a key; keys here are: none"),

@@ -284,8 +284,6 @@ def test_rewards_fall_with_the_distance_to_the_rate() -> None:
     np.testing.assert_allclose(rewards[0, :11], [0, 0.2, 0.4, 0.6, 0.8, 1, 0.8, 0.6, 0.4, 0.2, 0])
     np.testing.assert_allclose(rewards[1, :3], [0.9, 0.9, 0.7])
     assert not rewards[:, 11:].any()
-    wide = loan_quotes(loans(interest_rate=[10.0]), tolerance=10).rewards
-    assert wide[0, 0] == pytest.approx(0.5)
 
 
 def test_the_space_and_the_names() -> None:

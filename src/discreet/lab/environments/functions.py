@@ -218,20 +218,17 @@ def styblinski_tang_values(points: FloatArray) -> FloatArray:
 class Michalewicz:
     """The Michalewicz function, scaled: steep valleys that say little about where the top is.
 
-    The sum over i = 1..d of sin(x_i) sin(i x_i^2 / pi)^(2 m) on [0, pi]^d, between 0 (at the
-    origin) and the sum of the maxima of its terms (9.6602 for d = 10 and m = 10).
+    The sum over i = 1..d of sin(x_i) sin(i x_i^2 / pi)^20 on [0, pi]^d, between 0 (at the origin)
+    and the sum of the maxima of its terms (9.6602 for d = 10).
 
     Attributes:
         dimension: d.
-        steepness: m; 10 as a rule.
     """
 
     dimension: int
-    steepness: int = 10
 
     def __post_init__(self) -> None:
         whole_number(self.dimension, "dimension", minimum=1)
-        whole_number(self.steepness, "steepness", minimum=1)
 
     @cached_property
     def highest(self) -> float:
@@ -255,9 +252,7 @@ class Michalewicz:
 
     def _terms(self, points: FloatArray, places: FloatArray) -> FloatArray:
         """Terms number `places` (d,), counted from 1, at points (n, d) -> (n, d)."""
-        terms: FloatArray = np.sin(points) * (np.sin(places * points**2 / math.pi) ** 2) ** (
-            self.steepness
-        )
+        terms: FloatArray = np.sin(points) * (np.sin(places * points**2 / math.pi) ** 2) ** 10
         return terms
 
 
@@ -339,12 +334,11 @@ def styblinski_tang(
     _BENCHMARK,
     **_OFFERED,
     dimension=_DIMENSION,
-    steepness="how narrow the valleys are",
 )
 def michalewicz(
-    noise: Noise = 0.1, grid: Two | None = None, dimension: One = 10, steepness: One = 10
+    noise: Noise = 0.1, grid: Two | None = None, dimension: One = 10
 ) -> FunctionProblem:
     """The Michalewicz function on [0, pi]^d; `noise` and `grid` as in `camelback`."""
-    function = Michalewicz(dimension, steepness)
+    function = Michalewicz(dimension)
     domain = Box((0.0,) * dimension, (math.pi,) * dimension)
     return benchmark(function, domain, noise, grid, "Michalewicz function", _DUBEY)

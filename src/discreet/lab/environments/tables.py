@@ -54,7 +54,6 @@ from discreet.validation import (
     InvalidInput,
     finite_matrix,
     freeze_arrays,
-    positive_number,
     whole_vector,
 )
 
@@ -539,6 +538,7 @@ QUOTES = tuple(float(percent) for percent in range(5, 31))
 _QUOTE_NAMES = tuple(f"{quote:g}%" for quote in QUOTES)
 _CARD_LIMITS = tuple(f"{2**step}k" for step in range(8))
 _MOST_DEBT, _DEBT_STEP = 40.0, 5.0
+_TOLERANCE = 5.0  # the error in percentage points from which on a quote is worth nothing
 # The limits of all cards together, debts in percent of the income, and the term.
 _LOAN_COLUMNS = (
     Column.category("card_limit", _CARD_LIMITS),
@@ -554,16 +554,15 @@ _LOAN_COLUMNS = (
     9_976,
     _LOAN_COLUMNS,
     _QUOTE_NAMES,
-    tolerance="percentage points from which on a quote is worth nothing",
 )
-def _loan_quotes(tolerance: Positive = 5.0) -> Problem:
-    return loan_quotes(read_packaged("loan_quotes", "openintro", "loans_full_schema"), tolerance)
+def _loan_quotes() -> Problem:
+    return loan_quotes(read_packaged("loan_quotes", "openintro", "loans_full_schema"))
 
 
-def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> TableProblem:
+def loan_quotes(frame: pd.DataFrame) -> TableProblem:
     """Quotes of 5%, 6%, ..., 30%, from the table `loans_full_schema` of openintro.
 
-        reward = max(0, 1 - |quote - rate| / tolerance)
+        reward = max(0, 1 - |quote - rate| / 5)
 
     The limit of all bank cards together is rounded to the nearest of $1,000, $2,000, ..., $128,000
     on a logarithmic scale and the debt-to-income ratio to the nearest of 0, 5, ..., 40 percent;
@@ -572,12 +571,10 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> TableProblem:
 
     Args:
         frame: the table.
-        tolerance: the error in percentage points from which on a quote is worth nothing.
 
     Raises:
         InvalidInput: for a column that is not in the table or does not hold numbers.
     """
-    largest_error = positive_number(tolerance, "tolerance")
     names = ("total_debit_limit", "debt_to_income", "term", "interest_rate")
     (limits, debts, terms, rates), _, rows = measured(frame, names)
     if (rates < 0.0).any():
@@ -591,6 +588,6 @@ def loan_quotes(frame: pd.DataFrame, tolerance: float = 5.0) -> TableProblem:
         }
     )
     (contexts, _), domain = encode_columns(people, _LOAN_COLUMNS), Box.of(_LOAN_COLUMNS)
-    rewards = np.maximum(0.0, 1.0 - np.abs(np.array(QUOTES) - rates[:, None]) / largest_error)
+    rewards = np.maximum(0.0, 1.0 - np.abs(np.array(QUOTES) - rates[:, None]) / _TOLERANCE)
     bounds, points = RewardBounds(0.0, 1.0), ArmPoints.of(QUOTES)
     return TableProblem(contexts, rewards, domain, _QUOTE_NAMES, bounds, _LOANS, rows, points)
