@@ -22,8 +22,8 @@ from cells import MOST_CELLS, CellResponse, Grid, matching_shares
 SQUARE = unit_cube(2)
 
 
-def contexts_of(people: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).random((people, 2))
+def contexts_of(people: int) -> np.ndarray:
+    return np.random.default_rng(0).random((people, 2))
 
 
 def expected(contexts: np.ndarray, arms: np.ndarray) -> np.ndarray:

@@ -29,7 +29,6 @@ from discreet.validation import InvalidInput
 from tests.cli.cases import STUDY, invoke, write_study
 
 SERVED = STUDY.replace("[1.0, 2.0]", "1.0")
-TOKEN = r"dk_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"
 
 
 class Running:

@@ -53,10 +53,6 @@ def release(event: Event, people: Rounds | OnceEach, noise: str = "a source") ->
     return Release("a mechanism", event, 1.0, "for the test", 1.0, people, "a number", noise)
 
 
-def promised(releases: list[Release], delta: float) -> float:
-    return derive_guarantee(releases, "joint", RECORD, delta).epsilon
-
-
 def responses(chosen: list[float]) -> tuple[dict[tuple[bool, ...], float], ...]:
     """The laws of independent randomised responses on either data set."""
 

@@ -86,15 +86,16 @@ def test_beliefs_are_calibrated_everywhere(problem: Problem, epsilon: float) -> 
     check_calibration(problem, epsilon, range(510, 520), 80_000)
 
 
+def regret_of(problem: Problem, people: int, seed: int, budget: Budget) -> float:
+    learner = Partition(problem.domain, problem.arms, budget, public_seed=seed)
+    rng = np.random.default_rng(seed)
+    return float(run_learner(learner, problem.sample(people, rng), rng, SimulatedNoise(seed)).sum())
+
+
 def test_it_learns_and_privacy_costs_something() -> None:
     """Regret of 4,000 people: non-private and epsilon 4 < epsilon 1 < 60% of uniform choice."""
-    problem = exponential()
-    totals = []
-    for budget in (NonPrivate(), Local(4.0), Local(1.0)):
-        learner = Partition(problem.domain, 3, budget, public_seed=3)
-        rng = np.random.default_rng(3)
-        people = problem.sample(4_000, rng)
-        totals.append(run_learner(learner, people, rng, SimulatedNoise(3)).sum())
+    budgets = (NonPrivate(), Local(4.0), Local(1.0))
+    totals = [regret_of(exponential(), 4_000, 3, budget) for budget in budgets]
     assert max(totals[:2]) < totals[2] < 0.6 * 0.414 * 4_000
 
 
@@ -106,12 +107,6 @@ def lost(means: MeanFunction, contexts: ContextSampler, people: int, budget: Bud
     crowd = problem.sample(people, rng)
     regret = run_learner(learner, crowd, rng, SimulatedNoise(4)).sum()
     return float(regret / (crowd.means.max(axis=1) - crowd.means.mean(axis=1)).sum())
-
-
-def regret_of(problem: Problem, people: int, seed: int, budget: Local | NonPrivate) -> float:
-    learner = Partition(problem.domain, problem.arms, budget, public_seed=seed)
-    rng = np.random.default_rng(seed)
-    return float(run_learner(learner, problem.sample(people, rng), rng, SimulatedNoise(seed)).sum())
 
 
 @pytest.mark.parametrize(
