@@ -58,10 +58,10 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (244, 73_560),
+    "src": (244, 73_480),
     "service": (42, 10_960),
     "library": (102, 31_600),
-    "lab": (44, 14_830),
+    "lab": (44, 14_760),
     "LocalKernel, a round": (29, 10_170),
     "Capri, a round": (41, 13_120),
     "a policy on a device": (17, 5_640),
