@@ -267,6 +267,7 @@ STUDIES: list[Case] = [
     (lambda: discreet.plan({}), ["study was a dict", "give a study file, or a Study"]),
     (lambda: discreet.plan(Study.from_dict(study()), people=10**20), ["1e+20, which is more"]),
     (lambda: planned(epsilons=[]), ["epsilons was empty", "give at least one"]),
+    (lambda: planned(epsilons=40), ["an epsilon was 40"]),
     (lambda: planned(epsilons="abc"), ["epsilons was 'abc'", "a list of numbers"]),
     (lambda: planned(learners=3), ["learners was 3", "a list of names"]),
     (lambda: planned(table=3), ["table was an int", "the path of a table"]),
