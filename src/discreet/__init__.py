@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from discreet.learners.policy import Actions as Actions
     from discreet.learners.policy import Policy as Policy
     from discreet.learners.policy import Terms as Terms
+    from discreet.learners.registry import KernelBandit as KernelBandit
     from discreet.learners.registry import make_learner as make_learner
     from discreet.learners.saving import load as load
     from discreet.learners.saving import save as save
@@ -95,7 +96,7 @@ else:
         "learners.messages": ("Reports",),
         "learners.partition.learner": ("Partition",),
         "learners.policy": ("Actions", "Policy", "Terms"),
-        "learners.registry": ("make_learner",),
+        "learners.registry": ("KernelBandit", "make_learner"),
         "learners.saving": ("load", "save"),
         "learners.values": ("Value",),
         "learners.contributions": ("ContributionCounter",),

@@ -71,7 +71,7 @@ from discreet.learners.policy import (
     stream_id,
 )
 from discreet.learners.stream import Stream
-from discreet.learners.values import Valued
+from discreet.learners.values import CONFIDENCE, AnyPolicy, Value, ValuePosterior
 from discreet.people.domain import (
     ActionSpace,
     ArmPoints,
@@ -83,10 +83,21 @@ from discreet.people.domain import (
 )
 from discreet.privacy import Adjacency, Budget, Guarantee, Local, NoiseSource, Release, Unprotected
 from discreet.privacy.noise import refuse_copy
-from discreet.validation import BoolArray, InvalidInput, check_options, whole_number
+from discreet.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    InvalidInput,
+    check_options,
+    number_from,
+    whole_number,
+)
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 SOURCE_RECORD = Adjacency(record="context, arm and reward")
+
+# Features of this many people fit into some tens of megabytes.
+_MOST_AT_ONCE = 5_000
 
 P = TypeVar("P", bound=Policy[Any])
 R = TypeVar("R", bound=Reports)
@@ -103,7 +114,7 @@ class Common(TypedDict, total=False):
     identity: str | None
 
 
-class Learner(Valued, ABC, Generic[P, R, S]):
+class Learner(ABC, Generic[P, R, S]):
     """Learns from reports and publishes policies (see the module's contract).
 
     Args:
@@ -592,6 +603,101 @@ class Learner(Valued, ABC, Generic[P, R, S]):
                 ]
             )
             self._target._contributions.add(who)
+
+    # Policy values.
+
+    def value(
+        self,
+        policy: AnyPolicy = None,
+        *,
+        contexts: Any = None,
+        against: AnyPolicy = None,
+        confidence: float = CONFIDENCE,
+    ) -> Value:
+        """What a policy earns per person, from what was released already; costs no privacy.
+
+        Without privacy nothing protects it, as nothing protects what else the learner says.
+
+        Args:
+            policy: whose value is asked; the learner's own recommendation if left out, which is
+                what `recommend` says. Otherwise an arm for everybody; a function of contexts (n, d)
+                that returns (n,) arms or (n, K) probabilities; arms (n,) for the `contexts` given;
+                or a policy that a learner published.
+            contexts: a public sample (n, d) of people, or of decision sets (n, c, d), over which
+                to average. By default the estimated contexts of the learner's people, if known.
+            against: another policy, as above; then the value is by how much the first earns more.
+            confidence: of the interval.
+
+        Returns:
+            The value in the units of rewards.
+
+        Raises:
+            InvalidInput: for a learner that cannot say, a policy or contexts that do not fit, or
+                where contexts are nowhere known and none are given.
+        """
+        level = number_from(confidence, "confidence", 0.5, 0.9999)
+        with self.lock:
+            posterior = self._value_posterior(contexts)
+        given = contexts is not None
+        if given and not posterior.judges_others:
+            raise InvalidInput(
+                f"contexts was given, but no report to {self.name} says where its people are, so "
+                "it does not know what others would earn; leave contexts out, or declare a density "
+                "that is known."
+            )
+        return self._value_under(posterior, policy, against, given, level)
+
+    def _value_under(
+        self,
+        posterior: ValuePosterior,
+        policy: AnyPolicy = None,
+        against: AnyPolicy = None,
+        given: bool = False,
+        level: float = CONFIDENCE,
+    ) -> Value:
+        """`value` under a posterior."""
+        found = posterior.value(self.reward_bounds, policy, against, given, level)
+        if self.half_life is None:
+            return found
+        return replace(found, about=f"{found.about}, with rewards as they were of late")
+
+    def recommend(self, contexts: Any = None) -> IntArray | FloatArray:
+        """(n,) the best arms by the posterior mean for contexts (n, d).
+
+        For decision sets (n, c, d) the best places in them; on public points the best point (d,).
+        For decisions without exploration.
+
+        Raises:
+            InvalidInput: as `value`.
+        """
+        with self.lock:
+            if not isinstance(contexts, np.ndarray) or len(contexts) <= _MOST_AT_ONCE:
+                return self._value_posterior(contexts).recommended
+            starts = range(0, len(contexts), _MOST_AT_ONCE)
+            first = self._value_posterior(contexts[:_MOST_AT_ONCE]).recommended
+            if first.dtype.kind == "f":  # a point for everybody
+                return first
+            rest = (contexts[start : start + _MOST_AT_ONCE] for start in starts[1:])
+            return np.concatenate(
+                [first, *(self._value_posterior(each).recommended for each in rest)]
+            )
+
+    @property
+    def _latest_policy(self) -> Any:
+        """The last policy that was published, which holds all that was released."""
+        if not self._policies:
+            raise InvalidInput(
+                f"{self.name} has published nothing yet that says what a policy is worth; call "
+                "policy() first."
+            )
+        return self._policies[-1]
+
+    def _value_posterior(self, contexts: Any) -> ValuePosterior:
+        """The posterior of rewards at contexts, or where people are if these are None."""
+        raise InvalidInput(
+            f"{self.name} cannot say what a policy is worth: it keeps no posterior with a known "
+            "error. Ask local_kernel, partition, gp_ucb, released_thompson, capri or usca."
+        )
 
     # Options and files.
 

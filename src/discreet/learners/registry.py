@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Unpack
+from inspect import isabstract
+from typing import TYPE_CHECKING, Any, Unpack
 
 from discreet.learners.base import Common, Learner
 from discreet.people.domain import (
@@ -41,10 +42,12 @@ from discreet.people.domain import (
 from discreet.privacy import Budget
 from discreet.validation import InvalidInput, instance_of, nearest
 
+if TYPE_CHECKING:
+    from discreet.learners.local_kernel.learner import KernelLearner
+
 GROUP = "discreet.learners"
 _HOMES = {
-    "local_kernel": "discreet.learners.local_kernel.learner:LocalKernel",
-    "kernel": "discreet.learners.local_kernel.joint:JointKernel",
+    "kernel": "discreet.learners.local_kernel.learner:LocalKernel",
     "partition": "discreet.learners.partition.learner:Partition",
     "gp_ucb": "discreet.learners.gp_ucb.learner:GPUCBLearner",
     "private_glm": "discreet.learners.glm.learner:PrivateGLM",
@@ -56,20 +59,25 @@ _HOMES = {
     "highest": "discreet.learners.references.highest:Highest",
 }
 
-# Names that stand for one class on each kind of action space.
-_BY_SPACE: dict[str, dict[type[Any], str]] = {
+# Names that stand for several classes, by kind of action space or by trust model.
+_VARIANTS: dict[str, dict[type[Any] | str, str]] = {
     "gp_ucb": {
         DecisionSets: "discreet.learners.gp_ucb.sets.learner:SetsGPUCB",
         PublicSet: "discreet.learners.gp_ucb.public.learner:PublicGPUCB",
         PublicBox: "discreet.learners.gp_ucb.public.learner:PublicGPUCB",
-    }
+    },
+    "kernel": {"joint": "discreet.learners.local_kernel.joint:JointKernel"},
+    "best_arm": {"joint": "discreet.learners.references.best_arm:JointBestArm"},
 }
+# Other names of learners.
+_ALIASES = {"local_kernel": "kernel"}
 
 
 class _Learners(Mapping[str, type[Learner[Any, Any, Any]]]):
     """Learners by name, of the library and announced; a module is imported at the first use."""
 
     def __getitem__(self, name: str) -> type[Learner[Any, Any, Any]]:
+        name = _ALIASES.get(name, name)
         return _imported(_HOMES[name] if name in _HOMES else announced()[name])
 
     def __iter__(self) -> Iterator[str]:
@@ -104,19 +112,21 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
     )
 
 
-def on_space(kind: type[Learner[Any, Any, Any]], space: object) -> type[Learner[Any, Any, Any]]:
-    """The class that learns on `space` under the name of `kind`; for most names `kind` itself.
+def variant(
+    kind: type[Learner[Any, Any, Any]], space: object, budget: object
+) -> type[Learner[Any, Any, Any]]:
+    """The class that learns on `space` under `budget` by the name of `kind`; for most names `kind`
+    itself.
 
     Raises:
         InvalidInput: where the name has a class for each kind of space, and none for this one.
     """
-    homes = _BY_SPACE.get(registered_name(kind))
-    if homes is None:
-        return kind
-    if type(space) not in homes:
-        allowed = ", ".join(each.__name__ for each in homes)
+    homes = _VARIANTS.get(registered_name(kind), {})
+    home = homes.get(type(space)) or homes.get(getattr(budget, "trust_model", ""))
+    if home is None and isabstract(kind):
+        allowed = ", ".join(each.__name__ for each in kind.spaces)
         raise InvalidInput(f"the action space was {space!r:.80}; {kind.name} takes {allowed}.")
-    return _imported(homes[type(space)])
+    return kind if home is None else _imported(home)
 
 
 @cache
@@ -145,7 +155,7 @@ def registered_name(kind: type[Learner[Any, Any, Any]]) -> str:
     """The name by which `learner_class` finds a class."""
     home = f"{kind.__module__}:{kind.__qualname__}"
     homes = _HOMES.get(kind.name), announced().get(kind.name)
-    return kind.name if home in (*homes, *_BY_SPACE.get(kind.name, {}).values()) else home
+    return kind.name if home in (*homes, *_VARIANTS.get(kind.name, {}).values()) else home
 
 
 def _imported(home: str) -> type[Learner[Any, Any, Any]]:
@@ -189,8 +199,30 @@ def make_learner(
     Raises:
         InvalidInput: an unknown learner or option, or a budget that the learner does not take.
     """
-    kind = on_space(learner_class(name), arms)
+    kind = variant(learner_class(name), arms, budget)
     return kind(domain, arms, budget, **common, **kind.read_options(options or {}))
+
+
+def KernelBandit(  # noqa: N802, a name of the field
+    domain: Box, arms: Arms, budget: Budget, **options: Any
+) -> KernelLearner[Any, Any, Any]:
+    """The kernel bandit, which learns which arm is best where.
+
+    Args:
+        domain: the public bounds of contexts.
+        arms: their number, or their names.
+        budget: `Local(epsilon)`, `Joint(epsilon, delta)` or `NonPrivate()`.
+        options: the keyword arguments of `JointKernel` under joint privacy, else of `LocalKernel`.
+
+    Returns:
+        One of these two.
+
+    Raises:
+        InvalidInput: for another budget, or wrong options.
+    """
+    kind: Any = variant(LEARNERS["kernel"], arms, budget)
+    learner: KernelLearner[Any, Any, Any] = kind(domain, arms, budget, **options)
+    return learner
 
 
 # The learner that a study gets where it names none.
@@ -279,7 +311,7 @@ _RULES = (
     _Rule(
         lambda declared: True,
         Choice(
-            "local_kernel",
+            "kernel",
             "it learns most surfaces from the fewest people; try partition as well where arms "
             "change places within a tenth of one of several columns",
         ),

@@ -23,7 +23,7 @@ from typing import Any
 from discreet.atomic_files import write_bytes
 from discreet.codec import SCHEMA, from_json, to_json
 from discreet.learners.base import Learner
-from discreet.learners.registry import class_in_file, on_space, registered_name
+from discreet.learners.registry import class_in_file, registered_name, variant
 from discreet.people.domain import ActionSpace, Box, RewardBounds, arm_count, check_arm_names
 from discreet.privacy import NoiseSource
 from discreet.privacy.budget import budget_from_fields
@@ -123,11 +123,12 @@ def learner_of(
     try:
         kind = class_in_file(content["learner"])
         state = content["state"]
-        space = _space_of(content)
-        learner = on_space(kind, space)(
+        space, budget = _space_of(content), budget_from_fields(content["budget"])
+        kind = variant(kind, space, budget)
+        learner = kind(
             from_json(content["domain"], Box, "domain"),
             space,
-            budget_from_fields(content["budget"]),
+            budget,
             horizon=content["horizon"],
             reward_bounds=from_json(content["reward_bounds"], RewardBounds, "reward_bounds"),
             public_seed=content["public_seed"],

@@ -31,21 +31,19 @@ each learner's intervals on functions that are not drawn from a prior.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.gaussian import Posterior
 from discreet.learners.policy import ArmPolicy, Policy
-from discreet.people.domain import Box, RewardBounds
-from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, number_from
+from discreet.people.domain import RewardBounds
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 INTERVAL_INFLATION = 1.3
 CONFIDENCE = 0.95
@@ -53,14 +51,10 @@ RECOMMENDATION = "the learner's recommendation"
 # The bias of a prior in deviations at each place, and at how many places deviations are evaluated.
 BIAS_FRACTION = 0.5
 _PLACES = 256
-_LEAST, _MOST = 0.5, 0.9999
 # Half waves of a column that are not fine (`policy_complexity`); and the prior deviation of f, of
 # which any part may vary on a finer scale than learners of functions resolve.
 _WAVES = 3
 MODEL_ERROR_FINE = 0.27
-
-# Features of this many people fit into some tens of megabytes.
-_MOST_AT_ONCE = 5_000
 
 # Over whom values are averaged.
 AS_REPORTED = "people as their reports say they are spread"
@@ -142,6 +136,7 @@ class ValuePosterior:
         variance: the variance of sum weights f on the scale [0, 1], of weights (n, K) of any sign.
         deviations: (s, K) posterior standard deviations of f at the places with numbers (s,).
         judges_others: whether other people than those who reported can be judged.
+        judges_rules: whether policies that depend on the context can be judged.
         model_error_average: deviation of averages because f is only about what the prior assumes:
             kernels smooth peaks, and features are left out.
         model_error_fine: deviation of the part of f on a finer scale than the model resolves; it
@@ -158,6 +153,7 @@ class ValuePosterior:
     variance: Callable[[FloatArray], float]
     deviations: Callable[[IntArray], FloatArray]
     judges_others: bool = True
+    judges_rules: bool = True
     model_error_average: float = 0.0
     model_error_fine: float = 0.0
     model_error_unchosen: float = 0.0
@@ -176,12 +172,18 @@ class ValuePosterior:
         """What a policy chooses at these places.
 
         Args:
-            policy: as `Valued.value` takes it.
+            policy: as `Learner.value` takes it.
             given: whether `contexts` are those of the caller.
             name: of the argument, for messages.
         """
         people, arms = self.expected.shape
         chosen, rule = cast(Any, policy), False
+        constant = policy is None or isinstance(policy, int | np.integer)
+        if not (self.judges_rules or constant) and getattr(policy, "varies", True):
+            raise InvalidInput(
+                f"{name} was {policy!r:.80}, which may depend on the context; this learner knows "
+                "what an arm earns over its people alone. Give an arm or its own policy."
+            )
         if policy is None:
             chosen, whose = self.recommended, RECOMMENDATION
         elif isinstance(policy, Policy):
@@ -208,6 +210,32 @@ class ValuePosterior:
             )
         kept = np.take_along_axis(shares, self.recommended[:, None].astype(np.int64), axis=1)[:, 0]
         return PolicyShares(shares, whose, 1.0 - float(self.weights @ kept), rule)
+
+    def value(
+        self,
+        bounds: RewardBounds,
+        policy: AnyPolicy = None,
+        against: AnyPolicy = None,
+        given: bool = False,
+        level: float = CONFIDENCE,
+    ) -> Value:
+        """What a policy earns, or by how much more than another (see `Learner.value`)."""
+        asked = self.choice(policy, given, "policy")
+        rival = None if against is None else self.choice(against, given, "against")
+        mean, deviation = self.worth(asked, rival)
+        half = NormalDist().inv_cdf(0.5 + 0.5 * level) * INTERVAL_INFLATION * deviation
+        least, start = (0.0, bounds.lower) if rival is None else (-1.0, 0.0)
+        width = bounds.upper - bounds.lower
+        # A model may promise more than rewards can be; what it then means is as much as they can.
+        mean = min(max(mean, least), 1.0)
+        whose = asked.whose if rival is None else f"{asked.whose} against {rival.whose}"
+        return Value(
+            mean=start + width * mean,
+            lower=start + width * max(mean - half, least),
+            upper=start + width * min(mean + half, 1.0),
+            confidence=level,
+            about=f"{whose}, averaged over {self.where}",
+        )
 
     def worth(self, asked: PolicyShares, rival: PolicyShares | None = None) -> tuple[float, float]:
         """Mean and deviation of a policy's value, or of its difference to a rival's, on [0, 1]."""
@@ -277,129 +305,6 @@ def linear_values(
         deviations=deviations,
         **facts,
     )
-
-
-class Valued(ABC):
-    """The part of a learner that says what policies are worth."""
-
-    name: ClassVar[str]
-    half_life: float | None
-    domain: Box
-    reward_bounds: RewardBounds
-    lock: AbstractContextManager[Any]
-
-    @property
-    @abstractmethod
-    def _policies(self) -> Sequence[Any]: ...
-
-    def value(
-        self,
-        policy: AnyPolicy = None,
-        *,
-        contexts: Any = None,
-        against: AnyPolicy = None,
-        confidence: float = CONFIDENCE,
-    ) -> Value:
-        """What a policy earns per person, from what was released already; costs no privacy.
-
-        Without privacy nothing protects it, as nothing protects what else the learner says.
-
-        Args:
-            policy: whose value is asked; the learner's own recommendation if left out, which is
-                what `recommend` says. Otherwise an arm for everybody; a function of contexts (n, d)
-                that returns (n,) arms or (n, K) probabilities; arms (n,) for the `contexts` given;
-                or a policy that a learner published.
-            contexts: a public sample (n, d) of people, or of decision sets (n, c, d), over which
-                to average. By default the estimated contexts of the learner's people, if known.
-            against: another policy, as above; then the value is by how much the first earns more.
-            confidence: of the interval.
-
-        Returns:
-            The value in the units of rewards.
-
-        Raises:
-            InvalidInput: for a learner that cannot say, a policy or contexts that do not fit, or
-                where contexts are nowhere known and none are given.
-        """
-        level = number_from(confidence, "confidence", _LEAST, _MOST)
-        with self.lock:
-            posterior = self._value_posterior(contexts)
-        given = contexts is not None
-        if given and not posterior.judges_others:
-            raise InvalidInput(
-                f"contexts was given, but no report to {self.name} says where its people are, so "
-                "it does not know what others would earn; leave contexts out, or declare a density "
-                "that is known."
-            )
-        return self._value_under(posterior, policy, against, given, level)
-
-    def _value_under(
-        self,
-        posterior: ValuePosterior,
-        policy: AnyPolicy = None,
-        against: AnyPolicy = None,
-        given: bool = False,
-        level: float = CONFIDENCE,
-    ) -> Value:
-        """`value` under a posterior."""
-        asked = posterior.choice(policy, given, "policy")
-        rival = None if against is None else posterior.choice(against, given, "against")
-        mean, deviation = posterior.worth(asked, rival)
-        half = NormalDist().inv_cdf(0.5 + 0.5 * level) * INTERVAL_INFLATION * deviation
-        least, start = (0.0, self.reward_bounds.lower) if rival is None else (-1.0, 0.0)
-        width = self.reward_bounds.upper - self.reward_bounds.lower
-        # A model may promise more than rewards can be; what it then means is as much as they can.
-        mean = min(max(mean, least), 1.0)
-        whose = asked.whose if rival is None else f"{asked.whose} against {rival.whose}"
-        return Value(
-            mean=start + width * mean,
-            lower=start + width * max(mean - half, least),
-            upper=start + width * min(mean + half, 1.0),
-            confidence=level,
-            about=f"{whose}, averaged over {posterior.where}{self._lately}",
-        )
-
-    def recommend(self, contexts: Any = None) -> IntArray | FloatArray:
-        """(n,) the best arms by the posterior mean for contexts (n, d).
-
-        For decision sets (n, c, d) the best places in them; on public points the best point (d,).
-        For decisions without exploration.
-
-        Raises:
-            InvalidInput: as `value`.
-        """
-        with self.lock:
-            if not isinstance(contexts, np.ndarray) or len(contexts) <= _MOST_AT_ONCE:
-                return self._value_posterior(contexts).recommended
-            starts = range(0, len(contexts), _MOST_AT_ONCE)
-            first = self._value_posterior(contexts[:_MOST_AT_ONCE]).recommended
-            if first.dtype.kind == "f":  # a point for everybody
-                return first
-            rest = (contexts[start : start + _MOST_AT_ONCE] for start in starts[1:])
-            return np.concatenate(
-                [first, *(self._value_posterior(each).recommended for each in rest)]
-            )
-
-    @property
-    def _lately(self) -> str:
-        return "" if self.half_life is None else ", with rewards as they were of late"
-
-    @property
-    def _latest_policy(self) -> Any:
-        """The last policy that was published, which holds all that was released."""
-        if not self._policies:
-            raise InvalidInput(
-                f"{self.name} has published nothing yet that says what a policy is worth; call "
-                "policy() first."
-            )
-        return self._policies[-1]
-
-    def _value_posterior(self, contexts: Any) -> ValuePosterior:
-        """The posterior of rewards at contexts, or where people are if these are None."""
-        raise InvalidInput(
-            f"{self.name} cannot say what a policy is worth: it keeps no posterior with a known "
-            "error. Ask local_kernel, partition, gp_ucb, released_thompson, capri or usca."
-        )
 
 
 def _read(given: Any, people: int, arms: int, name: str) -> FloatArray:

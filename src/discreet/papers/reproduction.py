@@ -23,7 +23,7 @@ from discreet.lab.experiments.means import mean_traces, means
 from discreet.lab.experiments.simulation import DrawSources, people_of, play, trace_of
 from discreet.learners.base import Learner
 from discreet.learners.policy import Policy
-from discreet.learners.registry import learner_class, on_space
+from discreet.learners.registry import learner_class, variant
 from discreet.privacy import Budget, NonPrivate, SimulatedNoise
 from discreet.privacy.accounting import GaussianEvent
 from discreet.privacy.calibration import gaussian_noise_multiplier
@@ -212,7 +212,7 @@ class Case:
 
     def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner."""
-        return on_space(learner_class(self.learner), self.problem.space)(
+        return variant(learner_class(self.learner), self.problem.space, self.budget)(
             self.problem.domain,
             self.problem.space,
             self.budget,

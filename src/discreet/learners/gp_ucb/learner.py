@@ -59,7 +59,7 @@ from discreet.learners.gp_ucb.policy import (
     RemainingHorizon,
 )
 from discreet.learners.messages import Reports
-from discreet.learners.registry import on_space
+from discreet.learners.registry import variant
 from discreet.people.domain import ActionSpace, Box, DecisionSets, PublicBox, PublicSet
 from discreet.privacy import Adjacency, Joint, Local, NonPrivate, OnceEach, Release
 from discreet.privacy.calibration import AdditiveNoise
@@ -125,7 +125,7 @@ def GPUCB(  # noqa: N802, a name of the field
         InvalidInput: for a feature map without a certified norm, or a budget without the delta
             that Gaussian noise needs.
     """
-    kind: type[Any] = on_space(GPUCBLearner, space)
+    kind: type[Any] = variant(GPUCBLearner, space, budget)
     learner: GPUCBLearner[Any] = kind(domain, space, budget, **options)
     return learner
 

@@ -67,17 +67,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from discreet.codec import Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.base import ArmLearner, Common
+from discreet.learners.base import Common
 from discreet.learners.discounting import (
-    check_half_life,
     discount_factor,
     effective_sample_factor,
     longest,
@@ -94,28 +93,23 @@ from discreet.learners.epochs.sums import (
 from discreet.learners.local_kernel.cells import MOST_CELLS, Cells, Ranks
 from discreet.learners.local_kernel.design import DecisionContrasts
 from discreet.learners.local_kernel.features import (
-    MOST_COLUMNS,
-    CosineFeatures,
     on_levels,
     round_coefficients,
     sobol_points,
 )
-from discreet.learners.local_kernel.policy import ArmFunctions, check_coefficients, check_features
+from discreet.learners.local_kernel.learner import KernelLearner
+from discreet.learners.local_kernel.policy import ArmFunctions, FunctionPolicy
 from discreet.learners.local_kernel.posterior import (
     CoefficientPosterior,
-    HyperparameterPosterior,
     Hyperparameters,
     PosteriorMixture,
-    hyperparameter_posterior,
 )
 from discreet.learners.messages import Observations
-from discreet.learners.policy import ArmPolicy
-from discreet.learners.values import AS_REPORTED, MODEL_ERROR_FINE, ValuePosterior
+from discreet.learners.values import ValuePosterior
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Joint, OnceEach, Release
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import (
-    CoinArray,
     FloatArray,
     IntArray,
     InvalidInput,
@@ -154,13 +148,10 @@ _AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class JointKernelPolicy(ArmPolicy):
+class JointKernelPolicy(FunctionPolicy):
     """The policy of one epoch: arm functions, and what a person contributes (see the module).
 
     Attributes:
-        used: (m,) the features that functions are made of.
-        ranks: how contexts are measured.
-        values: (F, K, m) coefficients of the arm functions.
         believed: (K, m) coefficients of the posterior mean when the epoch began.
         projection: (K, m, s) directions that are measured; None in the first epoch.
         clipping_norm: D.
@@ -170,8 +161,6 @@ class JointKernelPolicy(ArmPolicy):
 
     kind: ClassVar[str] = "joint-kernel-policy"
 
-    used: Annotated[IntArray, Shape("m"), Range(0)]
-    ranks: Ranks
     values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
     believed: Annotated[FloatArray, Shape("arms", "m")]
     projection: Annotated[FloatArray, Shape("arms", "m", "s")] | None
@@ -181,8 +170,6 @@ class JointKernelPolicy(ArmPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_features(self)
-        check_coefficients("values", self.values)
         columns = len(self.bins), self.cells.columns
         if columns[0] not in (0, self.domain.dimension) or columns[1] > self.domain.dimension:
             raise InvalidInput(
@@ -193,23 +180,6 @@ class JointKernelPolicy(ArmPolicy):
             raise InvalidInput(
                 "the policy has no contribution, or several partitions; send it as it was made."
             )
-
-    @cached_property
-    def features(self) -> CosineFeatures:
-        """The features that functions are made of, and others."""
-        return CosineFeatures.of(self.domain.levels, self.arms)
-
-    @cached_property
-    def functions(self) -> ArmFunctions:
-        """The decision."""
-        coin = self.public_seed, self.version
-        return ArmFunctions(self.values, self.features, self.used, self.ranks, coin)
-
-    def _probabilities(self, unit: FloatArray) -> FloatArray:
-        return self.functions.probabilities(unit)
-
-    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
-        return self.functions.choose(unit, public_coins)
 
     # What a person contributes.
 
@@ -299,25 +269,23 @@ class JointKernelPolicy(ArmPolicy):
             )
 
 
-class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
+class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics]):
     """The kernel bandit for people who trust the learner with their reports.
 
     Args:
         budget: `Joint(epsilon, delta)` with a delta above 0.
-        first: people of the first epoch; by default as many as tell bins of columns from noise.
+        first: people of the first epoch; by default as many as tell bins of columns, or arms, from
+            noise.
         growth: later epochs have this share of the people so far.
         half_life: of a report's weight, in people; None where rewards do not change.
     """
 
-    name: ClassVar[str] = "kernel"
-    trust_models: ClassVar[tuple[str, ...]] = ("joint",)
+    central: ClassVar[bool] = True
     reports_type = Observations
     statistics_type = EpochStatistics
-    saved: ClassVar[tuple[str, ...]] = ("_released", "_length", "_best")
+    saved: ClassVar[tuple[str, ...]] = ("_released", "_length", "_hyperparameters")
     _released: Released
     _length: Annotated[int, Range(0)]  # number of people in the current epoch
-    # Of the likeliest hyperparameters: length scales, and then scale, level and surface.
-    _best: tuple[float, ...]
 
     def __init__(
         self,
@@ -330,26 +298,16 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
         half_life: float | None = None,
         **common: Unpack[Common],
     ) -> None:
-        if isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
-            raise InvalidInput(
-                f"domain had {domain.dimension} columns; kernel takes at most {MOST_COLUMNS}. "
-                "Choose the columns that matter."
-            )
-        super().__init__(domain, arms, budget, **common)
+        super().__init__(domain, arms, budget, half_life=half_life, **common)
         if budget.delta == 0.0:
             raise InvalidInput(
-                "delta was 0; kernel makes Gaussian releases, so give a delta above 0, such as "
-                "1e-6."
+                f"delta was 0; {self.name} makes Gaussian releases, so give a delta above 0, such "
+                "as 1e-6."
             )
         self.first = None if first is None else whole_number(first, "first", minimum=1)
         self.growth = positive_number(growth, "growth")
-        self.half_life = check_half_life(half_life)
-        self.features = CosineFeatures.of(domain.levels, self.arms)
         self._released = Released((), self._empty())
         self._length = 0
-        start = Hyperparameters.first(domain.dimension)
-        self._hyperparameters = HyperparameterPosterior(start)
-        self._best = (*start.length_scales, start.scale, start.level, start.surface)
         # What releases say, a function of policies and releases: how many were read, where people
         # are, how contexts are measured, J and b.
         self._read_releases = 0
@@ -525,42 +483,20 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
 
     # The posterior.
 
-    def _learn(self) -> None:
-        """Update the likely hyperparameters."""
-        known = self._known
-        if not known.precision.any():
-            return
-
-        @cache
-        def log_evidence(candidate: Hyperparameters) -> float:
-            prior = candidate.prior(self.features)
-            return CoefficientPosterior.of(self.features, prior, known).evidence
-
-        best = Hyperparameters(self._best[:-3], *self._best[-3:])
-        # Twice: candidates then follow from the best alone, for a learner that was saved too.
-        for _ in range(2):
-            found = hyperparameter_posterior(best, log_evidence, self.features.length_scales)
-            best = found.best
-        self._hyperparameters = found
-        self._best = (*best.length_scales, best.scale, best.level, best.surface)
-        self.log_learnt("length scales", best.length_scales)
-
-    def _posterior(self, hyperparameters: Hyperparameters) -> CoefficientPosterior:
-        prior = hyperparameters.prior(self.features)
-        return CoefficientPosterior.of(self.features, prior, self._known)
-
     def _model_average(self, count: int, rng: np.random.Generator) -> PosteriorMixture:
         drawn, shares = self._hyperparameters.draw(count, rng)
-        return PosteriorMixture.of([self._posterior(each) for each in drawn], shares)
+        known = self._known
+        return PosteriorMixture.of([self._posterior(each, known) for each in drawn], shares)
 
     # The policy.
 
     def _publish(self) -> JointKernelPolicy:
         self._release()
         self._absorb()
-        if not self._policies:
+        if not self._policies and self.varies:
             return self._first_policy()
-        self._learn()
+        if self._information.precision.any():
+            self._learn(times=2)
         grown = longest(self.half_life, math.ceil(self.growth * self.people), _SHARE_OF_HALF_LIFE)
         people, after = max(grown, self._first_length), 1000 + self.people
         self._length, last = people, False
@@ -576,11 +512,14 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
 
     @property
     def _first_length(self) -> int:
-        """People of the first epoch, which tell bins of columns from noise."""
+        """People of the first epoch, which tell bins of columns, or arms, from noise."""
         if self.first is not None:
             return self.first
-        deviation = self.budget.noise_multiplier * math.sqrt(2.0 * self.domain.dimension)
-        wanted = max(_FEWEST, math.ceil(_FIRST_DEVIATIONS * deviation * math.sqrt(_BINS)))
+        width, counts = math.sqrt(2.0 * self.domain.dimension), math.sqrt(_BINS)
+        if not self.varies:
+            width, counts = 2.0, float(self.arms)
+        deviation = self.budget.noise_multiplier * width
+        wanted = max(_FEWEST, math.ceil(_FIRST_DEVIATIONS * deviation * counts))
         if self.horizon is None:
             return wanted
         return min(wanted, max(_FEWEST // 2, int(_MOST_FIRST * self.horizon)))
@@ -613,9 +552,8 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
             rng: of public draws.
         """
         mixture = self._model_average(_MIXED, rng)
-        wide = [
-            self._posterior(Hyperparameters.drawn(self.domain.dimension, rng)) for _ in range(_WIDE)
-        ]
+        columns, known = len(self._hyperparameters.best.length_scales), self._known
+        wide = [self._posterior(Hyperparameters.drawn(columns, rng), known) for _ in range(_WIDE)]
         used = np.unique(np.concatenate([mixture.used, *(part.used for part in wide)]))
         weights, deviation = (
             self.weights,
@@ -629,6 +567,8 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
         contrasts = DecisionContrasts.of(mixture, phi, even, rng)
         if last:
             functions = mixture.mean[None]
+        elif not self._policies:
+            functions = np.eye(self.arms)[:, :, None]
         else:
             functions = self._functions(contrasts, people, left, deviation, rng)
         inside = np.searchsorted(used, mixture.used)
@@ -654,7 +594,7 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
             deviation,
         )
         count = int(people * _CELL_WEIGHT / (_PEOPLE_PER_CELL * deviation))
-        count = min(max(count, 1), MOST_CELLS)
+        count = min(max(count, 1), MOST_CELLS if self.varies else 1)
         scales = np.ones(self.domain.dimension)
         cells = Cells.split(self._placed, weights, count, 1, scales, self.domain.levels, rng)
         return JointKernelPolicy(
@@ -700,49 +640,18 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
 
     @property
     def _predictive(self) -> PosteriorMixture:
-        """The posterior of predictions, kept until the next release is read."""
+        """Kept until the next release is read."""
         if self._kept is None or self._kept[0] != self._read_releases:
             rng = np.random.default_rng(self.public_seed)
             self._kept = self._read_releases, self._model_average(_MIXED_TO_PREDICT, rng)
         return self._kept[1]
 
-    def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).
-
-        In the units of rewards; for plots, and for decisions without exploration.
-        """
-        posterior = self._predictive
-        phi = self.features(self._ranks(self.domain.to_unit(contexts)), posterior.used)
-        width = self.reward_bounds.upper - self.reward_bounds.lower
-        mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
-        return mean, 0.5 * width * posterior.deviations(phi)
+    @property
+    def _located(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return self._points, self.weights, self._phi
 
     def _value_posterior(self, contexts: Any) -> ValuePosterior:
-        """f_k(x) = (1 + phi(x)' theta_k) / 2, where people are by the estimated density."""
-        own = self._predictive
-        if contexts is None:
-            unit = on_levels(self._ranks.inverse(self._points), self.domain.levels)
-            weights, phi = self.weights, self._phi[:, own.used]
-        else:
-            unit = self.domain.people_to_unit(contexts)
-            weights = np.full(len(unit), 1.0 / len(unit))
-            phi = self.features(self._ranks(unit), own.used)
-
-        def variance(weights: FloatArray) -> float:
-            along = (weights.T @ phi).reshape(-1, 1)
-            return 0.25 * float(along[:, 0] @ own.covariance_times(along)[:, 0])
-
-        expected = 0.5 * (1.0 + phi @ own.mean.T)
-        return ValuePosterior(
-            contexts=self.domain.from_unit(unit),
-            weights=weights,
-            where=AS_REPORTED if contexts is None else f"the {len(unit)} contexts given",
-            expected=expected,
-            recommended=expected.argmax(axis=1),
-            variance=variance,
-            deviations=lambda places: 0.5 * own.deviations(phi[places]),
-            model_error_fine=MODEL_ERROR_FINE,
-        )
+        return self._values_under(contexts, self._predictive, self._predictive, True)
 
     # Files.
 
@@ -763,13 +672,7 @@ class JointKernel(ArmLearner[JointKernelPolicy, Observations, EpochStatistics]):
         for sums in (self._sums.epochs, self._sums.since(before)):
             for version, added in sums.items():
                 self.published(version).check_sum(added)
-        if len(self._best) != self.domain.dimension + 3:
-            raise InvalidInput(
-                f"the saved hyperparameters are of {len(self._best) - 3} columns, but the domain "
-                f"has {self.domain.dimension}; read the learner as save() wrote it."
-            )
         self._absorb()
-        self._learn()
 
 
 def _bin(placed: FloatArray, count: int) -> IntArray:

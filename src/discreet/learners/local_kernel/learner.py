@@ -17,18 +17,19 @@ added with the source's weight (posterior.py).
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from operator import add
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Generic, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.codec import Range
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.base import ArmLearner, Common
+from discreet.learners.base import ArmLearner, Common, P, R, S
 from discreet.learners.discounting import check_half_life, effective_sample_factor, longest
 from discreet.learners.local_kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
 from discreet.learners.local_kernel.design import (
@@ -64,11 +65,12 @@ from discreet.learners.local_kernel.posterior import (
     source_weights,
 )
 from discreet.learners.messages import Observations, Reports
+from discreet.learners.policy import TARGET_NAME
 from discreet.learners.signs import SignedReports
 from discreet.learners.stream import Stream
 from discreet.learners.values import AS_REPORTED, MODEL_ERROR_FINE, ValuePosterior
 from discreet.people.domain import Arms, Box
-from discreet.privacy import Local, NonPrivate
+from discreet.privacy import Budget, Local, NonPrivate
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
@@ -91,8 +93,150 @@ _LEARNING_FROM = 50
 _MOST_STRETCH = 3.0
 
 
-class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics]):
-    """Learns which arm is best where from one private value of each person.
+class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
+    """What the kernel bandit is under every trust model: features, prior, posterior, predictions.
+
+    Attributes:
+        varies: whether functions vary with the context (best_arm: no).
+        central: whether the learner draws the noise.
+    """
+
+    name: ClassVar[str] = "kernel"
+    trust_models: ClassVar[tuple[str, ...]] = ("local", "joint", "none")
+    varies: ClassVar[bool] = True
+    central: ClassVar[bool]
+    _hyperparameters: HyperparameterPosterior
+    # How contexts are measured.
+    _ranks: Ranks
+
+    def __init__(
+        self,
+        domain: Box,
+        arms: Arms,
+        budget: Budget,
+        *,
+        half_life: float | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        if self.varies and isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
+            raise InvalidInput(
+                f"domain had {domain.dimension} columns; kernel takes at most {MOST_COLUMNS}. "
+                "Choose the columns that matter, or use partition."
+            )
+        super().__init__(domain, arms, budget, **common)
+        if self.central != budget.is_central:
+            raise InvalidInput(
+                f"budget was {budget!r}, which {type(self).__name__} does not take; make_learner("
+                f"{self.name!r}, ..) makes the learner for every budget."
+            )
+        self.half_life = check_half_life(half_life)
+        self.features = CosineFeatures.of(domain.levels, self.arms, self.varies)
+        self._hyperparameters = self._before_reports()
+
+    def _before_reports(self) -> HyperparameterPosterior:
+        columns = self.domain.dimension if self.varies else 0
+        return HyperparameterPosterior(Hyperparameters.first(columns))
+
+    def policy_header(self, source: Stream[P, S] | None = None) -> dict[str, Any]:
+        return {**super().policy_header(source), "varies": self.varies}
+
+    @property
+    @abstractmethod
+    def _known(self) -> GaussianNaturalParameters:
+        """J and b of all that is used."""
+
+    def _posterior(
+        self, hyperparameters: Hyperparameters, known: GaussianNaturalParameters | None = None
+    ) -> CoefficientPosterior:
+        """From J and b, by default of all that is used."""
+        prior, known = hyperparameters.prior(self.features), self._known if known is None else known
+        return CoefficientPosterior.of(self.features, prior, known)
+
+    def _learn(self, times: int = 1) -> None:
+        """Update the likely hyperparameters by this many searches, each from the best found."""
+        known = self._known
+
+        @cache
+        def log_evidence(candidate: Hyperparameters) -> float:
+            return self._posterior(candidate, known).evidence
+
+        for _ in range(times):
+            self._hyperparameters = hyperparameter_posterior(
+                self._hyperparameters.best, log_evidence, self.features.length_scales
+            )
+        self.log_learnt("length scales", self.length_scales)
+
+    @property
+    def _left(self) -> int:
+        """The number of people still to come who profit from what is learnt now.
+
+        Without a horizon as many are expected as have reported, and a thousand.
+        """
+        expected = 1000 + self.people if self.horizon is None else self.horizon - self.people
+        return longest(self.half_life, max(expected, 1), share=1.0 / math.log(2.0))
+
+    # Predictions and policy values.
+
+    @property
+    def length_scales(self) -> tuple[float, ...]:
+        """The likeliest length scale of each column, as a share of its bounds."""
+        return self._hyperparameters.best.length_scales or (math.inf,) * self.domain.dimension
+
+    @property
+    @abstractmethod
+    def _predictive(self) -> PosteriorMixture:
+        """The posterior of predictions."""
+
+    def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).
+
+        In the units of rewards; for plots, and for decisions without exploration.
+        """
+        posterior = self._predictive
+        phi = self.features(self._ranks(self.domain.to_unit(contexts)), posterior.used)
+        width = self.reward_bounds.upper - self.reward_bounds.lower
+        mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
+        return mean, 0.5 * width * posterior.deviations(phi)
+
+    @property
+    @abstractmethod
+    def _located(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Where people are: points (Q, d) as they are measured, their shares (Q,) and features."""
+
+    def _values_under(
+        self, contexts: Any, own: PosteriorMixture, best: PosteriorMixture, judges_others: bool
+    ) -> ValuePosterior:
+        """f_k(x) = (1 + phi(x)' theta_k) / 2 under the posterior `own`, and the best arms by
+        another."""
+        domain = self.domain
+        if contexts is None:
+            points, weights, phi = self._located
+            unit = on_levels(self._ranks.inverse(points), domain.levels)
+        else:
+            unit = domain.people_to_unit(contexts)
+            weights, phi = np.full(len(unit), 1.0 / len(unit)), self.features(self._ranks(unit))
+        own_phi = phi[:, own.used]
+
+        def variance(weights: FloatArray) -> float:
+            along = (weights.T @ own_phi).reshape(-1, 1)
+            return 0.25 * float(along[:, 0] @ own.covariance_times(along)[:, 0])
+
+        return ValuePosterior(
+            contexts=domain.from_unit(unit),
+            weights=weights,
+            where=AS_REPORTED if contexts is None else f"the {len(unit)} contexts given",
+            expected=0.5 * (1.0 + own_phi @ own.mean.T),
+            recommended=(phi[:, best.used] @ best.mean.T).argmax(axis=1),
+            variance=variance,
+            deviations=lambda places: 0.5 * own.deviations(own_phi[places]),
+            judges_others=judges_others and self.varies,
+            judges_rules=self.varies,
+            model_error_fine=MODEL_ERROR_FINE,
+        )
+
+
+class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics]):
+    """The kernel bandit for people who trust nobody: one private value of each person.
 
     Auxiliary sources (`open_source`) enter the same posterior for as long as they do not contradict
     the target.
@@ -105,13 +249,10 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         half_life: of a report's weight, in people; None where rewards do not change.
     """
 
-    name: ClassVar[str] = "local_kernel"
-    trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
+    central: ClassVar[bool] = False
     reports_type: type[Reports]
     statistics_type = KernelStatistics
     takes_sources: ClassVar[bool] = True
-    # Whether functions vary with the context (best_arm: no).
-    varies: ClassVar[bool] = True
     source_reports_type = SignedReports
     saved: ClassVar[tuple[str, ...]] = (
         "_hyperparameters",
@@ -121,11 +262,8 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         "_source_weights",
         "_excluded",
     )
-    _hyperparameters: HyperparameterPosterior
     # The variance of a report of the target given the functions; less than 1 only of open ones.
     _noise: Annotated[float, Range(high=1.0, above=0.0)]
-    # How contexts are measured.
-    _ranks: Ranks
     # Where the people of each stream are; of a source that reported with their arms, in Z K bins.
     _densities: dict[str, Density]
     # The source weights of the last policy.
@@ -145,32 +283,17 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         half_life: float | None = None,
         **common: Unpack[Common],
     ) -> None:
-        if self.varies and isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
-            raise InvalidInput(
-                f"domain had {domain.dimension} columns; local_kernel takes at most "
-                f"{MOST_COLUMNS}. Choose the columns that matter, or use partition."
-            )
-        super().__init__(domain, arms, budget, **common)
+        super().__init__(domain, arms, budget, half_life=half_life, **common)
         self.reports_type = Observations if isinstance(budget, NonPrivate) else SignedReports
         if density not in ("learned", "uniform"):
             raise InvalidInput(f"density was {density!r}; it must be 'learned' or 'uniform'.")
         self.density = density
         self.batch = whole_number(batch, "batch", minimum=1)
         self.growth = positive_number(growth, "growth")
-        self.half_life = check_half_life(half_life)
-        self.features = CosineFeatures.of(domain.levels, self.arms, self.varies)
-        self._hyperparameters = self._before_reports()
         self._noise = 1.0
         self._ranks = Ranks.plain(domain.dimension, self._to_ask_about())
         self._densities = {}
         self._source_weights = SourceWeights({}, (), 1.0)
-
-    def _before_reports(self) -> HyperparameterPosterior:
-        columns = self.domain.dimension if self.varies else 0
-        return HyperparameterPosterior(Hyperparameters.first(columns))
-
-    def policy_header(self, source: Stream[Any, KernelStatistics] | None = None) -> dict[str, Any]:
-        return {**super().policy_header(source), "varies": self.varies}
 
     @property
     def batch_size(self) -> int:
@@ -283,17 +406,10 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         return self._sums.information.scaled(weight)
 
     @property
-    def _joint(self) -> GaussianNaturalParameters:
+    def _known(self) -> GaussianNaturalParameters:
         """What the reports of the target and of all sources that are used say together."""
         sources = [source._sums.information for source in self._used_sources.values()]
         return reduce(add, sources, self._own)
-
-    def _posterior(
-        self, hyperparameters: Hyperparameters, *, alone: bool = False
-    ) -> CoefficientPosterior:
-        """From the target's reports, and those of all sources that are used unless `alone`."""
-        known = self._own if alone else self._joint
-        return CoefficientPosterior.of(self.features, hyperparameters.prior(self.features), known)
 
     def _model_average(
         self,
@@ -309,25 +425,18 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         the target's reports alone count.
         """
         drawn, shares = self._hyperparameters.draw(count, rng)
-        parts = [self._posterior(each, alone=alone) for each in drawn]
+        own = self._own
+        known = own if alone else self._known
+        parts = [self._posterior(each, known) for each in drawn]
         doubt = 1.0 - source_weight
         if doubt > _LEAST_DOUBT:
-            parts += [self._posterior(each, alone=True) for each in drawn]
+            parts += [self._posterior(each, own) for each in drawn]
             shares = np.concatenate([(1.0 - doubt) * shares, doubt * shares])
         return PosteriorMixture.of(parts, shares)
 
-    def _learn(self) -> None:
+    def _learn(self, times: int = 1) -> None:
         """Update the likely hyperparameters and the variance of open reports."""
-        known = self._joint
-
-        def log_evidence(candidate: Hyperparameters) -> float:
-            prior = candidate.prior(self.features)
-            return CoefficientPosterior.of(self.features, prior, known).evidence
-
-        self._hyperparameters = hyperparameter_posterior(
-            self._hyperparameters.best, log_evidence, self.features.length_scales
-        )
-        self.log_learnt("length scales", self.length_scales)
+        super()._learn(times)
         if isinstance(self.budget, NonPrivate) and self.people:
             self._noise = self._residual_variance()
 
@@ -345,15 +454,6 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
         free = sums.reports - posterior.degrees_of_freedom
         noise = (_PRIOR_REPORTS + max(float(apart), 0.0)) / (_PRIOR_REPORTS + max(free, 0.0))
         return min(max(noise, _LEAST_NOISE), 1.0)
-
-    @property
-    def _left(self) -> int:
-        """The number of people still to come who profit from what is learnt now.
-
-        Without a horizon as many are expected as have reported, and a thousand.
-        """
-        expected = 1000 + self.people if self.horizon is None else self.horizon - self.people
-        return longest(self.half_life, max(expected, 1), share=1.0 / math.log(2.0))
 
     # Where people are.
 
@@ -493,61 +593,30 @@ class LocalKernel(ArmLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelSta
     # Predictions and policy values.
 
     @property
-    def length_scales(self) -> tuple[float, ...]:
-        """The likeliest length scale of each column, as a share of its bounds."""
-        return self._hyperparameters.best.length_scales or (math.inf,) * self.domain.dimension
-
-    def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation (n, K) of each arm's reward at contexts (n, d).
-
-        In the units of rewards; for plots, and for decisions without exploration.
-        """
+    def _predictive(self) -> PosteriorMixture:
         rng = np.random.default_rng(self.public_seed)
-        posterior = self._model_average(_MIXED_TO_PREDICT, rng)
-        phi = self.features(self._ranks(self.domain.to_unit(contexts)), posterior.used)
-        width = self.reward_bounds.upper - self.reward_bounds.lower
-        mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
-        return mean, 0.5 * width * posterior.deviations(phi)
+        return self._model_average(_MIXED_TO_PREDICT, rng)
+
+    @property
+    def _located(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """By the density as learnt from reports, at the points of integrals."""
+        found, grid = self._densities.get(TARGET_NAME), grid_of(self.public_seed, 0, self.features)
+        density = np.ones(self._size[1]) if found is None else found.shares
+        if isinstance(self.budget, NonPrivate):
+            density = counted(self._sums.located)
+        return grid.points, grid.weights(density), grid.phi
 
     def _value_posterior(self, contexts: Any) -> ValuePosterior:
-        """f_k(x) = (1 + phi(x)' theta_k) / 2, by the target's reports alone.
+        """By the target's reports alone.
 
-        Without contexts people are at the points of integrals, by the density as learnt from their
-        reports. Where reports do not locate people (one cell, no ranks), the learnt function is f
-        times their density relative to even: averages over these people are right, others are not.
+        Where reports do not locate people (one cell, no ranks), the learnt function is f times
+        their density relative to even: averages over these people are right, others are not.
         """
-        seed, domain, found = self.public_seed, self.domain, self._densities.get(self._target.name)
-        own = self._model_average(_MIXED_TO_PREDICT, np.random.default_rng(seed), alone=True)
-        joint = self._model_average(_MIXED_TO_PREDICT, np.random.default_rng(seed))
-        if contexts is None:
-            grid = grid_of(seed, 0, self.features)
-            density = np.ones(self._size[1]) if found is None else found.shares
-            if isinstance(self.budget, NonPrivate):
-                density = counted(self._sums.located)
-            unit = on_levels(self._ranks.inverse(grid.points), domain.levels)
-            weights, phi = grid.weights(density), grid.phi
-        else:
-            unit = domain.people_to_unit(contexts)
-            weights, phi = np.full(len(unit), 1.0 / len(unit)), self.features(self._ranks(unit))
-        own_phi = phi[:, own.used]
-
-        def variance(weights: FloatArray) -> float:
-            along = (weights.T @ own_phi).reshape(-1, 1)
-            return 0.25 * float(along[:, 0] @ own.covariance_times(along)[:, 0])
-
+        found, rng = self._densities.get(TARGET_NAME), np.random.default_rng(self.public_seed)
+        own = self._model_average(_MIXED_TO_PREDICT, rng, alone=True)
         located = self.density == "uniform" or (found is not None and found.placed > 0)
         located |= not self.budget.private
-        return ValuePosterior(
-            contexts=domain.from_unit(unit),
-            weights=weights,
-            where=AS_REPORTED if contexts is None else f"the {len(unit)} contexts given",
-            expected=0.5 * (1.0 + own_phi @ own.mean.T),
-            recommended=(phi[:, joint.used] @ joint.mean.T).argmax(axis=1),
-            variance=variance,
-            deviations=lambda places: 0.5 * own.deviations(own_phi[places]),
-            judges_others=located and self.varies,
-            model_error_fine=MODEL_ERROR_FINE,
-        )
+        return self._values_under(contexts, own, self._predictive, located)
 
 
 def _cutting(

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,13 +83,6 @@ class ArmFunctions:
     ranks: Ranks
     coin: tuple[int, int]
 
-    @classmethod
-    def of(cls, policy: KernelPolicy | OpenKernelPolicy) -> ArmFunctions:
-        """Those of a policy of the target."""
-        assert policy.values is not None
-        coin = policy.public_seed, policy.version
-        return cls(policy.values, policy.features, policy.used, policy.ranks, coin)
-
     def function_of(self, public_coins: CoinArray) -> IntArray:
         """(n,) the arm functions that public coins pick."""
         uniforms = public_uniforms(*self.coin, public_coins, _FUNCTION)
@@ -125,88 +118,35 @@ class ArmFunctions:
 
 
 @dataclass(frozen=True, eq=False)
-class OpenKernelPolicy(ArmPolicy):
-    """Of people who report what happened as it was, for a reference without privacy.
-
-    Attributes:
-        used: (m,) the features that functions are made of.
-        ranks: how contexts are measured.
-        values: (F, K, m) coefficients theta of the arm functions.
-        varies: whether functions vary with the context; else they are constants (best_arm).
-    """
-
-    kind: ClassVar[str] = "open-kernel-policy"
-    accepts_logged_actions = True
-
-    used: Annotated[IntArray, Shape("m"), Range(0)]
-    ranks: Ranks
-    values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
-    varies: bool = field(default=True, kw_only=True, metadata=OPTIONAL_FIELD)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_features(self)
-        check_coefficients("values", self.values)
-
-    @cached_property
-    def features(self) -> CosineFeatures:
-        """The features that functions are made of, and others."""
-        return CosineFeatures.of(self.domain.levels, self.arms, self.varies)
-
-    @cached_property
-    def functions(self) -> ArmFunctions:
-        """The decision."""
-        return ArmFunctions.of(self)
-
-    def _probabilities(self, unit: FloatArray) -> FloatArray:
-        return self.functions.probabilities(unit)
-
-    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
-        return self.functions.choose(unit, public_coins)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelPolicy(ArmPolicy):
-    """Functions and partitions, of which a public coin picks one each (see the module).
-
-    For a source there are no arm functions, and a public question picks one of each.
+class FunctionPolicy(ArmPolicy):
+    """A policy whose public coin picks one of F arm functions.
 
     Attributes:
         used: (m,) the features that functions are made of.
         ranks: how contexts are measured before anything else looks at them.
         values: (F, K, m) coefficients theta of the arm functions; None for a source.
-        directions: (F, K, m) coefficients delta of the sign functions.
-        cells: C partitions into G cells.
-        density: (Z,) where people are, as their reports will be read; for a source (Z K,), with
-            their arms.
-        epsilon: budget of one report.
         varies: whether functions vary with the context; else they are constants (best_arm).
     """
-
-    kind: ClassVar[str] = "local-kernel-policy"
-    for_sources: ClassVar[bool] = True
-    decision_fields: ClassVar[tuple[str, ...]] = ("values",)
-    reports_are_private = True
 
     used: Annotated[IntArray, Shape("m"), Range(0)]
     ranks: Ranks
     values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")] | None
-    directions: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
-    cells: Cells
-    density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
-    epsilon: Annotated[float, Range(above=0.0)]
     varies: bool = field(default=True, kw_only=True, metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_features(self)
-        if len(self.directions) == 0 or self.cells.columns > self.cell_columns:
+        used, count = self.used, len(self.features)
+        if not (used.size and (np.diff(used) > 0).all() and used[-1] < count):
             raise InvalidInput(
-                f"the policy had {len(self.directions)} sign functions and cells of "
-                f"{self.cells.columns} columns; it needs functions, and cells of at most "
-                f"{self.cell_columns} columns. Send it as it was made."
+                f"the policy used the features {used.tolist()!r:.80}; they must be increasing "
+                f"numbers below {count}. Send it as it was made."
             )
-        check_coefficients("directions", self.directions)
+        columns, dimension = len(self.ranks.knots), self.domain.dimension
+        if columns != dimension:
+            raise InvalidInput(
+                f"the policy had ranks of {columns} columns, but its domain has {dimension}. Send "
+                "it as it was made."
+            )
         if self.values is not None:
             check_coefficients("values", self.values)
 
@@ -217,14 +157,61 @@ class KernelPolicy(ArmPolicy):
 
     @cached_property
     def functions(self) -> ArmFunctions:
-        """The decision of a policy of the target."""
-        return ArmFunctions.of(self)
+        """The decision."""
+        assert self.values is not None
+        coin = self.public_seed, self.version
+        return ArmFunctions(self.values, self.features, self.used, self.ranks, coin)
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
         return self.functions.probabilities(unit)
 
     def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         return self.functions.choose(unit, public_coins)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenKernelPolicy(FunctionPolicy):
+    """Of people who report what happened as it was, for a reference without privacy."""
+
+    kind: ClassVar[str] = "open-kernel-policy"
+    accepts_logged_actions = True
+
+    values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelPolicy(FunctionPolicy):
+    """Functions and partitions, of which a public coin picks one each (see the module).
+
+    For a source there are no arm functions, and a public question picks one of each.
+
+    Attributes:
+        directions: (F, K, m) coefficients delta of the sign functions.
+        cells: C partitions into G cells.
+        density: (Z,) where people are, as their reports will be read; for a source (Z K,), with
+            their arms.
+        epsilon: budget of one report.
+    """
+
+    kind: ClassVar[str] = "local-kernel-policy"
+    for_sources: ClassVar[bool] = True
+    decision_fields: ClassVar[tuple[str, ...]] = ("values",)
+    reports_are_private = True
+
+    directions: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
+    cells: Cells
+    density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
+    epsilon: Annotated[float, Range(above=0.0)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.directions) == 0 or self.cells.columns > self.cell_columns:
+            raise InvalidInput(
+                f"the policy had {len(self.directions)} sign functions and cells of "
+                f"{self.cells.columns} columns; it needs functions, and cells of at most "
+                f"{self.cell_columns} columns. Send it as it was made."
+            )
+        check_coefficients("directions", self.directions)
 
     @property
     def density_bins(self) -> int:
@@ -317,22 +304,6 @@ class KernelPolicy(ArmPolicy):
 
     def release(self, noise: str) -> Release:
         return self.reporter.release(self, noise)
-
-
-def check_features(policy: Any) -> None:
-    """Refuse features that do not exist, and ranks of other columns."""
-    used, count = policy.used, len(policy.features)
-    if not (used.size and (np.diff(used) > 0).all() and used[-1] < count):
-        raise InvalidInput(
-            f"the policy used the features {used.tolist()!r:.80}; they must be increasing numbers "
-            f"below {count}. Send it as it was made."
-        )
-    columns, dimension = len(policy.ranks.knots), policy.domain.dimension
-    if columns != dimension:
-        raise InvalidInput(
-            f"the policy had ranks of {columns} columns, but its domain has {dimension}. Send it "
-            "as it was made."
-        )
 
 
 def check_coefficients(name: str, values: NDArray[np.float32]) -> None:
