@@ -1,6 +1,6 @@
 """`discreet aggregate` on every engine: time, overhead, and memory as reports grow.
 
-    python benchmarks/aggregation.py [--reports 10_000_000] [--learners local_kernel partition]
+    python benchmarks/aggregation.py [--reports 10_000_000] [--learners kernel partition]
                                      [--engines processes dask ray spark] [--workers 1 2]
 
 Reports are those of 100,000 simulated people, given again and again under public coins of their
@@ -49,7 +49,7 @@ from discreet.parallel import in_parallel, running_on
 from discreet.service.aggregation.aggregate import aggregate
 from discreet.service.aggregation.datasets import write_reports
 
-LEARNERS = {"local_kernel": LocalKernel, "partition": Partition}
+LEARNERS = {"kernel": LocalKernel, "partition": Partition}
 DOMAIN = Box.of({"age": (18, 90), "income": (0, 1), "distance": (0, 100)})
 PEOPLE, FILE = 100_000, 1_000_000
 SAMPLED = 0.1  # seconds between looks at memory

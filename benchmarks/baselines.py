@@ -26,8 +26,8 @@ ROWS: tuple[tuple[str, int, str, float, dict[str, Any], str], ...] = (
         for cells, words in (([3, 1], "3 x 1, hindsight"), (4, "4 x 4"))
         for epsilon in (1.0, 4.0)
     ),
-    ("exponential", 80_000, "local_kernel", 1.0, {}, ""),
-    ("exponential", 80_000, "local_kernel", 4.0, {}, ""),
+    ("exponential", 80_000, "kernel", 1.0, {}, ""),
+    ("exponential", 80_000, "kernel", 4.0, {}, ""),
     ("earnings", 61_000, "cell_response", 2.0, {"cells": [1, 5, 2]}, "1 x 5 x 2"),
     ("earnings", 61_000, "cell_response", 4.0, {"cells": [1, 5, 2]}, "1 x 5 x 2"),
 )
@@ -37,12 +37,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=20, help="runs of a baseline (20)")
-    parser.add_argument("--ours", type=int, default=4, help="runs of local_kernel (4)")
+    parser.add_argument("--ours", type=int, default=4, help="runs of kernel (4)")
     wish = parser.parse_args()
     print(f"{'problem':12} {'learner':14} {'cells':19} {'epsilon':>7} {'runs':>4}   total    worst")
     for name, people, learner, epsilon, options, words in ROWS:
         problem = load_problem(name)
-        runs = wish.ours if learner == "local_kernel" else wish.runs
+        runs = wish.ours if learner == "kernel" else wish.runs
         home = HOMES.get(learner, learner)
         setting = Setting(home, learner, Local(epsilon), options)
         values = [simulate(problem, setting, people, SEED + n, 0).record.value for n in range(runs)]

@@ -43,7 +43,7 @@ STUDIES = {
         "name = 'exponential'",
         4000,
         [
-            ("local_kernel", "local", (1.0, 4.0), {}),
+            ("kernel", "local", (1.0, 4.0), {}),
             ("partition", "local", (1.0, 4.0), {}),
             ("published_partition", "local", (4.0,), {}),
             ("private_linear", "local", (2.0,), {}),
@@ -57,7 +57,7 @@ STUDIES = {
     "jumpstart": (
         "name = 'symmetric'",
         3000,
-        [("partition", "local", (1.0,), {}), ("local_kernel", "local", (1.0,), {})],
+        [("partition", "local", (1.0,), {}), ("kernel", "local", (1.0,), {})],
     ),
     "grid": (
         "name = 'kernel_grid'",
@@ -94,7 +94,7 @@ STUDIES = {
     "discounted": (
         "name = 'exponential'",
         3000,
-        [(name, "local", (2.0,), {"half_life": 1000}) for name in ("local_kernel", "partition")],
+        [(name, "local", (2.0,), {"half_life": 1000}) for name in ("kernel", "partition")],
     ),
     "discounted points": (
         "name = 'camelback'",
@@ -117,7 +117,7 @@ label = { column = "arm", classes = [0, 1] }
 id = "person\"""",
         1500,
         [
-            ("local_kernel", "local", (4.0,), {}),
+            ("kernel", "local", (4.0,), {}),
             ("released_thompson", "joint", (4.0,), KERNEL),
         ],
     ),
@@ -130,13 +130,13 @@ reward = { column = "reward", lower = 0, upper = 1 }
 propensity = { value = 0.5 }
 replay = "rejection\"""",
         1200,
-        [("local_kernel", "local", (4.0,), {})],
+        [("kernel", "local", (4.0,), {})],
     ),
     "linear sets": ("name = 'random_sets'", 1500, [("private_glm", "local", (4.0,), {})]),
     "table": (
         "name = 'earnings'",
         6000,
-        [("local_kernel", "local", (2.0,), {}), ("partition", "local", (2.0,), {})],
+        [("kernel", "local", (2.0,), {}), ("partition", "local", (2.0,), {})],
     ),
 }
 REFERENCES = ("uniform", "best_fixed", "oracle")
@@ -153,7 +153,7 @@ POINTS = PublicSet(np.stack(np.meshgrid(np.linspace(0, 2, 9), np.linspace(-1, 1,
                    .reshape(-1, 2))
 KERNEL = {"kernel": "RBF(length_scale=[0.6, 0.6])"}
 CASES = [
-    ("local_kernel", 3, Local(2.0), {}), ("local_kernel", 3, NonPrivate(), {}),
+    ("kernel", 3, Local(2.0), {}), ("kernel", 3, NonPrivate(), {}),
     ("partition", 3, Local(2.0), {}), ("partition", 3, NonPrivate(), {}),
     ("published_partition", 3, Local(4.0), {}), ("private_linear", 3, Local(2.0), {}),
     ("private_neural", 3, Local(2.0), {}), ("abse", 3, NonPrivate(), {}),

@@ -30,8 +30,8 @@ LINES = [
     # learner, options, trust model, people, contexts (0 for a box of two columns), arms
     ("partition", {}, "local", MILLION, 0, 3),
     ("partition", {}, "local", TEN_MILLION, 0, 3),
-    ("local_kernel", {}, "local", MILLION, 0, 3),
-    ("local_kernel", {}, "local", TEN_MILLION, 0, 3),
+    ("kernel", {}, "local", MILLION, 0, 3),
+    ("kernel", {}, "local", TEN_MILLION, 0, 3),
     ("capri", {}, "joint", MILLION, 100, 10),
     ("capri", {}, "joint", MILLION, 1000, 100),
     ("capri", {"calibration": "bernstein"}, "joint", MILLION, 1000, 100),
@@ -40,7 +40,7 @@ LINES = [
     ("partition", {}, "local", 100_000, 0, 200),
     ("abse", {}, "none", 100_000, 0, 200),
     ("private_linear", {}, "local", 100_000, 0, 200),
-    ("local_kernel", {}, "local", 1_000, 0, 200),
+    ("kernel", {}, "local", 1_000, 0, 200),
 ]
 
 

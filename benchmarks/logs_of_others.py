@@ -24,9 +24,9 @@ TEST = np.random.default_rng(FIRST_SEED - 1).random((5_000, 2))
 WORST = 0.6
 WAYS: dict[str, dict[str, Any]] = {
     "partition, local": {"learner": "partition"},
-    "local_kernel, local": {"learner": "local_kernel"},
+    "kernel, local": {"learner": "kernel"},
     "released_thompson, joint": {"trust_model": "joint", "delta": 1e-6},
-    "local_kernel, no privacy": {"trust_model": "none"},
+    "kernel, no privacy": {"trust_model": "none"},
 }
 
 

@@ -67,7 +67,7 @@ from discreet.lab.planning.forecast import Forecast, PlanAnswer
 from discreet.lab.studies import ReportEntry, Study
 from discreet.privacy import Local, NonPrivate
 
-ARMS = ("local_kernel", "partition")
+ARMS = ("kernel", "partition")
 KEEP = 0.5
 _WITHIN, _FACTOR = 0.1, 1.5
 _ASKED = {"learner": "10 of 12", "people": "10 of 12", "intervals": "90%"}

@@ -307,7 +307,7 @@ def main() -> None:
     add("--requests", type=float, default=0.2, help="dollars for a million requests")
     add("--core", type=float, default=0.04, help="dollars for an hour of a core")
     add("--storage", type=float, default=0.023, help="dollars for a GB and 30 days")
-    add("--learners", nargs="+", default=["partition", "local_kernel"])
+    add("--learners", nargs="+", default=["partition", "kernel"])
     add("--trials", type=int, default=6)
     add("--jobs", type=int, default=1)
     given = parser.parse_args()

@@ -125,13 +125,13 @@ def lines() -> Iterator[Line]:
         for budget in (*local, NonPrivate()):
             yield Line(make, "partition", budget, 10_000, called=name)
         for budget in local:
-            yield Line(make, "local_kernel", budget, 4000, called=name)
+            yield Line(make, "kernel", budget, 4000, called=name)
         for budget in joint:
             yield Line(make, "released_thompson", budget, 5000, called=name)
         yield Line(make, "capri", joint[0], 5000, called=name)
     for name in ("exponential", "waves", "checker", "corner", "lognormal", "equal_arms"):
         yield Line(name, "partition", local[0], 10_000)
-        yield Line(name, "local_kernel", local[0], 4000)
+        yield Line(name, "kernel", local[0], 4000)
         yield Line(name, "released_thompson", joint[0], 5000)
     yield Line("kernel_grid", "usca", joint[0], 5000)
     yield Line("kernel_grid", "released_thompson", joint[0], 5000)

@@ -149,9 +149,9 @@ KERNELS = {"wide": 2.0, "right": 1.0, "narrow": 0.5}
 # Learners by what they choose and whom people trust. `usca` gives arms by a design while it
 # learns, and what papers published does not learn here: neither has a place in this table.
 ON_ARMS: dict[Model, tuple[str, ...]] = {
-    "none": ("local_kernel", "partition", "best_arm", "released_thompson", "capri"),
-    "local": ("local_kernel", "partition", "best_arm", "released_thompson", "capri"),
-    "joint": ("kernel", "released_thompson", "capri"),
+    "none": ("kernel", "partition", "best_arm", "released_thompson", "capri"),
+    "local": ("kernel", "partition", "best_arm", "released_thompson", "capri"),
+    "joint": ("kernel", "best_arm", "released_thompson", "capri"),
 }
 ON_POINTS: dict[Model, tuple[str, ...]] = {
     "none": ("gp_ucb",),
@@ -285,25 +285,25 @@ def _rows() -> Iterator[Target]:
     yield Target("humps, matching", replace(ten, options={"choose": "matching"}))
     yield Target("humps, ucb", replace(ten, options=_UCB))
     yield Target("uneven humps", _UNEVEN, stuck=0.1)
-    for learner in ("local_kernel", "partition"):
+    for learner in ("kernel", "partition"):
         yield Target("exponential", _local("exponential", learner, 80_000, 1.0), 900, 1600)
     yield Target("one set", _SET, 100)
     yield Target("one set", replace(_SET, model="joint", epsilon=1.0, delta=0.1), 272)
     yield Target("one set", replace(_SET, model="joint", epsilon=0.2, delta=0.1), 565)
-    for learner in ("local_kernel", "partition"):
+    for learner in ("kernel", "partition"):
         for options in ({}, _HALF_LIFE):
             cell = replace(_local("rotation", learner, 40_000, 1.0), options=options)
             name = "rotation, half-life" if options else "rotation"
             asked = _HALF_OF_UNIFORM if options else None
             yield Target(name, cell, asked, measure="second half")
     for epsilon, asked in ((4.0, 3500.0), (1.0, 6500.0)):
-        for learner in ("local_kernel", "partition"):
+        for learner in ("kernel", "partition"):
             cell = _local("exponential", learner, 10_000, epsilon, arms=20)
             yield Target("20 arms", cell, asked)
     for epsilon, asked in ((1.0, 1000.0), (4.0, 400.0)):
-        for learner in ("local_kernel", "partition"):
+        for learner in ("kernel", "partition"):
             yield Target("6 columns", _local("few_columns", learner, 10_000, epsilon), asked)
-    for learner in ("local_kernel", "partition"):
+    for learner in ("kernel", "partition"):
         cell = _local("few_columns", learner, 10_000, 4.0, dimension=20)
         yield Target("20 columns", cell)
         # Uniform choice loses 6.79 a person.
@@ -315,13 +315,13 @@ def _rows() -> Iterator[Target]:
         "a million", _local("kernel_grid", "released_thompson", 1_000_000, 1.0), 9000, runs=10
     )
     # 2% of the reward of about 3,100, and what a bandit loses that ignores contexts.
-    for learner in ("local_kernel", "partition", "best_arm"):
+    for learner in ("kernel", "partition", "best_arm"):
         yield Target("faint contexts", _local("faint_contexts", learner, 5000, 1.0), 100)
     # Arms that are as good for everyone: the private baseline, and what contexts cost there.
     for name, means, people in _ALIKE:
         one = _local("alike", "best_arm", people, 1.0, means=means)
         free = replace(one, model="none", epsilon=NO_PRIVACY)
-        kernel = replace(one, learner="local_kernel")
+        kernel = replace(one, learner="kernel")
         for cell in (one, replace(one, epsilon=4.0), free, kernel):
             yield Target(f"alike: {name}", cell)
     # Joint privacy beside the same budget kept locally, and no privacy.
@@ -330,9 +330,9 @@ def _rows() -> Iterator[Target]:
             for epsilon in (1.0, 0.25, 0.1):
                 cell = Cell(problem, learner, people, "joint", epsilon, DELTA)
                 yield Target(f"central: {problem}", cell, runs=10)
-        for learner in ("local_kernel", "best_arm"):
+        for learner in ("kernel", "best_arm"):
             yield Target(f"central: {problem}", _local(problem, learner, people, 1.0), runs=10)
-        yield Target(f"central: {problem}", Cell(problem, "local_kernel", people), runs=10)
+        yield Target(f"central: {problem}", Cell(problem, "kernel", people), runs=10)
     # Problems on which others' public programs were run.
     logistic = replace(_RANDOM, given=_LOGISTIC, options={**_NO_CONSTANT, **_LOGISTIC})
     yield Target("peers: random sets", _RANDOM, 450, runs=10)
@@ -351,7 +351,7 @@ def _rows() -> Iterator[Target]:
     yield Target("paper: Figure 1", replace(_FIGURE_1, epsilon=10.0), 23)
     yield Target("paper: capri-regret", replace(_GRID, options=_SMOOTH), 435)
     for epsilon, asked in ((1.0, 29_000.0), (2.0, 30_300.0), (4.0, 31_400.0)):
-        cell = _local("earnings", "local_kernel", 61_000, epsilon)
+        cell = _local("earnings", "kernel", 61_000, epsilon)
         yield Target("paper: earnings", cell, asked, runs=10)
 
 

@@ -27,7 +27,6 @@ _MAPS = {
     "over fixed": ("mean over best fixed", 2.0),
 }
 _SHORT = {
-    "local_kernel": "kernel",
     "partition": "partition",
     "released_thompson": "Thompson",
     "capri": "CAPRI",

@@ -23,7 +23,7 @@ JOINT: dict[str, Any] = {
     "options": {"kernel": "RBF(length_scale=[30, 1])", "error": 0.05},
 }
 # Under which a log is learnt from as a source; few policies keep it quick.
-KERNEL: dict[str, Any] = {"learner": "local_kernel", "options": {"growth": 0.2}}
+KERNEL: dict[str, Any] = {"learner": "kernel", "options": {"growth": 0.2}}
 HALF = 54.0
 
 
@@ -85,7 +85,7 @@ class TestDecisionsOfOthers:
             ({"least_propensity": 0.2, **JOINT}, 4000),
             ({"trust_model": "none"}, 1000),
         ],
-        ids=["local_kernel", "joint", "none"],
+        ids=["kernel", "joint", "none"],
     )
     def test_what_is_best_is_learnt(self, options: dict[str, Any], count: int) -> None:
         learnt = bandit(**options).fit(*log(count, uneven=True))
@@ -111,7 +111,7 @@ class TestDecisionsOfOthers:
             joint.fit(decisions, rewards, crowd, chances)
 
     def test_local_learners_without_sources_refuse_them(self) -> None:
-        with pytest.raises(InvalidInput, match="choose local_kernel, which takes a log"):
+        with pytest.raises(InvalidInput, match="choose kernel, which takes a log"):
             bandit(learner="released_thompson").fit(*log(50)[:3])
 
     def test_kernel_would_learn_no_rewards_from_them(self) -> None:
@@ -209,7 +209,7 @@ class TestPredictions:
         plain = bandit(learner="private_linear")
         crowd = people(20, 1)
         plain.partial_fit(plain.act(crowd)[0], np.ones(20), crowd)
-        with pytest.raises(InvalidInput, match="has no expected rewards; local_kernel"):
+        with pytest.raises(InvalidInput, match="has no expected rewards; kernel"):
             plain.predict(crowd)
         assert plain.predict_proba(crowd).shape == (20, 3)
 
@@ -222,7 +222,7 @@ class TestPromise:
         assert "simulated" in guarantee.sentence
 
     def test_secure_noise_unless_asked_otherwise(self) -> None:
-        secure = bandit(noise="secure", learner="local_kernel").fit(*log(30)[:3])
+        secure = bandit(noise="secure", learner="kernel").fit(*log(30)[:3])
         assert secure.guarantee_.noise == (SecureNoise.name,)
 
     def test_a_joint_one_is_not_copied(self) -> None:
@@ -324,4 +324,4 @@ def test_the_usual_learner_of_many_columns_takes_logs() -> None:
     bounds = {f"x{column}": (0, 1) for column in range(7)}
     usual = PrivateBandit(["a", "b"], 1.0, bounds=bounds, noise="simulated", random_state=1)
     usual.fit(rng.choice(["a", "b"], 40), rng.integers(2, size=40), rng.random((40, 7)))
-    assert usual.learner_.name == "local_kernel"
+    assert usual.learner_.name == "kernel"

@@ -208,7 +208,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     @pytest.mark.parametrize(
         ("name", "source"),
-        [("partition", False), ("local_kernel", False), ("local_kernel", True)],
+        [("partition", False), ("kernel", False), ("kernel", True)],
     )
     def test_numpy_is_all_that_it_takes(self, name: str, source: bool) -> None:
         domain = discreet.Box((0.0, 0.0), (1.0, 1.0))
@@ -225,7 +225,7 @@ with tempfile.TemporaryDirectory() as folder:
         else:
             learner.update(discreet.decode(reports, discreet.Reports))
 
-    @pytest.mark.parametrize("name", ["partition", "local_kernel"])
+    @pytest.mark.parametrize("name", ["partition", "kernel"])
     def test_numpy_and_httpx2_are_all_that_a_service_takes(self, name: str) -> None:
         pytest.importorskip("httpx2")
         domain = discreet.Box((0.0, 0.0), (1.0, 1.0))

@@ -40,7 +40,7 @@ _BY_TRUST_MODEL = (
     Column("local, 4", {"epsilon": 4.0, "trust_model": "local"}),
     Column("non-private", _WITHOUT),
 )
-_LOCAL = ("local_kernel", "partition")
+_LOCAL = ("kernel", "partition")
 _EPOCHS = ("released_thompson", "capri")
 
 ARMS: tuple[Block, ...] = (
@@ -84,7 +84,7 @@ ARMS: tuple[Block, ...] = (
         name="local-kernel",
         page=LEARNERS,
         seconds=230,
-        command="python benchmarks/local_kernel.py --replicates 3",
+        command="python benchmarks/kernel.py --replicates 3",
     ),
     Printed(
         name="kernel",
@@ -155,7 +155,7 @@ ARMS: tuple[Block, ...] = (
             ),
         ),
         columns=(
-            Column("regret of `local_kernel`"),
+            Column("regret of `kernel`"),
             Column("logged by the published program", show="paper"),
         ),
     ),

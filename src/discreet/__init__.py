@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from discreet.learners.epochs.usca import Usca as Usca
     from discreet.learners.gp_ucb.learner import GPUCB as GPUCB
     from discreet.learners.gp_ucb.policy import KernelModel as KernelModel
-    from discreet.learners.local_kernel.learner import LocalKernel as LocalKernel
+    from discreet.learners.kernel.learner import LocalKernel as LocalKernel
     from discreet.learners.messages import Reports as Reports
     from discreet.learners.partition.learner import Partition as Partition
     from discreet.learners.policy import Actions as Actions
@@ -91,7 +91,7 @@ else:
         "learners.epochs.usca": ("Usca",),
         "learners.gp_ucb.learner": ("GPUCB",),
         "learners.gp_ucb.policy": ("KernelModel",),
-        "learners.local_kernel.learner": ("LocalKernel",),
+        "learners.kernel.learner": ("LocalKernel",),
         "codec": ("decode", "encode"),
         "learners.messages": ("Reports",),
         "learners.partition.learner": ("Partition",),

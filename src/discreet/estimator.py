@@ -14,9 +14,9 @@ arms depend on contexts in another way, they would confuse selection with effect
 
 | learner                              | a log                                                     |
 |--------------------------------------|-----------------------------------------------------------|
-| `local_kernel` and others that take  | is an auxiliary source: the arm is reported as privately  |
+| `kernel` and others that take  | is an auxiliary source: the arm is reported as privately  |
 | sources (local)                      | as the context, and nothing is assumed about its origin   |
-| `local_kernel` without privacy       | is used as it is: rewards are compared arm by arm         |
+| `kernel` without privacy       | is used as it is: rewards are compared arm by arm         |
 | `released_thompson`, `capri`, `usca` | needs the propensity p of each decision. The policy draws |
 | (joint, none)                        | an arm for the person; the reward that counts is          |
 |                                      | m + (r - m) / p if it is the one they had, else m, the    |
@@ -46,8 +46,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.learners.base import Learner
 from discreet.learners.epochs.policy import EpochPolicy
-from discreet.learners.local_kernel.features import MOST_COLUMNS
-from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.kernel.features import MOST_COLUMNS
+from discreet.learners.kernel.joint import JointKernel
+from discreet.learners.kernel.learner import KernelLearner
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Actions, ArmPolicy, Terms
 from discreet.learners.registry import Declared as Facts
@@ -309,8 +310,8 @@ class _Fitted:
         facts = Facts(budget.trust_model, len(self.arms), self.domain.dimension, people)
         usual = usual_learner(facts).learner
         if usual == "partition" and self.domain.dimension <= MOST_COLUMNS:
-            usual = "local_kernel"  # which takes a log as a source
-        elif usual == "kernel":
+            usual = "kernel"  # which takes a log as a source
+        elif usual == "kernel" and budget.is_central:
             usual = "released_thompson"  # its first epoch, which a log is, releases rewards
         name = bandit.learner or usual
         if int not in learner_class(name).spaces:
@@ -396,7 +397,7 @@ class _Fitted:
         if learner.budget.is_local and learner.takes_sources:
             self._learn_source(arms, rewards, rows)
             return
-        if learner.name == "kernel":
+        if isinstance(learner, JointKernel):
             raise InvalidInput(
                 "decisions were logged, but a log is one epoch, and the first epoch of kernel "
                 "releases contexts without rewards; choose released_thompson, capri or usca."
@@ -417,7 +418,7 @@ class _Fitted:
         if self.least is None or local:
             way = "give least_propensity, and the propensities of the decisions"
             if local:
-                way = "choose local_kernel, which takes a log as a source"
+                way = "choose kernel, which takes a log as a source"
             raise InvalidInput(
                 f"decisions were logged, but {name} reads reports by how its own policy chooses, "
                 f"and would confuse selection with effect. Pass what act() returned, or {way}."
@@ -479,12 +480,12 @@ class _Fitted:
         learner = self.learner
         unit = self.domain.people_to_unit(contexts)
         policy = self.policy()
-        if isinstance(learner, LocalKernel | Partition):
+        if isinstance(learner, KernelLearner | Partition):
             seen = self._copy or learner
             return self.plain.clip(seen.predict(self.domain.from_unit(unit))[0])
         if not isinstance(policy, EpochPolicy):
             raise InvalidInput(
-                f"{learner.name} has no expected rewards; local_kernel, partition, "
+                f"{learner.name} has no expected rewards; kernel, partition, "
                 "released_thompson, capri and usca have. Use predict_proba instead."
             )
         bounds = learner.reward_bounds

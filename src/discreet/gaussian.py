@@ -20,7 +20,7 @@ root R V diag(v_i + s^-2)^-1/2 for every level s, and up to a constant
 
 Features and priors belong to the learners. So do posteriors that use more structure than a root:
 independent arms with a shared level (`partition`), and coefficients that arms have in common
-(`local_kernel`).
+(`kernel`).
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def test_local_learners_are_attacked_where_bins_are_cut_and_resolved() -> None:
     assert taught[0].wanted.sum() > 3
     late = [each.policy for each in states if each.state.startswith("epsilon 16")]
     assert not late[0].wanted.all()
-    kernel = local_states(_maker("local_kernel", "local", 3), False)
+    kernel = local_states(_maker("kernel", "local", 3), False)
     assert max(each.policy.cells.count for each in kernel) > 4
 
 
@@ -223,7 +223,7 @@ def test_every_registered_learner_is_audited_or_listed() -> None:
 
 
 _PROMISES = [check for check in learner_checks() if check.trust_model != "none"]
-_TIGHT = ("partition", "local_kernel", "published_partition", "capri", "released_thompson", "usca")
+_TIGHT = ("partition", "kernel", "published_partition", "capri", "released_thompson", "usca")
 _QUICK = ("published_partition, sources, forged",)  # `discreet audit all` replays every one
 
 

@@ -15,13 +15,13 @@ import pytest
 
 from discreet.audit.replay import Claim, Exact, worst_neighbours
 from discreet.audit.runs import LocalReport, Participants, Person
-from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.signs import SignedReporter, SignedReports
 from discreet.people.domain import RewardBounds, unit_cube
 from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 
-from ..learners.local_kernel.scene import source_policy
+from ..learners.kernel.scene import source_policy
 
 ARMS = 3
 EPSILONS = (0.5, 1.0, 8.0)

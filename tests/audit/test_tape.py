@@ -31,7 +31,7 @@ from discreet.audit.tape import (
 )
 from discreet.kernels import FiniteFeatures
 from discreet.learners.epochs.features import ContextDistribution
-from discreet.learners.local_kernel.features import sobol_points
+from discreet.learners.kernel.features import sobol_points
 from discreet.learners.partition.tree import Tree, spread_within
 from discreet.people.domain import unit_cube
 from discreet.privacy import NoiseSource, SimulatedNoise

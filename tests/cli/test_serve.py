@@ -22,7 +22,7 @@ import discreet.service
 from discreet.cli import service as serving
 from discreet.lab.studies import Study, load_study
 from discreet.learners.gp_ucb.calibration import KernelCalibration, PosteriorBonus
-from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.kernel.learner import LocalKernel
 from discreet.privacy import Budget, Joint, Local, SecureNoise
 from discreet.service.server.app import listen
 from discreet.validation import InvalidInput
@@ -354,10 +354,9 @@ def study_of(folder: Path, text: str) -> Study:
 
 
 def test_a_local_study(tmp_path: Path) -> None:
-    local_kernel = STUDY.replace("partition", "local_kernel")
+    kernel = STUDY.replace("partition", "kernel")
     text = (
-        local_kernel
-        + '[serve]\nepsilon = 2.0\npeople = 900\ndefault_arm = "b"\nsources.clinic = 3.0\n'
+        kernel + '[serve]\nepsilon = 2.0\npeople = 900\ndefault_arm = "b"\nsources.clinic = 3.0\n'
     )
     study = study_of(tmp_path, text)
     deployment, learner = serving.deployment_of(study)
@@ -381,9 +380,7 @@ def test_a_name_that_cannot_stand_in_an_address_is_refused(tmp_path: Path, name:
 
 
 def test_two_servers_of_a_study_have_two_identities(tmp_path: Path) -> None:
-    study = study_of(
-        tmp_path, STUDY.replace("[1.0, 2.0]", "1.0").replace("partition", "local_kernel")
-    )
+    study = study_of(tmp_path, STUDY.replace("[1.0, 2.0]", "1.0").replace("partition", "kernel"))
     (first, one), (second, two) = serving.deployment_of(study), serving.deployment_of(study)
     assert first == second
     assert isinstance(one, LocalKernel)

@@ -44,7 +44,7 @@ def acted(policy: Policy[Any]) -> Actions:
 @pytest.mark.parametrize(
     ("name", "budget"),
     [
-        ("local_kernel", Local(1.0)),
+        ("kernel", Local(1.0)),
         ("partition", Local(1.0)),
         ("published_partition", Local(1.0)),
         ("private_linear", Local(1.0)),

@@ -1,4 +1,4 @@
-"""best_arm: local_kernel with the constant as its only feature."""
+"""best_arm: kernel with the constant as its only feature."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_values_are_of_policies_that_ignore_contexts() -> None:
     def rule(contexts: FloatArray) -> Any:
         return (contexts[:, 0] > 0.5).astype(np.int64)
 
-    kernel = make_learner("local_kernel", unit_cube(2), 3, Local(1.0)).policy()
+    kernel = make_learner("kernel", unit_cube(2), 3, Local(1.0)).policy()
     for policy in (rule, kernel):
         with pytest.raises(InvalidInput, match="may depend on the context"):
             learner.value(policy)

@@ -86,30 +86,27 @@ def gradients(name: str, budget: Budget, **options: Any) -> Row:
     return Row(maker(name, ARM, budget, batch=100, growth=0.01, **options), any_sums=True)
 
 
-def kernel(scene: Scene, **options: Any) -> Row:
+def central(name: str, scene: Scene, **options: Any) -> Row:
     # Sums of contributions may have any sign.
-    return Row(maker("kernel", scene, PRIVATE, first=60, **options), True, True, scene)
+    return Row(maker(name, scene, PRIVATE, first=60, **options), True, True, scene)
 
 
 PRIVATE = Joint(2.0, 1e-5)
 
 ROWS = {
-    "local_kernel": Row(partial(make, "local_kernel", budget=Local(1.0)), any_sums=True),
-    "local_kernel, epsilon 6": Row(partial(make, "local_kernel", budget=Local(6.0)), any_sums=True),
-    "local_kernel, levels": Row(
-        maker("local_kernel", DOSED, Local(3.0)), any_sums=True, scene=DOSED
-    ),
-    "local_kernel, non-private": Row(
-        partial(make, "local_kernel", budget=NonPrivate()), any_sums=True
-    ),
-    "local_kernel, half_life": Row(
-        partial(make, "local_kernel", budget=Local(1.0), options={"half_life": 300}), any_sums=True
+    "kernel": Row(partial(make, "kernel", budget=Local(1.0)), any_sums=True),
+    "kernel, epsilon 6": Row(partial(make, "kernel", budget=Local(6.0)), any_sums=True),
+    "kernel, levels": Row(maker("kernel", DOSED, Local(3.0)), any_sums=True, scene=DOSED),
+    "kernel, non-private": Row(partial(make, "kernel", budget=NonPrivate()), any_sums=True),
+    "kernel, half_life": Row(
+        partial(make, "kernel", budget=Local(1.0), options={"half_life": 300}), any_sums=True
     ),
     "best_arm": Row(partial(make, "best_arm", budget=Local(1.0)), any_sums=True),
     "best_arm, non-private": Row(partial(make, "best_arm", budget=NonPrivate()), any_sums=True),
-    "kernel": kernel(ARM),
-    "kernel, levels": kernel(LEVELLED),
-    "kernel, half_life": kernel(ARM, half_life=300),
+    "best_arm, joint": central("best_arm", ARM),
+    "kernel, joint": central("kernel", ARM),
+    "kernel, joint levels": central("kernel", LEVELLED),
+    "kernel, joint half_life": central("kernel", ARM, half_life=300),
     "partition": Row(partial(make, "partition", budget=Local(1.0))),
     "partition, epsilon 6": Row(partial(make, "partition", budget=Local(6.0))),
     "partition, non-private": Row(partial(make, "partition", budget=NonPrivate())),
@@ -203,9 +200,9 @@ _SLOW = (
     "gp_ucb, local box",
     "gp_ucb, local set, epsilon 4",
     "kernel, half_life",
-    "local_kernel, half_life",
-    "local_kernel, epsilon 6",
-    "local_kernel, levels",
+    "kernel, half_life",
+    "kernel, epsilon 6",
+    "kernel, levels",
     "partition, epsilon 6",
     "private_neural, greedy at once",
     "private_neural, non-private",

@@ -91,7 +91,7 @@ def test_a_learner_that_sees_whoever_acts_takes_one_contribution(
         often(_maker("partition", "local", 3)).make()
 
 
-@pytest.mark.parametrize("name", ["local_kernel", "partition", "published_partition"])
+@pytest.mark.parametrize("name", ["kernel", "partition", "published_partition"])
 def test_three_reports_lose_what_the_certificate_says(name: str) -> None:
     maker = often(_maker(name, "local", 3))
     for report in _branches(_report(_taught(maker, False, 600), maker, False, "taught")):
@@ -386,7 +386,7 @@ def reported(counter: ContributionCounter, policy: Policy[Any], noise: Any = Non
 class TestTheCounterOnADevice:
     @staticmethod
     def scene() -> tuple[Policy[Any], Terms]:
-        learner = make_learner("local_kernel", SQUARE, 3, Local(1.0, max_contributions=2))
+        learner = make_learner("kernel", SQUARE, 3, Local(1.0, max_contributions=2))
         return learner.policy(), Terms(SQUARE, 3, 1.0, max_contributions=2)
 
     def test_reports_end_with_the_contributions_that_were_agreed(self) -> None:
@@ -416,7 +416,7 @@ class TestTheCounterOnADevice:
         budget = Local(1.0, 1e-6, max_contributions=2)
         options = {"kernel": "RBF([1.0, 1.0])", "error": 0.1}
         made = (
-            make_learner("local_kernel", SQUARE, 3, budget).policy(),
+            make_learner("kernel", SQUARE, 3, budget).policy(),
             make_learner(
                 "capri",
                 SQUARE,

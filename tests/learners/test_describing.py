@@ -24,7 +24,7 @@ from .contract import BOUNDS, DOMAIN, Row
 from .test_contract import ROWS
 
 DRIVEN = (
-    "local_kernel",
+    "kernel",
     "partition",
     "published_partition",
     "gp_ucb, joint sets",
@@ -151,7 +151,7 @@ def taught(learner: Learner[Any, Any, Any], people: int = 40) -> Learner[Any, An
 
 
 def test_a_learner_says_what_it_is_and_how_far() -> None:
-    learner = make_learner("local_kernel", DOMAIN_OF_TWO, 3, Local(1.0))
+    learner = make_learner("kernel", DOMAIN_OF_TWO, 3, Local(1.0))
     first = "LocalKernel(arms=3, columns=['age', 'smoker'], budget=Local(epsilon=1.0, delta=0.0))"
     assert repr(learner).splitlines() == [first, "no policy published yet"]
     taught(learner)

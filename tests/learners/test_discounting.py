@@ -21,7 +21,7 @@ from discreet.people.domain import PublicBox, unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
 
-FORGETFUL = ("local_kernel", "partition", "released_thompson")
+FORGETFUL = ("kernel", "partition", "released_thompson")
 CHANGE = 1500
 
 
@@ -82,7 +82,7 @@ def test_a_half_life_is_a_number_of_people(half_life: object) -> None:
 
 
 def test_learners_that_forget_nothing_say_so() -> None:
-    for name in set(LEARNERS) - {*FORGETFUL, "best_arm", "kernel", "gp_ucb"}:
+    for name in set(LEARNERS) - {*FORGETFUL, "best_arm", "gp_ucb"}:
         with pytest.raises(InvalidInput, match="got the option 'half_life'; its options are"):
             learner_class(name).read_options({"half_life": 100.0})
 
@@ -114,7 +114,7 @@ def test_sums_fade_by_the_people_who_came(name: str) -> None:
 
 
 def test_sources_fade_with_the_targets_people() -> None:
-    learner: Any = make("local_kernel", Local(2.0), 400.0)
+    learner: Any = make("kernel", Local(2.0), 400.0)
     rng, noise = np.random.default_rng(0), SimulatedNoise(1)
     learner.open_source("past", 2.0)
     contexts, arms = rng.random((300, 1)), rng.integers(0, 2, 300)
@@ -135,7 +135,7 @@ def test_sources_fade_with_the_targets_people() -> None:
 @pytest.mark.parametrize(
     ("name", "budget"),
     [
-        ("local_kernel", Local(4.0)),
+        ("kernel", Local(4.0)),
         ("partition", Local(4.0)),
         ("kernel", Joint(4.0, 1e-5)),
         ("released_thompson", Joint(4.0, 1e-5)),

@@ -19,8 +19,8 @@ from discreet.privacy import SimulatedNoise
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import FloatArray, InvalidInput
 
-from .local_kernel.scene import FOUR, THREE, all_contexts, random_policy
-from .local_kernel.scene import source_policy as kernel_source
+from .kernel.scene import FOUR, THREE, all_contexts, random_policy
+from .kernel.scene import source_policy as kernel_source
 from .partition.scene import quarters
 
 CORNERS = np.array([[0.2, 0.2], [0.2, 0.8], [0.8, 0.2], [0.8, 0.8]])

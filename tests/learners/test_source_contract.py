@@ -51,8 +51,8 @@ def maker(name: str, budget: Budget, **options: Any) -> Callable[[int], Any]:
 
 
 ROWS = {
-    "local_kernel": SourceRow(maker("local_kernel", Local(1.0))),
-    "local_kernel, non-private": SourceRow(maker("local_kernel", NonPrivate())),
+    "kernel": SourceRow(maker("kernel", Local(1.0))),
+    "kernel, non-private": SourceRow(maker("kernel", NonPrivate())),
     "best_arm": SourceRow(maker("best_arm", Local(1.0))),
     "published_partition": SourceRow(maker("published_partition", Local(4.0), batch_size=50)),
     "private_linear": SourceRow(maker("private_linear", Local(1.0), batch=100)),
@@ -66,7 +66,7 @@ ROWS = {
 
 # Takes seconds, and is held to the same in the contract of all learners; its other half, what is
 # open, is that of the other rows without privacy.
-SLOW = ("local_kernel, non-private",)
+SLOW = ("kernel, non-private",)
 PARAMETERS = [
     pytest.param(row, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
     for name, row in ROWS.items()

@@ -14,7 +14,7 @@ from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import Seed
 from discreet.lab.experiments.simulation import play
 from discreet.learners.base import Learner
-from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.kernel.learner import LocalKernel
 from discreet.learners.partition.posterior import (
     SHARED_VARIANCE,
     LeafPosterior,
@@ -115,7 +115,7 @@ def test_leaves_have_the_variance_of_the_dense_posterior(bins: Any) -> None:
 
 
 def test_measurements_have_the_variance_of_the_dense_posterior() -> None:
-    learner = served("local_kernel", Local(1.0), 60)
+    learner = served("kernel", Local(1.0), 60)
     assert isinstance(learner, LocalKernel)
     values = learner._value_posterior(None)
     own = learner._model_average(8, np.random.default_rng(learner.public_seed), alone=True)
@@ -284,7 +284,7 @@ def test_asking_changes_nothing(bins: Any) -> None:
 
 def test_sources_are_not_counted() -> None:
     """Whether they share the target's rewards is a guess."""
-    learner: Any = make_learner("local_kernel", PROBLEM.domain, 3, Local(2.0), public_seed=1)
+    learner: Any = make_learner("kernel", PROBLEM.domain, 3, Local(2.0), public_seed=1)
     alone = learner.value().half_width
     learner.open_source("elsewhere", 8.0)
     policy = learner.policy("elsewhere")
@@ -302,15 +302,13 @@ def test_a_learner_that_forgets_says_so() -> None:
 
 def test_where_people_are_is_needed_to_judge_others() -> None:
     """With one cell a report tells what people earn there, but not where they are."""
-    learner = make_learner("local_kernel", PROBLEM.domain, 3, Local(1.0))
+    learner = make_learner("kernel", PROBLEM.domain, 3, Local(1.0))
     learner.policy()
     assert "as their reports say" in learner.value().about
     assert learner.recommend(FRESH.contexts).shape == (len(FRESH.contexts),)
-    with pytest.raises(InvalidInput, match="no report to local_kernel says where its people are"):
+    with pytest.raises(InvalidInput, match="no report to kernel says where its people are"):
         learner.value(contexts=FRESH.contexts)
-    even = make_learner(
-        "local_kernel", PROBLEM.domain, 3, Local(1.0), options={"density": "uniform"}
-    )
+    even = make_learner("kernel", PROBLEM.domain, 3, Local(1.0), options={"density": "uniform"})
     assert even.value(contexts=FRESH.contexts).half_width > 0.0
 
 
@@ -405,7 +403,7 @@ def test_what_is_no_policy_is_refused(
 def test_learners_without_a_posterior_name_those_that_have_one() -> None:
     learner = make_learner("uniform", PROBLEM.domain, 3, NonPrivate())
     learner.policy()
-    with pytest.raises(InvalidInput, match=r"uniform cannot say .* Ask local_kernel, partition"):
+    with pytest.raises(InvalidInput, match=r"uniform cannot say .* Ask kernel, partition"):
         learner.value()
 
 

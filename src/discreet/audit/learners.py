@@ -56,7 +56,7 @@ from discreet.codec import decode, encode
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments.simulation import Setting
 from discreet.learners.policy import TARGET_NAME, Policy
-from discreet.learners.registry import LEARNERS, learner_class
+from discreet.learners.registry import LEARNERS, learner_class, variant
 from discreet.learners.saving import load, save
 from discreet.people.domain import (
     ActionSpace,
@@ -93,7 +93,8 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "released_thompson": _KERNEL,
     "capri": _KERNEL,
     "usca": _KERNEL,
-    "kernel": {"first": 6, "growth": 0.5},
+    "kernel, joint": {"first": 6, "growth": 0.5},
+    "best_arm, joint": {"first": 6, "growth": 0.5},
     "published_partition": {"batch_size": 20},
     "private_linear": {"batch": 40},
     "private_neural": {"batch": 40, "hidden": 3},
@@ -252,7 +253,7 @@ def _maker(
         space,
         budget,
         JOINT_PEOPLE if joint else LOCAL_PEOPLE,
-        {**_OPTIONS.get(name, {}), **(more or {})},
+        {**_OPTIONS.get(name, _OPTIONS.get(f"{name}, {model}", {})), **(more or {})},
         _BOUNDS,
         horizon=None,
     )
@@ -375,7 +376,7 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
         learner = _taught(other, source, *(0,) if epsilon < 1.0 else (_BRIEFLY, _FEW))
         report = _report(learner, other, source, f"epsilon {epsilon:g}")
         yield from _branches(replace(report, bases=2))
-    if learner_class(maker.learner).takes_sources:
+    if _class_of(maker).takes_sources:
         mixed, share = _mixed(maker), _SHARES[SOURCE] if source else 1.0
         own = replace(maker, budget=maker.budget.at(share * maker.budget.epsilon))
         yield replace(_report(mixed, own, source, "beside two sources", rules=True), bases=1)
@@ -392,12 +393,17 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
         yield replace(_report(learner, discounted, source, "with a half-life"), bases=1)
 
 
+def _class_of(maker: Maker) -> type[AnyLearner]:
+    """The class of its learners."""
+    return variant(learner_class(maker.learner), maker.space, maker.budget.trust_model)
+
+
 def _often(maker: Maker) -> tuple[Maker, ...]:
     """The same for people who come more than once; none where they do, or where none can."""
     budget = maker.budget
     if not isinstance(budget, Joint | Local) or budget != replace(budget, max_contributions=1):
         return ()
-    if not learner_class(maker.learner).acts_silently:
+    if not _class_of(maker).acts_silently:
         return ()
     budgets = [replace(budget, max_contributions=_CONTRIBUTIONS)]
     if budget.is_local and budget.delta == 0.0:
@@ -408,7 +414,7 @@ def _often(maker: Maker) -> tuple[Maker, ...]:
 
 def _discounting(maker: Maker) -> tuple[Maker, ...]:
     """The same with reports that count less and less; none for learners without that option."""
-    if "half_life" not in inspect.signature(learner_class(maker.learner)).parameters:
+    if "half_life" not in inspect.signature(_class_of(maker)).parameters:
         return ()
     half_life = _HALF_LIFE["joint" if maker.budget.is_central else "local"]
     return (replace(maker, options={**maker.options, "half_life": half_life}),)

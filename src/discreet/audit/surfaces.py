@@ -62,7 +62,7 @@ from discreet.audit.runs import open_file, refused
 from discreet.codec import encode
 from discreet.learners.contributions import ContributionCounter
 from discreet.learners.epochs.capri import Capri
-from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.kernel.learner import LocalKernel
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Terms
 from discreet.people.domain import Box
@@ -275,7 +275,7 @@ class EstimatorRun(SurfaceRun):
             bounds=_LEVELS,
             rewards=(-1.0, 1.0),
             trust_model=self.budget.trust_model,
-            learner="capri" if joint else "local_kernel",
+            learner="capri" if joint else "kernel",
             least_propensity=0.5 if joint else None,
             horizon=2 * _PEOPLE,
             random_state=_SEED,

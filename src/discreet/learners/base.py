@@ -334,7 +334,7 @@ class Learner(ABC, Generic[P, R, S]):
         if not self.takes_sources:
             raise InvalidInput(
                 f"{self.name} was given the source {name!r:.80}, but takes none; use a learner "
-                "that does, such as local_kernel."
+                "that does, such as kernel."
             )
         checked, budget = check_source_name(name), Local(check_source_epsilon(epsilon))
         with self.lock:
@@ -696,7 +696,7 @@ class Learner(ABC, Generic[P, R, S]):
         """The posterior of rewards at contexts, or where people are if these are None."""
         raise InvalidInput(
             f"{self.name} cannot say what a policy is worth: it keeps no posterior with a known "
-            "error. Ask local_kernel, partition, gp_ucb, released_thompson, capri or usca."
+            "error. Ask kernel, partition, gp_ucb, released_thompson, capri or usca."
         )
 
     # Options and files.

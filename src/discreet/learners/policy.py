@@ -407,7 +407,7 @@ class Policy(Serializable, ABC, Generic[H]):
             raise InvalidInput(
                 f"actions was {type(arms).__name__}; pass the Actions that act() returned, because "
                 "they carry the public coins by which reports are read. For logged actions use the "
-                "policy of a source (local_kernel: open_source()), which takes names or numbers."
+                "policy of a source (kernel: open_source()), which takes names or numbers."
             )
         if self.reports_are_private:
             numbers = arm_numbers(arms, self.arm_names)

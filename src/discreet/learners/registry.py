@@ -43,11 +43,11 @@ from discreet.privacy import Budget
 from discreet.validation import InvalidInput, instance_of, nearest
 
 if TYPE_CHECKING:
-    from discreet.learners.local_kernel.learner import KernelLearner
+    from discreet.learners.kernel.learner import KernelLearner
 
 GROUP = "discreet.learners"
 _HOMES = {
-    "kernel": "discreet.learners.local_kernel.learner:LocalKernel",
+    "kernel": "discreet.learners.kernel.learner:LocalKernel",
     "partition": "discreet.learners.partition.learner:Partition",
     "gp_ucb": "discreet.learners.gp_ucb.learner:GPUCBLearner",
     "private_glm": "discreet.learners.glm.learner:PrivateGLM",
@@ -66,7 +66,7 @@ _VARIANTS: dict[str, dict[type[Any] | str, str]] = {
         PublicSet: "discreet.learners.gp_ucb.public.learner:PublicGPUCB",
         PublicBox: "discreet.learners.gp_ucb.public.learner:PublicGPUCB",
     },
-    "kernel": {"joint": "discreet.learners.local_kernel.joint:JointKernel"},
+    "kernel": {"joint": "discreet.learners.kernel.joint:JointKernel"},
     "best_arm": {"joint": "discreet.learners.references.best_arm:JointBestArm"},
 }
 # Other names of learners.
@@ -113,16 +113,15 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
 
 
 def variant(
-    kind: type[Learner[Any, Any, Any]], space: object, budget: object
+    kind: type[Learner[Any, Any, Any]], space: object, trust_model: str
 ) -> type[Learner[Any, Any, Any]]:
-    """The class that learns on `space` under `budget` by the name of `kind`; for most names `kind`
-    itself.
+    """The class for a space and a trust model by the name of `kind`; for most names `kind` itself.
 
     Raises:
         InvalidInput: where the name has a class for each kind of space, and none for this one.
     """
     homes = _VARIANTS.get(registered_name(kind), {})
-    home = homes.get(type(space)) or homes.get(getattr(budget, "trust_model", ""))
+    home = homes.get(type(space)) or homes.get(trust_model)
     if home is None and isabstract(kind):
         allowed = ", ".join(each.__name__ for each in kind.spaces)
         raise InvalidInput(f"the action space was {space!r:.80}; {kind.name} takes {allowed}.")
@@ -199,7 +198,7 @@ def make_learner(
     Raises:
         InvalidInput: an unknown learner or option, or a budget that the learner does not take.
     """
-    kind = variant(learner_class(name), arms, budget)
+    kind = variant(learner_class(name), arms, getattr(budget, "trust_model", ""))
     return kind(domain, arms, budget, **common, **kind.read_options(options or {}))
 
 
@@ -220,7 +219,7 @@ def KernelBandit(  # noqa: N802, a name of the field
     Raises:
         InvalidInput: for another budget, or wrong options.
     """
-    kind: Any = variant(LEARNERS["kernel"], arms, budget)
+    kind: Any = variant(LEARNERS["kernel"], arms, getattr(budget, "trust_model", ""))
     learner: KernelLearner[Any, Any, Any] = kind(domain, arms, budget, **options)
     return learner
 

@@ -124,7 +124,7 @@ def learner_of(
         kind = class_in_file(content["learner"])
         state = content["state"]
         space, budget = _space_of(content), budget_from_fields(content["budget"])
-        kind = variant(kind, space, budget)
+        kind = variant(kind, space, budget.trust_model)
         learner = kind(
             from_json(content["domain"], Box, "domain"),
             space,

@@ -212,7 +212,8 @@ class Case:
 
     def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner."""
-        return variant(learner_class(self.learner), self.problem.space, self.budget)(
+        kind = variant(learner_class(self.learner), self.problem.space, self.budget.trust_model)
+        return kind(
             self.problem.domain,
             self.problem.space,
             self.budget,

@@ -272,7 +272,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def fresh(name: str = "published_partition"):  # type: ignore[no-untyped-def]
-    options = {"published_partition": {"batch_size": 50}, "local_kernel": {"growth": 0.3}}
+    options = {"published_partition": {"batch_size": 50}, "kernel": {"growth": 0.3}}
     options = options.get(name, {})
     return make_learner(name, PROBLEM.domain, 3, Local(4.0), options=options, horizon=1000)
 
@@ -284,7 +284,7 @@ def sources(people: int = 170, arrives: Arrival = "before") -> list[Source]:
     ]
 
 
-@pytest.mark.parametrize("name", ["local_kernel", "published_partition"])
+@pytest.mark.parametrize("name", ["kernel", "published_partition"])
 def test_every_person_of_a_source_reports_once_in_batches(name: str) -> None:
     learner = fresh(name)
     data = draw_auxiliary(PROBLEM, 530, rng())
@@ -305,7 +305,7 @@ def test_a_batch_that_was_begun_is_finished_under_its_policy() -> None:
     assert learner.policy("near").version == 1
 
 
-@pytest.mark.parametrize("name", ["local_kernel", "published_partition"])
+@pytest.mark.parametrize("name", ["kernel", "published_partition"])
 def test_sources_come_first_and_are_promised_their_own_epsilon(name: str) -> None:
     learner = fresh(name)
     people = PROBLEM.sample(300, rng(5))
@@ -318,7 +318,7 @@ def test_sources_come_first_and_are_promised_their_own_epsilon(name: str) -> Non
     assert learner.guarantee().epsilon == pytest.approx(4.0)
 
 
-HEARING = ["local_kernel", "published_partition", "private_linear", "private_neural"]
+HEARING = ["kernel", "published_partition", "private_linear", "private_neural"]
 
 
 @pytest.mark.parametrize("name", HEARING)
@@ -360,7 +360,7 @@ def test_a_source_that_streams_helps_ours_while_the_target_runs() -> None:
     """Epsilon 1 learns little from 3000 people alone; players at epsilon 8 tell it on the way."""
 
     def halves(given: list[Source]) -> tuple[float, float]:
-        learner = make_learner("local_kernel", PROBLEM.domain, 3, Local(1.0), public_seed=0)
+        learner = make_learner("kernel", PROBLEM.domain, 3, Local(1.0), public_seed=0)
         values = run_with_sources(
             learner, PROBLEM.sample(3000, rng()), given, rng(), SimulatedNoise(0)
         )

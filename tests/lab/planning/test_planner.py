@@ -132,7 +132,7 @@ def test_a_study_without_a_learner_gets_the_usual_one(tmp_path: Path) -> None:
     path = tmp_path / "small.toml"
     path.write_text(text)
     design = plan_design(load_study(path), 100, (1.0,))
-    assert [each.learner for each in design.private] == ["local_kernel"]
+    assert [each.learner for each in design.private] == ["kernel"]
 
 
 def test_the_design_with_learners_under_two_trust_models(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ LONG = "a very long label of a learner " * 3
 @pytest.mark.parametrize(
     ("label", "values", "shown"),
     [
-        ("local_kernel", {"partition": 318.84, "uniform": 203.58, "best_fixed": 214.82}, "29,444"),
+        ("kernel", {"partition": 318.84, "uniform": 203.58, "best_fixed": 214.82}, "29,444"),
         ("[red]x[/red]", {}, "[red]x[/red]"),
         (LONG, {}, "29,444"),
         ("published_partition", {}, "published_partition "),

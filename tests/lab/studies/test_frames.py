@@ -51,7 +51,7 @@ def of(frame: pd.DataFrame | None = None, **changes: Any) -> Study:
 def test_a_frame_is_a_table() -> None:
     study = of()
     assert [setting.label for setting in study.settings] == [
-        "local_kernel, epsilon 1", "local_kernel, epsilon 4", "local_kernel (non-private)",
+        "kernel, epsilon 1", "kernel, epsilon 4", "kernel (non-private)",
         "uniform",
     ]  # fmt: skip
     problem = study.problem
@@ -154,7 +154,7 @@ def test_a_common_budget_is_for_learners_that_take_one_and_have_none() -> None:
     study = of(
         learners=[
             "partition",
-            {"name": "local_kernel", "epsilon": 2},
+            {"name": "kernel", "epsilon": 2},
             "best_fixed",
             "uniform",
             {"name": "capri", "trust_model": "joint", "non_private": True},
@@ -162,7 +162,7 @@ def test_a_common_budget_is_for_learners_that_take_one_and_have_none() -> None:
     )
     assert [setting.label for setting in study.settings] == [
         "partition, epsilon 1", "partition, epsilon 4", "partition (non-private)",
-        "local_kernel, epsilon 2", "best_fixed", "uniform", "capri",
+        "kernel, epsilon 2", "best_fixed", "uniform", "capri",
     ]  # fmt: skip
     joint = of(trust_model="joint", delta=1e-6, non_private=False).settings
     assert [setting.budget.trust_model for setting in joint] == ["joint", "joint", "none"]

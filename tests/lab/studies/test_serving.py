@@ -14,7 +14,7 @@ from discreet.learners.partition.learner import Partition
 from discreet.validation import InvalidInput
 from tests.cli.cases import STUDY, invoke, write_study
 
-SERVED = STUDY.replace("partition", "local_kernel")
+SERVED = STUDY.replace("partition", "kernel")
 SERVE = """[serve]
 epsilon = 2.0
 people = 5000
@@ -30,7 +30,7 @@ def test_the_table_chooses_one_line(tmp_path: Path) -> None:
         epsilon=2.0, people=5000, default_arm="b", expires_days=7, sources={"clinic": 4.0}
     )
     setting = served_setting(study.settings, study.serve)
-    assert setting.label == "local_kernel, epsilon 2"
+    assert setting.label == "kernel, epsilon 2"
 
 
 def test_one_private_line_needs_no_table(tmp_path: Path) -> None:
@@ -52,14 +52,14 @@ def test_without_a_table_several_lines_are_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("epsilon = 2.0", "", "line 15: epsilon was missing, .* local_kernel at epsilon = 1"),
+        ("epsilon = 2.0", "", "line 15: epsilon was missing, .* kernel at epsilon = 1"),
         (
             "epsilon = 2.0",
             "epsilon = 3.0",
             "line 16: epsilon was 3; .* at epsilon = 1",
         ),
         ("epsilon = 2.0", 'learner = "uniform"', 'line 16: learner was "uniform", which promises'),
-        ("epsilon = 2.0", 'learner = "local_kernl"', "line 16: .* Did you mean 'local_kernel'"),
+        ("epsilon = 2.0", 'learner = "local_kernl"', "line 16: .* Did you mean 'kernel'"),
         ("people = 5000", "people = 0", "line 17: serve, people was 0; it must be 1 or more"),
         ('"b"', '"c"', 'line 18: default_arm was "c"; the arms are a, b'),
         (
@@ -116,9 +116,7 @@ def test_check_says_what_would_be_served(tmp_path: Path) -> None:
     code, out, _ = invoke("check", path, "--jobs", 1)
     assert code == 0
     said = " ".join(out.split())
-    assert (
-        "Served would be local_kernel at epsilon = 2 under local privacy, to 5,000 people" in said
-    )
+    assert "Served would be kernel at epsilon = 2 under local privacy, to 5,000 people" in said
     assert f"discreet serve {path}" in said
 
 

@@ -49,7 +49,7 @@ def deployment(name: str = "s", **changes: Any) -> Deployment:
     return Deployment(name=name, **{**facts, **changes})
 
 
-def local_kernel() -> Any:
+def kernel() -> Any:
     return LocalKernel(DOMAIN, ARMS, budget=Local(1.0), horizon=2000, identity="kernel")
 
 

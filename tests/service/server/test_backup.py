@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from discreet import GPUCB, DecisionSets
 from discreet.cli import app as cli
 from discreet.codec import decode, encode
-from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.kernel.learner import LocalKernel
 from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.people.domain import Box

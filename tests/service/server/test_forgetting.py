@@ -35,7 +35,7 @@ from tests.service.server.scene import (
     count,
     deployment,
     gp_ucb,
-    local_kernel,
+    kernel,
     reported,
     rewarded,
     simulated,
@@ -111,7 +111,7 @@ def test_old_decisions_are_deleted_in_portions_and_stay_counted(
 
 def test_a_deleted_batch_is_still_known_by_its_public_coins(database: Database) -> None:
     store = Store(database)
-    learner = local_kernel()
+    learner = kernel()
     store.register(deployment(), learner)
     sent = reported(store, learner, 20, 1)
     sent.send(Ingest(store))
@@ -131,7 +131,7 @@ def test_no_report_of_a_closed_version_is_taken_again(
     """Its public coin is deleted, so nothing else would tell that it had come."""
     monkeypatch.setattr(module, "_PUBLIC_COINS", 7)
     store = Store(database)
-    learner = local_kernel()
+    learner = kernel()
     store.register(deployment(), learner)
     first, offline = (reported(store, learner, 20, seed) for seed in (1, 2))
     first.send(Ingest(store))
@@ -158,7 +158,7 @@ def test_no_report_of_a_closed_version_is_taken_again(
 
 def test_a_finished_study_needs_no_public_coins(database: Database) -> None:
     store = Store(database)
-    learner = local_kernel()
+    learner = kernel()
     store.register(deployment(), learner)
     sent = reported(store, learner, 3, 1)
     sent.send(Ingest(store))
@@ -327,6 +327,6 @@ def test_a_policy_is_published_at_the_time_that_is_believed(database: Database) 
     store = Store(database)
     store.clock = database.clock = clocks.clock()
     clocks.wall -= 900 * _DAY
-    store.register(deployment(), local_kernel())
+    store.register(deployment(), kernel())
     with database.reading() as connection:
         assert connection.scalar(select(policies.c.published)) == pytest.approx(1.8e9)

@@ -35,7 +35,7 @@ class TestStudies:
 
     def test_what_a_study_offers(self, web: Web) -> None:
         row = web.ask("GET", "/v1/studies/local", "device").json()
-        assert row["learner"] == "local_kernel"
+        assert row["learner"] == "kernel"
         assert (row["epsilon"], row["delta"], row["max_contributions"]) == (1.0, 0.0, 1)
         assert row["default_arm"] == "leaflet"
         assert row["sources"] == {"clinic": 2.0}

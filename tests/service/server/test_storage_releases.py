@@ -51,7 +51,7 @@ from tests.service.server.scene import (
     deployment,
     gp_ucb,
     in_database,
-    local_kernel,
+    kernel,
     partition,
     private_glm,
     reported,
@@ -64,7 +64,7 @@ _PARTS = 5_000
 
 def ready(store: Store, trusted: bool) -> Any:
     """A study whose first release is due."""
-    learner = gp_ucb(SimulatedNoise(1)) if trusted else local_kernel()
+    learner = gp_ucb(SimulatedNoise(1)) if trusted else kernel()
     store.register(deployment(), learner)
     if trusted:
         rewarded(store, learner, 20, 1)
@@ -83,7 +83,7 @@ def trusted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    "make", [pytest.param(local_kernel, marks=pytest.mark.slow), partition, private_glm]
+    "make", [pytest.param(kernel, marks=pytest.mark.slow), partition, private_glm]
 )
 def test_released_reports_give_the_librarys_policies(
     connect: Callable[..., Database], make: Callable[[], Any]
@@ -162,7 +162,7 @@ def test_released_rewards_give_the_librarys_policies(
 
 
 def test_the_order_is_that_of_public_coins_in_parts_of_one_size() -> None:
-    learner = local_kernel()
+    learner = kernel()
     policy = learner.policy()
     rng = np.random.default_rng(0)
     brought = np.c_[rng.uniform(18, 90, _PARTS + 10), rng.integers(0, 2, _PARTS + 10)]
@@ -376,8 +376,8 @@ def test_a_release_survives_a_crash_at_any_statement(database: Database, trusted
 def test_an_accepted_report_survives_a_crash_at_any_statement(database: Database) -> None:
     """What was accepted is there; what was not may be sent again, and counts once."""
     store = Store(database)
-    store.register(deployment(), local_kernel())
-    came = reported(store, local_kernel(), 12, 1)
+    store.register(deployment(), kernel())
+    came = reported(store, kernel(), 12, 1)
     came.of([0, 1, 2]).send(Ingest(store))
     before, deaths = in_database(database), 0
     while True:
@@ -464,8 +464,8 @@ def test_a_failing_study_is_paused_and_others_go_on(
 ) -> None:
     store = Store(database)
     for name in ("a", "z"):
-        store.register(deployment(name), local_kernel())
-        reported(store, local_kernel(), 20, 1, name).send(Ingest(store), name)
+        store.register(deployment(name), kernel())
+        reported(store, kernel(), 20, 1, name).send(Ingest(store), name)
     with database.writing() as connection:
         connection.execute(
             update(snapshots).where(snapshots.c.study == "a").values(learner=b"damaged")
@@ -481,7 +481,7 @@ def test_a_failing_study_is_paused_and_others_go_on(
 @pytest.mark.parametrize("body", [b"damaged", packed('{"reports": []}'), None])
 def test_an_unreadable_batch_is_set_aside(database: Database, body: bytes | None) -> None:
     """The others are released, and its people cannot report again."""
-    store, learner = Store(database), local_kernel()
+    store, learner = Store(database), kernel()
     store.register(deployment(), learner)
     ingest, aggregator = Ingest(store), Aggregator(store)
     lost = reported(store, learner, 20, 1)
@@ -499,7 +499,7 @@ def test_an_unreadable_batch_is_set_aside(database: Database, body: bytes | None
 
 
 def test_a_source_is_released_beside_an_unreadable_batch(database: Database) -> None:
-    store, learner = Store(database), local_kernel()
+    store, learner = Store(database), kernel()
     learner.open_source("clinic", 2.0)
     store.register(deployment(sources=(("clinic", 2.0),)), learner)
     ingest, aggregator = Ingest(store), Aggregator(store)
@@ -565,8 +565,8 @@ def test_a_failing_study_does_not_delay_erasure_in_others(
     store = Store(database)
     store.register(deployment("a"), gp_ucb(SimulatedNoise(1)))
     late = DecisionStore(store).decide("a", [[0.1], [0.5]])
-    store.register(deployment("z"), local_kernel())
-    reported(store, local_kernel(), 20, 1, "z").send(Ingest(store), "z")
+    store.register(deployment("z"), kernel())
+    reported(store, kernel(), 20, 1, "z").send(Ingest(store), "z")
     with database.writing() as connection:
         connection.execute(update(decisions).values(expires=1.0))
     aggregator = Aggregator(store)

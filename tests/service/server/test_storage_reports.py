@@ -26,7 +26,7 @@ from tests.service.server.scene import (
     count,
     deployment,
     in_database,
-    local_kernel,
+    kernel,
     private_glm,
     reported,
 )
@@ -35,7 +35,7 @@ from tests.service.server.scene import (
 @pytest.fixture
 def store(database: Database) -> Store:
     made = Store(database)
-    assert made.register(deployment(), local_kernel())
+    assert made.register(deployment(), kernel())
     return made
 
 
@@ -49,14 +49,14 @@ def stored(database: Database) -> int:
 
 def test_a_study_is_registered_once_and_never_changes(store: Store, database: Database) -> None:
     before = in_database(database)
-    assert not store.register(deployment(), local_kernel())
+    assert not store.register(deployment(), kernel())
     with pytest.raises(InvalidInput, match="another study is served as 's'"):
-        store.register(deployment(title="another"), local_kernel())
+        store.register(deployment(title="another"), kernel())
     assert in_database(database) == before
     assert store.names() == ["s"]
     with pytest.raises(NotFound, match="no study 't'"):
         store.study("t")
-    learnt = local_kernel()
+    learnt = kernel()
     learnt.policy()
     learnt.update(reported(store, learnt, 5, 0).reports)
     with pytest.raises(InvalidInput, match="5 reports"):
@@ -69,7 +69,7 @@ def test_servers_that_start_at_once_agree(connect: Callable[..., Database]) -> N
 
     def start(database: Database) -> None:
         identities.append(database.begin())
-        learner = replace_identity(local_kernel(), str(id(database)))
+        learner = replace_identity(kernel(), str(id(database)))
         new.append(Store(database).register(deployment(), learner))
 
     at_once([partial(start, connect()) for _ in range(4)])
@@ -91,7 +91,7 @@ def test_policies_by_version(store: Store, database: Database) -> None:
         store.policy("s", "clinic")
 
 
-@pytest.mark.parametrize("make", [local_kernel, private_glm])
+@pytest.mark.parametrize("make", [kernel, private_glm])
 def test_reports_count_once(database: Database, make: Callable[[], Any]) -> None:
     store = Store(database)
     store.register(deployment(), make())
@@ -107,7 +107,7 @@ def test_reports_count_once(database: Database, make: Callable[[], Any]) -> None
 
 
 def test_a_request_with_a_report_twice(store: Store, database: Database) -> None:
-    ingest, came = Ingest(store), reported(store, local_kernel(), 4, 1)
+    ingest, came = Ingest(store), reported(store, kernel(), 4, 1)
     texts = [encode(came.of(rows).reports) for rows in ([0, 1], [1, 2], [1], [3])]
     assert ingest.add("s", texts, None) == Receipt(4, 2)
     assert stored(database) == 4
@@ -122,7 +122,7 @@ def test_concurrent_writers_count_reports_once(
     store: Store, connect: Callable[..., Database]
 ) -> None:
     """Each of six sends every report, in batches of its own, some of them those of others."""
-    learner = local_kernel()
+    learner = kernel()
     came = reported(store, learner, 60, 2)
     receipts: list[Receipt] = []
 
@@ -142,7 +142,7 @@ def test_concurrent_writers_count_reports_once(
 
 
 def test_concurrent_repeats_get_one_answer(store: Store, connect: Callable[..., Database]) -> None:
-    came, receipts = reported(store, local_kernel(), 50, 3), []
+    came, receipts = reported(store, kernel(), 50, 3), []
     senders = [Ingest(Store(connect())) for _ in range(4)]
     at_once([lambda each=each: receipts.append(came.send(each)) for each in senders])
     assert receipts == [Receipt(50, 0)] * 4
@@ -150,7 +150,7 @@ def test_concurrent_repeats_get_one_answer(store: Store, connect: Callable[..., 
 
 
 def test_refused_reports_change_nothing(store: Store, database: Database) -> None:
-    ingest, came = Ingest(store), reported(store, local_kernel(), 3, 1)
+    ingest, came = Ingest(store), reported(store, kernel(), 3, 1)
     reports, before = came.reports, in_database(database)
     good = encode(reports)
     for texts, ids, said in (
@@ -212,7 +212,7 @@ def with_source(database: Database, learner: Any) -> tuple[Store, Any]:
 
 
 def test_sources(database: Database) -> None:
-    learner = local_kernel()
+    learner = kernel()
     store, offer = with_source(database, learner)
     context = np.array([[30.0, 1.0], [40.0, 0.0], [50.0, 1.0]])
     terms = replace(learner.terms(), most_epsilon=2.0)
@@ -235,7 +235,7 @@ def test_sources(database: Database) -> None:
 @pytest.mark.chance(0)
 def test_arrays_of_other_shapes_are_refused(database: Database) -> None:
     """Fault once found: they were stored, and each release that met them paused the study."""
-    learner = local_kernel()
+    learner = kernel()
     store, offer = with_source(database, learner)
     terms = replace(learner.terms(), most_epsilon=2.0)
     reports = offer.report(np.array([[30.0, 1.0]]), [0], [1.0], SecureNoise(), terms)

@@ -52,7 +52,7 @@ from tests.service.server.scene import (
     deployment,
     gp_ucb,
     in_database,
-    local_kernel,
+    kernel,
     rewarded,
     simulated,
 )
@@ -627,6 +627,6 @@ def test_a_joint_study_needs_the_databases_key(connect: Callable[..., Database])
     with pytest.raises(InvalidInput, match="no key to seal them with"):
         store.register(deployment(), gp_ucb(SimulatedNoise(1)))
     assert in_database(database) == before
-    assert store.register(deployment(), local_kernel())
+    assert store.register(deployment(), kernel())
     with pytest.raises(InvalidInput, match="local privacy"):
         DecisionStore(store).decide("s", [30.0, 1.0])

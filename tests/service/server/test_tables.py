@@ -23,7 +23,7 @@ from discreet.service.server.tables import Tables
 from discreet.validation import InvalidInput
 from tests.outsourcing.cases import release
 from tests.service.client.conftest import served
-from tests.service.server.scene import deployment, local_kernel
+from tests.service.server.scene import deployment, kernel
 
 pytest.importorskip("opendp")
 pytestmark = pytest.mark.chance(0)
@@ -69,12 +69,12 @@ def test_keys_of_a_study_open_no_table(database: Database, tmp_path: Path) -> No
     """Which they would where both had one name: a study's operator makes keys of any role."""
     store, mailbox = Store(database), Tables(database)
     first = stored(tmp_path)
-    store.register(deployment("calls"), local_kernel())
+    store.register(deployment("calls"), kernel())
     with pytest.raises(Conflict, match="a study is served as 'calls'"):
         mailbox.publish("calls", first)
     mailbox.publish("homes", first)
     with pytest.raises(InvalidInput, match="a table was published as 'homes'"):
-        store.register(deployment("homes"), local_kernel())
+        store.register(deployment("homes"), kernel())
     assert (store.names(), names(database)) == (["calls"], ["homes"])
 
 

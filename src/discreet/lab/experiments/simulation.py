@@ -204,7 +204,7 @@ def run_with_sources(
     if not learner.takes_sources:
         raise InvalidInput(
             f"{learner.name} was given {len(sources)} sources, but takes none; use a learner that "
-            "does, such as local_kernel, or leave the sources out."
+            "does, such as kernel, or leave the sources out."
         )
     for source in sources:
         learner.open_source(source.name, source.epsilon)

@@ -1,7 +1,7 @@
 """The `[serve]` table: which line of a study is served to people, and how.
 
 [serve]
-learner = "local_kernel"     # its name or label; needed where several learners are private
+learner = "kernel"     # its name or label; needed where several learners are private
 epsilon = 1.0                # needed where that learner has several
 people = 100_000             # how many are expected; the study's rounds if left out
 default_arm = "leaflet"      # what people get while the service cannot be reached
@@ -23,7 +23,7 @@ from discreet.lab.studies.settings import ServeTable
 from discreet.learners.base import Learner, check_source_name
 from discreet.learners.messages import PUBLIC_COINS
 from discreet.learners.policy import check_source_epsilon
-from discreet.learners.registry import learner_class, make_learner
+from discreet.learners.registry import learner_class, make_learner, variant
 from discreet.privacy import NoiseSource
 from discreet.privacy.guarantee import PROTECTS_NOBODY
 from discreet.toml_files import Place, toml_value
@@ -183,10 +183,13 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
             f"sources had epsilon = {epsilon:g} for {name!r}, and above {PROTECTS_NOBODY:g} it "
             "protects no one; choose a smaller one."
         )
-    if setting is not None and not learner_class(setting.learner).takes_sources:
+    if setting is None:
+        return
+    model = setting.budget.trust_model
+    if not variant(learner_class(setting.learner), int, model).takes_sources:
         raise InvalidInput(
-            f"sources had {name!r}, but {setting.learner} learns from no sources; leave sources "
-            "out, or serve local_kernel."
+            f"sources had {name!r}, but {setting.learner} learns from no sources under {model} "
+            "privacy; leave sources out, or serve kernel under local privacy."
         )
 
 

@@ -22,6 +22,7 @@ from discreet.learners.registry import (
     learner_class,
     usual_learner,
     usual_trust_model,
+    variant,
 )
 from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.privacy.budget import budget_from_fields
@@ -123,7 +124,8 @@ def _settings(
         with errors.collected(), place.at("name"):
             check_space(private.learner, problem)
     with errors.collected(), place.at("options"):
-        kind.read_options(entry.options)
+        space = None if problem is None else problem.space
+        variant(kind, space, asked or allowed[0]).read_options(entry.options)
     epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
     if len(set(epsilons)) < len(epsilons):
         errors.add(f"epsilon was {toml_value(epsilons)}; name each once.")

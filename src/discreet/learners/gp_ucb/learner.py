@@ -125,7 +125,7 @@ def GPUCB(  # noqa: N802, a name of the field
         InvalidInput: for a feature map without a certified norm, or a budget without the delta
             that Gaussian noise needs.
     """
-    kind: type[Any] = variant(GPUCBLearner, space, budget)
+    kind: type[Any] = variant(GPUCBLearner, space, getattr(budget, "trust_model", ""))
     learner: GPUCBLearner[Any] = kind(domain, space, budget, **options)
     return learner
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from discreet.learners.local_kernel.joint import JointKernel
-from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.kernel.joint import JointKernel
+from discreet.learners.kernel.learner import LocalKernel
 
 
 class BestArm(LocalKernel):

@@ -31,7 +31,7 @@ from scipy.stats import wilcoxon
 
 from discreet.lab.experiments.engine import Row
 from discreet.lab.experiments.means import half_width, mean_and_error
-from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.kernel.learner import LocalKernel
 from discreet.papers.ma2025.data import (
     ADULT,
     AT_END,
@@ -520,7 +520,7 @@ SIGNIFICANCE = 0.05
 _RATIO_LEARNERS = {
     ABSE: "abse",
     UNIFORM: UNIFORM,
-    OURS: "local_kernel",
+    OURS: "kernel",
     PUBLISHED: "published_partition",
     LINEAR: "private_linear",
     NEURAL: "private_neural",

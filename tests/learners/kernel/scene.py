@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.learners.local_kernel.cells import Cells, Ranks
-from discreet.learners.local_kernel.features import (
+from discreet.learners.kernel.cells import Cells, Ranks
+from discreet.learners.kernel.features import (
     CosineFeatures,
     DensityBins,
     grid_of,
     round_coefficients,
 )
-from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.policy import Actions
 from discreet.learners.signs import SignedReports
 from discreet.people.domain import Box, RewardBounds, unit_cube

@@ -10,17 +10,17 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.local_kernel.cells import Cells, Ranks
-from discreet.learners.local_kernel.design import (
+from discreet.learners.kernel.cells import Cells, Ranks
+from discreet.learners.kernel.design import (
     DecisionContrasts,
     Measurements,
     ResponseModel,
     _Responses,
 )
-from discreet.learners.local_kernel.features import CosineFeatures, grid_of
-from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.local_kernel.posterior import (
+from discreet.learners.kernel.features import CosineFeatures, grid_of
+from discreet.learners.kernel.learner import LocalKernel
+from discreet.learners.kernel.policy import KernelPolicy
+from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     Hyperparameters,
     PosteriorMixture,

@@ -1,6 +1,6 @@
 """The kernel bandit under joint privacy: one noisy sum of each epoch.
 
-Features, prior and posterior are those of `local_kernel`, which need the natural parameters J and b
+Features, prior and posterior are those of `kernel`, which need the natural parameters J and b
 alone. Here they follow from central sums:
 
     reports of an epoch                              `_statistics`
@@ -90,16 +90,16 @@ from discreet.learners.epochs.sums import (
     Released,
     whole,
 )
-from discreet.learners.local_kernel.cells import MOST_CELLS, Cells, Ranks
-from discreet.learners.local_kernel.design import DecisionContrasts
-from discreet.learners.local_kernel.features import (
+from discreet.learners.kernel.cells import MOST_CELLS, Cells, Ranks
+from discreet.learners.kernel.design import DecisionContrasts
+from discreet.learners.kernel.features import (
     on_levels,
     round_coefficients,
     sobol_points,
 )
-from discreet.learners.local_kernel.learner import KernelLearner
-from discreet.learners.local_kernel.policy import ArmFunctions, FunctionPolicy
-from discreet.learners.local_kernel.posterior import (
+from discreet.learners.kernel.learner import KernelLearner
+from discreet.learners.kernel.policy import ArmFunctions, FunctionPolicy
+from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     Hyperparameters,
     PosteriorMixture,

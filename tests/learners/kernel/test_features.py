@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.learners.local_kernel.features import (
+from discreet.learners.kernel.features import (
     CONSTANT_VARIANCE,
     LARGEST_COEFFICIENT,
     LENGTH_SCALES,
@@ -19,7 +19,7 @@ from discreet.learners.local_kernel.features import (
     column_matters,
     round_coefficients,
 )
-from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.kernel.policy import KernelPolicy
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import SimulatedNoise
 from discreet.validation import FloatArray

@@ -13,10 +13,10 @@ from scipy.stats import beta
 
 from discreet.codec import decode, encode
 from discreet.lab.environments.synthetic import ExponentialMeans
-from discreet.learners.local_kernel.design import KernelStatistics, Measurements
-from discreet.learners.local_kernel.features import DensityBins
-from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.kernel.design import KernelStatistics, Measurements
+from discreet.learners.kernel.features import DensityBins
+from discreet.learners.kernel.learner import LocalKernel
+from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.messages import Observations
 from discreet.learners.signs import SignedReports
 from discreet.people.domain import Box, unit_cube
@@ -261,7 +261,7 @@ def test_portions_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> Non
     policy = random_policy(SQUARE, 3, 4.0, 6)
     reports = people_of(policy, 200, 7)
     whole = encode(Measurements(policy).statistics(reports))
-    monkeypatch.setattr("discreet.learners.local_kernel.policy._NUMBERS_AT_ONCE", 50)
+    monkeypatch.setattr("discreet.learners.kernel.policy._NUMBERS_AT_ONCE", 50)
     assert encode(Measurements(policy).statistics(reports)) == whole
 
 

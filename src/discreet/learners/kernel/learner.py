@@ -31,8 +31,8 @@ from discreet.codec import Range
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.base import ArmLearner, Common, P, R, S
 from discreet.learners.discounting import check_half_life, effective_sample_factor, longest
-from discreet.learners.local_kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
-from discreet.learners.local_kernel.design import (
+from discreet.learners.kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
+from discreet.learners.kernel.design import (
     CELL_COUNTS,
     PARTITIONS,
     DecisionContrasts,
@@ -45,7 +45,7 @@ from discreet.learners.local_kernel.design import (
     next_cells,
     open_statistics,
 )
-from discreet.learners.local_kernel.features import (
+from discreet.learners.kernel.features import (
     MOST_COLUMNS,
     CosineFeatures,
     Density,
@@ -54,8 +54,8 @@ from discreet.learners.local_kernel.features import (
     grid_of,
     on_levels,
 )
-from discreet.learners.local_kernel.policy import KernelPolicy, OpenKernelPolicy
-from discreet.learners.local_kernel.posterior import (
+from discreet.learners.kernel.policy import KernelPolicy, OpenKernelPolicy
+from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     HyperparameterPosterior,
     Hyperparameters,
@@ -123,12 +123,12 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
                 f"domain had {domain.dimension} columns; kernel takes at most {MOST_COLUMNS}. "
                 "Choose the columns that matter, or use partition."
             )
-        super().__init__(domain, arms, budget, **common)
-        if self.central != budget.is_central:
+        if isinstance(budget, Budget) and self.central != budget.is_central:
             raise InvalidInput(
-                f"budget was {budget!r}, which {type(self).__name__} does not take; make_learner("
-                f"{self.name!r}, ..) makes the learner for every budget."
+                f"budget was {budget!r}, whose trust model {type(self).__name__} does not take; "
+                f"make_learner({self.name!r}, ..) chooses the class by the budget."
             )
+        super().__init__(domain, arms, budget, **common)
         self.half_life = check_half_life(half_life)
         self.features = CosineFeatures.of(domain.levels, self.arms, self.varies)
         self._hyperparameters = self._before_reports()

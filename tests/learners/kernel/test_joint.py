@@ -13,7 +13,7 @@ import pytest
 from discreet.lab.environments.synthetic import ExponentialMeans, SyntheticProblem
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.epochs.sums import RESOLUTION, EpochSum
-from discreet.learners.local_kernel.joint import JointKernel, JointKernelPolicy, _smoothed
+from discreet.learners.kernel.joint import JointKernel, JointKernelPolicy, _smoothed
 from discreet.learners.registry import make_learner
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Joint, SimulatedNoise

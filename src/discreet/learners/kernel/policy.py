@@ -42,8 +42,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.codec import OPTIONAL_FIELD, Range, Shape
-from discreet.learners.local_kernel.cells import Cells, Ranks
-from discreet.learners.local_kernel.features import (
+from discreet.learners.kernel.cells import Cells, Ranks
+from discreet.learners.kernel.features import (
     LARGEST_COEFFICIENT,
     CosineFeatures,
     DensityBins,

@@ -14,10 +14,10 @@ import pytest
 
 from discreet.codec import decode, encode
 from discreet.lab.environments.synthetic import exponential
-from discreet.learners.local_kernel.design import Measurements
-from discreet.learners.local_kernel.learner import LocalKernel, source_cell_counts
-from discreet.learners.local_kernel.policy import KernelPolicy
-from discreet.learners.local_kernel.posterior import PRIOR_LOG_ODDS, CoefficientPosterior
+from discreet.learners.kernel.design import Measurements
+from discreet.learners.kernel.learner import LocalKernel, source_cell_counts
+from discreet.learners.kernel.policy import KernelPolicy
+from discreet.learners.kernel.posterior import PRIOR_LOG_ODDS, CoefficientPosterior
 from discreet.learners.policy import Policy
 from discreet.learners.saving import load, save
 from discreet.learners.signs import SignedReports

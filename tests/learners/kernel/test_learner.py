@@ -23,9 +23,9 @@ from discreet.lab.environments.synthetic import (
     symmetric,
 )
 from discreet.lab.experiments import run_learner
-from discreet.learners.local_kernel.design import CELL_COUNTS, most_cells
-from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.kernel.design import CELL_COUNTS, most_cells
+from discreet.learners.kernel.learner import LocalKernel
+from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.saving import load, save
 from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Local, NonPrivate, SimulatedNoise

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.learners.local_kernel.cells import Ranks
-from discreet.learners.local_kernel.learner import LocalKernel
+from discreet.learners.kernel.cells import Ranks
+from discreet.learners.kernel.learner import LocalKernel
 from discreet.learners.registry import make_learner
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Joint, Local
@@ -41,7 +41,7 @@ KNOTS = [[[0.0, 0.5, 0.5, 1.0]], [[0.0, 0.6, 0.5, 1.0]], [[0.1, 1.0]], [[0.0, 0.
 
 
 def in_study(options: dict[str, Any]) -> object:
-    return make_learner("local_kernel", LINE, 2, Local(1.0), options=options)
+    return make_learner("kernel", LINE, 2, Local(1.0), options=options)
 
 
 def ranks(knots: list[list[float]]) -> Ranks:
@@ -52,7 +52,7 @@ def test_refusals(refusals: CheckRefusals) -> None:
     learner = LocalKernel(AGES, 2, Local(1.0))
     in_study({"density": "uniform"})
     refusals(
-        "local_kernel",
+        "kernel",
         [
             *(
                 Refused(

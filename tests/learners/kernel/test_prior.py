@@ -10,8 +10,8 @@ import pytest
 
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.synthetic import ExponentialMeans, symmetric_means
-from discreet.learners.local_kernel.features import FLAT, LENGTH_SCALES, CosineFeatures
-from discreet.learners.local_kernel.posterior import (
+from discreet.learners.kernel.features import FLAT, LENGTH_SCALES, CosineFeatures
+from discreet.learners.kernel.posterior import (
     SCALES,
     SHARES,
     CoefficientPosterior,
@@ -75,7 +75,7 @@ def test_features_that_hardly_vary_are_left_out() -> None:
     ):
         prior = smooth.prior(FEATURES)
         used, variance = prior.used, prior.own + prior.common
-        everything = FEATURES.variances(smooth.length_scales, smooth.scale)
+        everything = FEATURES.variances(smooth.length_scales, smooth.output_scale)
         rest = np.delete(everything, used)
         assert (variance >= 1e-4 * everything.sum()).all()
         assert (rest < 1e-4 * everything.sum()).all()
@@ -149,7 +149,7 @@ def test_large_functions_have_a_large_scale() -> None:
         found = learnt(
             FEATURES, Hyperparameters.first(2), informed(values, contexts, FEATURES, 50.0)
         )
-        assert found.best.scale == scale
+        assert found.best.output_scale == scale
 
 
 def random_sums(features: CosineFeatures = FEATURES) -> GaussianNaturalParameters:
@@ -218,5 +218,5 @@ def test_neighbours() -> None:
         Hyperparameters((0.2, 3.2), surface=0.8),
     ):
         assert smooth in near
-    assert all(smooth.scale in SCALES for smooth in near)
+    assert all(smooth.output_scale in SCALES for smooth in near)
     assert list(Hyperparameters((3.2, 0.2, 3.2)).pairs()) == [Hyperparameters((0.4, 0.2, 0.4))]

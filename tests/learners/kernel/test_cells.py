@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from discreet.codec import from_json, to_json
-from discreet.learners.local_kernel.cells import Cells, Ranks, part_masses
-from discreet.learners.local_kernel.features import integration_points, on_levels
+from discreet.learners.kernel.cells import Cells, Ranks, part_masses
+from discreet.learners.kernel.features import integration_points, on_levels
 from discreet.privacy.frequency import k_ary_response
 from discreet.validation import FloatArray, InvalidInput
 

@@ -1,6 +1,6 @@
-"""Regret, time and memory of `local_kernel` beside `partition` where many people take part.
+"""Regret, time and memory of `kernel` beside `partition` where many people take part.
 
-    python benchmarks/local_kernel.py [--only million ...] [--learner local_kernel ...]
+    python benchmarks/kernel.py [--only million ...] [--learner kernel ...]
                                       [--replicates 10] [--seed 20251101]
 
 | case          | people    | what it is                                                       |
@@ -73,7 +73,7 @@ def main() -> None:
     known = cases()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", choices=list(known), default=list(known))
-    parser.add_argument("--learner", nargs="*", default=["local_kernel", "partition"])
+    parser.add_argument("--learner", nargs="*", default=["kernel", "partition"])
     parser.add_argument("--replicates", type=int, default=10)
     parser.add_argument("--seed", type=int, default=20251101)
     given = parser.parse_args()

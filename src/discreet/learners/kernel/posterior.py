@@ -65,7 +65,7 @@ from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from discreet.codec import Range
 from discreet.gaussian import GaussianNaturalParameters, climb
-from discreet.learners.local_kernel.features import (
+from discreet.learners.kernel.features import (
     FLAT,
     LEFT_OUT,
     LENGTH_SCALES,
@@ -122,13 +122,13 @@ class Hyperparameters:
 
     Attributes:
         length_scales: of each column.
-        scale: of all prior variances.
+        output_scale: of all prior variances.
         level: the share of the variance of levels that arms have in common.
         surface: the share of how functions vary that arms have in common.
     """
 
     length_scales: tuple[Annotated[float, Range(above=0.0)], ...]
-    scale: Annotated[float, Range(above=0.0)] = 1.0
+    output_scale: Annotated[float, Range(above=0.0)] = 1.0
     level: Annotated[float, Range(0.0, 1.0)] = 0.0
     surface: Annotated[float, Range(0.0, 1.0)] = 0.0
 
@@ -148,7 +148,7 @@ class Hyperparameters:
         """Neighbours that differ in one number, and those with one length scale for all columns:
         where rewards depend on columns together, no single one seems to matter."""
         for scale in SCALES:
-            yield replace(self, scale=scale)
+            yield replace(self, output_scale=scale)
         for share in SHARES:
             yield replace(self, level=share)
             yield replace(self, surface=share)
@@ -176,11 +176,11 @@ class Hyperparameters:
             math.log(1.0 - matters if value >= FLAT else each * commonness(value) ** _RARER)
             for value in self.length_scales
         )
-        return columns - _SCALE_PENALTY * math.log2(self.scale) ** 2
+        return columns - _SCALE_PENALTY * math.log2(self.output_scale) ** 2
 
     def prior(self, features: CosineFeatures) -> FeaturePrior:
         """The variances of features; those with less than 1e-4 of the whole are left out."""
-        whole = features.variances(self.length_scales, self.scale)
+        whole = features.variances(self.length_scales, self.output_scale)
         used = np.flatnonzero(whole >= LEFT_OUT * whole.sum())
         share = np.full(len(whole), self.surface)
         share[0] = self.level

@@ -11,10 +11,10 @@ from scipy.stats import beta
 
 from discreet.lab.environments.synthetic import BetaContexts, exponential
 from discreet.lab.experiments import run_learner
-from discreet.learners.local_kernel.design import Measurements
-from discreet.learners.local_kernel.features import DensityBins, moved
-from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.kernel.design import Measurements
+from discreet.learners.kernel.features import DensityBins, moved
+from discreet.learners.kernel.learner import LocalKernel
+from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.policy import Policy
 from discreet.learners.signs import SignedReports
 from discreet.privacy import Local, SimulatedNoise

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.local_kernel.features import CosineFeatures
-from discreet.learners.local_kernel.posterior import (
+from discreet.learners.kernel.features import CosineFeatures
+from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     Hyperparameters,
     PosteriorMixture,

@@ -75,10 +75,10 @@ from scipy.sparse import csr_array
 
 from discreet.codec import Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.local_kernel.cells import MOST_CELLS, MOST_PARTS, Cells
-from discreet.learners.local_kernel.features import round_coefficients
-from discreet.learners.local_kernel.policy import KernelPolicy, OpenKernelPolicy
-from discreet.learners.local_kernel.posterior import PosteriorMixture
+from discreet.learners.kernel.cells import MOST_CELLS, MOST_PARTS, Cells
+from discreet.learners.kernel.features import round_coefficients
+from discreet.learners.kernel.policy import KernelPolicy, OpenKernelPolicy
+from discreet.learners.kernel.posterior import PosteriorMixture
 from discreet.learners.messages import Observations, Statistics
 from discreet.learners.signs import SignedReports
 from discreet.privacy.frequency import SignedSubsetSelection

@@ -13,10 +13,10 @@ import pytest
 from discreet.codec import decode, encode, to_json
 from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import run_learner
-from discreet.learners.local_kernel.design import most_cells
-from discreet.learners.local_kernel.features import LARGEST_COEFFICIENT, CosineFeatures
-from discreet.learners.local_kernel.learner import LocalKernel
-from discreet.learners.local_kernel.policy import KernelPolicy
+from discreet.learners.kernel.design import most_cells
+from discreet.learners.kernel.features import LARGEST_COEFFICIENT, CosineFeatures
+from discreet.learners.kernel.learner import LocalKernel
+from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.messages import PUBLIC_COINS
 from discreet.learners.policy import Policy
 from discreet.people.domain import unit_cube
