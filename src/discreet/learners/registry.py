@@ -115,14 +115,15 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
 def variant(
     kind: type[Learner[Any, Any, Any]], space: object, trust_model: str
 ) -> type[Learner[Any, Any, Any]]:
-    """The class for a space and a trust model by the name of `kind`; for most names `kind` itself.
+    """The class for a space, if it is known, and a trust model by the name of `kind`; for most
+    names `kind` itself.
 
     Raises:
         InvalidInput: where the name has a class for each kind of space, and none for this one.
     """
     homes = _VARIANTS.get(registered_name(kind), {})
     home = homes.get(type(space)) or homes.get(trust_model)
-    if home is None and isabstract(kind):
+    if home is None and space is not None and isabstract(kind):
         allowed = ", ".join(each.__name__ for each in kind.spaces)
         raise InvalidInput(f"the action space was {space!r:.80}; {kind.name} takes {allowed}.")
     return kind if home is None else _imported(home)

@@ -59,7 +59,7 @@ def test_without_a_table_several_lines_are_listed(tmp_path: Path) -> None:
             "line 16: epsilon was 3; .* at epsilon = 1",
         ),
         ("epsilon = 2.0", 'learner = "uniform"', 'line 16: learner was "uniform", which promises'),
-        ("epsilon = 2.0", 'learner = "local_kernl"', "line 16: .* Did you mean 'kernel'"),
+        ("epsilon = 2.0", 'learner = "kernl"', "line 16: .* Did you mean 'kernel'"),
         ("people = 5000", "people = 0", "line 17: serve, people was 0; it must be 1 or more"),
         ('"b"', '"c"', 'line 18: default_arm was "c"; the arms are a, b'),
         (

@@ -186,7 +186,7 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
     if setting is None:
         return
     model = setting.budget.trust_model
-    if not variant(learner_class(setting.learner), int, model).takes_sources:
+    if not variant(learner_class(setting.learner), None, model).takes_sources:
         raise InvalidInput(
             f"sources had {name!r}, but {setting.learner} learns from no sources under {model} "
             "privacy; leave sources out, or serve kernel under local privacy."

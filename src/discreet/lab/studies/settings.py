@@ -124,8 +124,7 @@ def _settings(
         with errors.collected(), place.at("name"):
             check_space(private.learner, problem)
     with errors.collected(), place.at("options"):
-        space = None if problem is None else problem.space
-        variant(kind, space, asked or allowed[0]).read_options(entry.options)
+        variant(kind, None, asked or allowed[0]).read_options(entry.options)
     epsilons = entry.epsilon if isinstance(entry.epsilon, list) else [entry.epsilon]
     if len(set(epsilons)) < len(epsilons):
         errors.add(f"epsilon was {toml_value(epsilons)}; name each once.")
