@@ -58,14 +58,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (244, 73_480),
+    "src": (244, 73_430),
     "service": (42, 10_960),
-    "library": (102, 31_600),
+    "library": (102, 31_550),
     "lab": (44, 14_760),
-    "LocalKernel, a round": (29, 10_170),
-    "Capri, a round": (41, 13_120),
+    "LocalKernel, a round": (29, 10_215),
+    "Capri, a round": (41, 13_125),
     "a policy on a device": (17, 5_640),
-    "a study run": (68, 20_260),
+    "a study run": (68, 20_310),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

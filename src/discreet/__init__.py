@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from discreet.learners.epochs.usca import Usca as Usca
     from discreet.learners.gp_ucb.learner import GPUCB as GPUCB
     from discreet.learners.gp_ucb.policy import KernelModel as KernelModel
+    from discreet.learners.kernel.joint import KernelBandit as KernelBandit
     from discreet.learners.kernel.learner import LocalKernel as LocalKernel
     from discreet.learners.messages import Reports as Reports
     from discreet.learners.partition.learner import Partition as Partition
     from discreet.learners.policy import Actions as Actions
     from discreet.learners.policy import Policy as Policy
     from discreet.learners.policy import Terms as Terms
-    from discreet.learners.registry import KernelBandit as KernelBandit
     from discreet.learners.registry import make_learner as make_learner
     from discreet.learners.saving import load as load
     from discreet.learners.saving import save as save
@@ -91,12 +91,13 @@ else:
         "learners.epochs.usca": ("Usca",),
         "learners.gp_ucb.learner": ("GPUCB",),
         "learners.gp_ucb.policy": ("KernelModel",),
+        "learners.kernel.joint": ("KernelBandit",),
         "learners.kernel.learner": ("LocalKernel",),
         "codec": ("decode", "encode"),
         "learners.messages": ("Reports",),
         "learners.partition.learner": ("Partition",),
         "learners.policy": ("Actions", "Policy", "Terms"),
-        "learners.registry": ("KernelBandit", "make_learner"),
+        "learners.registry": ("make_learner",),
         "learners.saving": ("load", "save"),
         "learners.values": ("Value",),
         "learners.contributions": ("ContributionCounter",),

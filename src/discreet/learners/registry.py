@@ -26,7 +26,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import isabstract
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from discreet.learners.base import Common, Learner
 from discreet.people.domain import (
@@ -41,9 +41,6 @@ from discreet.people.domain import (
 )
 from discreet.privacy import Budget
 from discreet.validation import InvalidInput, instance_of, nearest
-
-if TYPE_CHECKING:
-    from discreet.learners.kernel.learner import KernelLearner
 
 GROUP = "discreet.learners"
 _HOMES = {
@@ -201,28 +198,6 @@ def make_learner(
     """
     kind = variant(learner_class(name), arms, getattr(budget, "trust_model", ""))
     return kind(domain, arms, budget, **common, **kind.read_options(options or {}))
-
-
-def KernelBandit(  # noqa: N802, a name of the field
-    domain: Box, arms: Arms, budget: Budget, **options: Any
-) -> KernelLearner[Any, Any, Any]:
-    """The kernel bandit, which learns which arm is best where.
-
-    Args:
-        domain: the public bounds of contexts.
-        arms: their number, or their names.
-        budget: `Local(epsilon)`, `Joint(epsilon, delta)` or `NonPrivate()`.
-        options: the keyword arguments of `JointKernel` under joint privacy, else of `LocalKernel`.
-
-    Returns:
-        One of these two.
-
-    Raises:
-        InvalidInput: for another budget, or wrong options.
-    """
-    kind: Any = variant(LEARNERS["kernel"], arms, getattr(budget, "trust_model", ""))
-    learner: KernelLearner[Any, Any, Any] = kind(domain, arms, budget, **options)
-    return learner
 
 
 # The learner that a study gets where it names none.

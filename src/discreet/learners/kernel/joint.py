@@ -97,7 +97,7 @@ from discreet.learners.kernel.features import (
     round_coefficients,
     sobol_points,
 )
-from discreet.learners.kernel.learner import KernelLearner
+from discreet.learners.kernel.learner import KernelLearner, LocalKernel
 from discreet.learners.kernel.policy import ArmFunctions, FunctionPolicy
 from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
@@ -107,7 +107,7 @@ from discreet.learners.kernel.posterior import (
 from discreet.learners.messages import Observations
 from discreet.learners.values import ValuePosterior
 from discreet.people.domain import Arms, Box
-from discreet.privacy import Joint, OnceEach, Release
+from discreet.privacy import Budget, Joint, OnceEach, Release
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import (
     FloatArray,
@@ -673,6 +673,28 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             for version, added in sums.items():
                 self.published(version).check_sum(added)
         self._absorb()
+
+
+def KernelBandit(  # noqa: N802, a name of the field
+    domain: Box, arms: Arms, budget: Budget, **options: Any
+) -> KernelLearner[Any, Any, Any]:
+    """The kernel bandit, which learns which arm is best where.
+
+    Args:
+        domain: the public bounds of contexts.
+        arms: their number, or their names.
+        budget: `Local(epsilon)`, `Joint(epsilon, delta)` or `NonPrivate()`.
+        options: the keyword arguments of `JointKernel` under joint privacy, else of `LocalKernel`.
+
+    Returns:
+        One of these two.
+
+    Raises:
+        InvalidInput: for another budget, or wrong options.
+    """
+    kind: Any = JointKernel if isinstance(budget, Joint) else LocalKernel
+    learner: KernelLearner[Any, Any, Any] = kind(domain, arms, budget, **options)
+    return learner
 
 
 def _bin(placed: FloatArray, count: int) -> IntArray:
