@@ -322,7 +322,9 @@ def _rows() -> Iterator[Target]:
         one = _local("alike", "best_arm", people, 1.0, means=means)
         free = replace(one, model="none", epsilon=NO_PRIVACY)
         kernel = replace(one, learner="kernel")
-        for cell in (one, replace(one, epsilon=4.0), free, kernel):
+        central = replace(one, model="joint", delta=DELTA)
+        joint = (central, replace(central, epsilon=0.25))
+        for cell in (one, replace(one, epsilon=4.0), *joint, free, kernel):
             yield Target(f"alike: {name}", cell)
     # Joint privacy beside the same budget kept locally, and no privacy.
     for problem, people in _CENTRAL:
