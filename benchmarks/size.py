@@ -58,9 +58,9 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (244, 73_430),
+    "src": (244, 73_445),
     "service": (42, 10_960),
-    "library": (102, 31_550),
+    "library": (102, 31_555),
     "lab": (44, 14_760),
     "LocalKernel, a round": (29, 10_215),
     "Capri, a round": (41, 13_125),

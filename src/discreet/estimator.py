@@ -14,9 +14,9 @@ arms depend on contexts in another way, they would confuse selection with effect
 
 | learner                              | a log                                                     |
 |--------------------------------------|-----------------------------------------------------------|
-| `kernel` and others that take  | is an auxiliary source: the arm is reported as privately  |
+| `kernel` and others that take        | is an auxiliary source: the arm is reported as privately  |
 | sources (local)                      | as the context, and nothing is assumed about its origin   |
-| `kernel` without privacy       | is used as it is: rewards are compared arm by arm         |
+| `kernel` without privacy             | is used as it is: rewards are compared arm by arm         |
 | `released_thompson`, `capri`, `usca` | needs the propensity p of each decision. The policy draws |
 | (joint, none)                        | an arm for the person; the reward that counts is          |
 |                                      | m + (r - m) / p if it is the one they had, else m, the    |

@@ -1,4 +1,4 @@
-"""best_arm: kernel with the constant as its only feature."""
+"""best_arm: the kernel bandit with the constant as its only feature."""
 
 from __future__ import annotations
 
@@ -13,18 +13,26 @@ from discreet.lab.experiments import Setting, simulate_all
 from discreet.learners.policy import Policy
 from discreet.learners.registry import make_learner
 from discreet.people.domain import unit_cube
-from discreet.privacy import Budget, Local, NonPrivate, SimulatedNoise, Unprotected
+from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import FloatArray, InvalidInput
 
 MEANS = (0.3, 0.5, 0.7)
+JOINT = Joint(2.0, 1e-6)
 
 
 def taught(budget: Budget, dimension: int = 2, people: int = 600) -> Any:
     """A learner of whose arms the last is best for everyone."""
     learner = make_learner(
-        "best_arm", unit_cube(dimension), 3, budget, horizon=1000, public_seed=3, identity="best"
+        "best_arm",
+        unit_cube(dimension),
+        3,
+        budget,
+        horizon=1000,
+        public_seed=3,
+        identity="best",
+        noise=SimulatedNoise(4) if budget.is_central else None,
     )
-    rng, noise = np.random.default_rng(5), SimulatedNoise(6) if budget.private else Unprotected()
+    rng, noise = np.random.default_rng(5), SimulatedNoise(6) if budget.is_local else Unprotected()
     while learner.people < people:
         policy = learner.policy()
         contexts = rng.random((learner.batch_size, dimension))
@@ -34,7 +42,7 @@ def taught(budget: Budget, dimension: int = 2, people: int = 600) -> Any:
     return learner
 
 
-@pytest.mark.parametrize("budget", [Local(1.0), NonPrivate()], ids=["local", "none"])
+@pytest.mark.parametrize("budget", [Local(1.0), JOINT, NonPrivate()], ids=lambda b: b.trust_model)
 def test_no_context_changes_what_is_done(budget: Budget) -> None:
     """The public coin alone decides the arm, also of a policy that was sent."""
     policy = decode(encode(taught(budget).policy()), Policy)
@@ -46,15 +54,17 @@ def test_no_context_changes_what_is_done(budget: Budget) -> None:
     assert np.ptp(policy.probabilities(contexts), axis=0).max() == 0.0
 
 
-def test_more_columns_are_taken_than_of_functions_of_contexts() -> None:
-    learner = taught(Local(4.0), dimension=40)
+@pytest.mark.parametrize("budget", [Local(4.0), JOINT], ids=lambda b: b.trust_model)
+def test_more_columns_are_taken_than_of_functions_of_contexts(budget: Budget) -> None:
+    learner = taught(budget, dimension=40)
     mean, deviation = learner.predict(np.full((1, 40), 0.3))
     assert mean.argmax() == 2
     assert (np.abs(mean - MEANS) < 4.0 * deviation).all()
 
 
-def test_values_are_of_policies_that_ignore_contexts() -> None:
-    learner = taught(Local(4.0))
+@pytest.mark.parametrize("budget", [Local(4.0), JOINT], ids=lambda b: b.trust_model)
+def test_values_are_of_policies_that_ignore_contexts(budget: Budget) -> None:
+    learner = taught(budget)
     worth = learner.value(2)
     assert worth.lower < MEANS[2] < worth.upper
     assert learner.value(learner.policy()).mean <= worth.upper
@@ -73,13 +83,15 @@ def test_values_are_of_policies_that_ignore_contexts() -> None:
         learner.value(contexts=np.full((3, 2), 0.5))
 
 
-@pytest.mark.parametrize(("epsilon", "share"), [(1.0, 0.6), (4.0, 0.2)])
-def test_regret_is_a_small_share_of_that_of_chance(epsilon: float, share: float) -> None:
+@pytest.mark.parametrize(
+    ("budget", "share"), [(Local(1.0), 0.6), (Local(4.0), 0.2), (Joint(1.0, 1e-6), 0.5)], ids=repr
+)
+def test_regret_is_a_small_share_of_that_of_chance(budget: Budget, share: float) -> None:
     def means(contexts: FloatArray) -> FloatArray:
         return np.tile(MEANS, (len(contexts), 1))
 
     problem = SyntheticProblem(means, UniformContexts(3), 3, 3, "the same for everyone")
-    settings = [Setting("best_arm", "best_arm", Local(epsilon)), Setting("uniform", "uniform")]
+    settings = [Setting("best_arm", "best_arm", budget), Setting("uniform", "uniform")]
     runs = list(simulate_all(problem, settings, 1500, 2, 31))
     lost = {
         name: np.mean([run.record.value for run in runs if run.record.learner == name])

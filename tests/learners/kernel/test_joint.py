@@ -27,11 +27,13 @@ MIXED = Box((0.0, -1.0), (2.0, 1.0), levels=(4, None))
 DOMAINS = {"square": unit_cube(2), "mixed": MIXED, "three columns": unit_cube(3)}
 
 
-def kernel(domain: Box = DOMAINS["square"], budget: Any = None, **options: Any) -> JointKernel:
+def kernel(
+    domain: Box = DOMAINS["square"], budget: Any = None, name: str = "kernel", **options: Any
+) -> JointKernel:
     common: dict[str, Any] = {"noise": SimulatedNoise(3), "public_seed": 5, "horizon": 4000}
     common |= options
     learner = make_learner(
-        "kernel",
+        name,
         domain,
         ARMS,
         budget or Joint(4.0, 1e-5),
@@ -70,9 +72,13 @@ def records(domain: Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return contexts.astype(float), arms, rewards.astype(float)
 
 
-@pytest.fixture(params=DOMAINS.values(), ids=DOMAINS.keys())
+CASES = [*((domain, "kernel") for domain in DOMAINS.values()), (MIXED, "best_arm")]
+
+
+@pytest.fixture(params=CASES, ids=[*DOMAINS, "best arm"])
 def policies(request: pytest.FixtureRequest) -> list[JointKernelPolicy]:
-    return serve(kernel(request.param))
+    domain, name = request.param
+    return serve(kernel(domain, name=name))
 
 
 def test_no_two_records_are_further_apart_than_was_paid_for(
@@ -91,6 +97,14 @@ def test_no_two_records_are_further_apart_than_was_paid_for(
 
 def test_the_width_is_that_of_the_blocks(policies: list[JointKernelPolicy]) -> None:
     first, *later = policies
+    if not first.varies:
+        # Brute force over arms and the ends of rewards; what is beyond the bound adds 0.
+        for policy in policies:
+            rows = policy.contributions(*records(policy.domain)) / RESOLUTION
+            furthest_apart = furthest(np.vstack([rows, np.zeros(policy.size)]))
+            assert policy.width == pytest.approx(furthest_apart, abs=1e-8)
+        assert min(policy.width for policy in policies) < 1.9
+        return
     assert first.width == math.sqrt(2.0 * first.domain.dimension)
     assert first.directions == 0
     for policy in later:
@@ -100,8 +114,9 @@ def test_the_width_is_that_of_the_blocks(policies: list[JointKernelPolicy]) -> N
     assert any(policy.cells.count > 1 for policy in later)
 
 
-def test_forged_numbers_move_a_sum_no_further() -> None:
-    policy = serve(kernel())[-1]
+@pytest.mark.parametrize("name", ["kernel", "best_arm"])
+def test_forged_numbers_move_a_sum_no_further(name: str) -> None:
+    policy = serve(kernel(name=name))[-1]
     rng = np.random.default_rng(1)
     assert policy.projection is not None
     # Squares of 1e-170 are lost, so the length that a row is divided by is not its length.
@@ -114,7 +129,13 @@ def test_forged_numbers_move_a_sum_no_further() -> None:
         )
         with np.errstate(all="ignore"):
             rows = forged.contributions(*records(forged.domain)) / RESOLUTION
-        assert furthest(rows) <= forged.width + math.sqrt(forged.size) / RESOLUTION
+            assert furthest(rows) <= forged.width + math.sqrt(forged.size) / RESOLUTION
+
+
+def test_a_policy_that_ignores_contexts_counts_none() -> None:
+    policy = serve(kernel(name="best_arm"))[-1]
+    with pytest.raises(InvalidInput, match="ignores contexts but counts them"):
+        replace(policy, bins=np.array([4, 4]))
 
 
 def test_noise_is_for_the_width_and_drawn_once() -> None:

@@ -1,6 +1,6 @@
 """The kernel bandit under joint privacy: one noisy sum of each epoch.
 
-Features, prior and posterior are those of `kernel`, which need the natural parameters J and b
+Features, prior and posterior are those of learner.py, which need the natural parameters J and b
 alone. Here they follow from central sums:
 
     reports of an epoch                              `_statistics`
@@ -24,7 +24,8 @@ split of the estimated density.
 one-hot vector of weight w differs from another by at most w sqrt(2). Blocks are orthogonal, so one
 replaced person moves the sum by at most root(4 + 2 beta^2), and that of the first epoch by
 root(2 d): `JointKernelPolicy.width`, from the blocks that the policy holds. Contributions beyond
-the bound add 0 in every block.
+the bound add 0 in every block. Of `best_arm`, whose contributions do not depend on the context, it
+is the largest distance between those of two arms and rewards.
 
 **Privacy.** Policies follow from earlier releases and public coins. An arm follows from the policy
 and the person's own context, so replacing a person changes their own contribution alone. Everyone
@@ -180,6 +181,10 @@ class JointKernelPolicy(FunctionPolicy):
             raise InvalidInput(
                 "the policy has no contribution, or several partitions; send it as it was made."
             )
+        if not self.varies and self.counted:  # else `width` would leave them out
+            raise InvalidInput(
+                "the policy ignores contexts but counts them; send it as it was made."
+            )
 
     # What a person contributes.
 
@@ -199,9 +204,15 @@ class JointKernelPolicy(FunctionPolicy):
         """The numbers of a contribution."""
         return self.directions + sum(count for count, _ in self.counted)
 
-    @property
+    @cached_property
     def width(self) -> float:
         """l2 distance between any two contributions, at most, before they are rounded."""
+        if not self.varies:
+            # Linear in the reward and the same for every context: the ends are all there is.
+            arms, rewards = np.repeat(np.arange(self.arms), 2), np.tile([0.0, 1.0], self.arms)
+            ends = self._measured(np.ones((len(arms), 1)), arms, rewards)
+            ends = np.vstack([ends, np.zeros(self.directions)])
+            return 1e-12 + float(np.linalg.norm(ends[:, None] - ends, axis=2).max())
         ball = 4.0 if self.directions else 0.0
         return math.sqrt(ball + 2.0 * sum(weight**2 for _, weight in self.counted))
 
