@@ -57,8 +57,8 @@ _LEADER = 11.0 / 72.0  # inches between the axes and the names of lines
 MOST_ENTRIES = 12  # of a legend
 _ARMS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW)
 
-Dashes = tuple[int, tuple[float, ...]]
-SOLID: Dashes = (0, ())
+Dashes = str | tuple[int, tuple[float, ...]]
+SOLID: Dashes = "solid"
 
 
 @dataclass(frozen=True)
