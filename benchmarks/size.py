@@ -58,14 +58,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (244, 73_445),
+    "src": (244, 73_485),
     "service": (42, 10_960),
-    "library": (102, 31_555),
-    "lab": (44, 14_760),
+    "library": (102, 31_570),
+    "lab": (44, 14_785),
     "LocalKernel, a round": (29, 10_215),
     "Capri, a round": (41, 13_125),
     "a policy on a device": (17, 5_640),
-    "a study run": (68, 20_310),
+    "a study run": (68, 20_360),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

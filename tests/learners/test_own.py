@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from textwrap import dedent
@@ -15,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
+from discreet.lab.environments.catalog import find_entry
 from discreet.learners import registry
 from discreet.learners.base import Learner
 from discreet.learners.registry import learner_class, make_learner
@@ -25,7 +27,7 @@ from discreet.validation import InvalidInput
 from .contract import ARMS, BOUNDS, DOMAIN, LearnerContract, Row
 
 PAGE = (Path(__file__).parents[2] / "docs/adding.md").read_text(encoding="utf-8")
-CODE = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[0]
+CODE, PROBLEM, *_ = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 (STUDY,) = re.findall(r"^(    name = .*?)\n\n", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 
@@ -65,6 +67,33 @@ def test_it_runs_in_a_study() -> None:
     done = CliRunner().invoke(app, ["run", "study.toml", "--jobs", "1"])
     assert done.exit_code == 0, done.output
     assert "greedy:Greedy" in done.output
+
+
+def test_a_problem_of_ones_own_is_found_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its module in a study file; its code decides the digest."""
+    monkeypatch.chdir(tmp_path)
+    study = (
+        'name = "own"\nlearners = [{ name = "uniform" }]\nrounds = 200\nreplicates = 2\n[problem]\n'
+    )
+    (tmp_path / "study.toml").write_text(study + 'name = "coin_page:coins"\ndimension = 3\n')
+    digests = []
+    for code in (PROBLEM, PROBLEM.replace("0.5)", "0.4)")):
+        (tmp_path / "coin_page.py").write_text(code)
+        invalidate_caches()
+        done = CliRunner().invoke(app, ["run", "study.toml", "--jobs", "1", "--json", "a.jsonl"])
+        sys.modules.pop("coin_page", None)
+        assert done.exit_code == 0, done.output
+        digests.append(json.loads((tmp_path / "a.jsonl").read_text().splitlines()[-1])["digest"])
+    assert len(set(digests)) == 2
+    for name, message in (
+        ("coin_page:Coins", "not under @named; put it there"),
+        ("coin_page:dice", "the problem 'coin_page:dice' cannot be imported"),
+        ("dice", "or module:name for one of your own"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            find_entry(name)
 
 
 def audited(*more: str) -> Any:

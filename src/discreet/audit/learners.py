@@ -613,7 +613,7 @@ def _forged(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         numbers = {key: item for key, item in value.items() if isinstance(item, float)}
         if len(numbers) > 1:
             quieter = {key: _QUIETER * item for key, item in numbers.items()}
-            yield f"all numbers of {name} halved", {**value, **quieter}
+            yield f"all numbers of {name or 'the policy'} halved", {**value, **quieter}
         for key, item in value.items():
             for words, other in _forged(item, f"{name}.{key}".removeprefix(".")):
                 yield words, {**value, key: other}

@@ -157,29 +157,42 @@ def registered_name(kind: type[Learner[Any, Any, Any]]) -> str:
 
 def _imported(home: str) -> type[Learner[Any, Any, Any]]:
     """The class at `module:Class`."""
+    kind = imported(home, "the learner")
+    if not isinstance(kind, type) or not issubclass(kind, Learner):
+        raise InvalidInput(f"{home} is {kind!r:.80}; it must be a subclass of Learner.")
+    return kind
+
+
+def imported(home: str, what: str) -> Any:
+    """What stands at `module:name`, also in the folder where discreet was started.
+
+    Args:
+        home: where it is.
+        what: it is, for messages.
+
+    Raises:
+        InvalidInput: where it cannot be imported, whatever its module raises.
+    """
     module, _, attribute = home.partition(":")
     if module.startswith("."):
         raise InvalidInput(
-            f"the learner {home!r:.80} cannot be imported, as its module begins with a dot; name "
-            "the module in full, such as mine:Learner or package.mine:Learner."
+            f"{what} {home!r:.80} cannot be imported, as its module begins with a dot; name the "
+            "module in full, such as mine:Name or package.mine:Name."
         )
     if "" not in sys.path:
         sys.path.append("")  # as for python -m: modules beside a study file
     try:
-        kind = getattr(import_module(module), attribute)
+        return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInput(
-            f"the learner {home!r:.80} cannot be imported ({error}); start discreet in the folder "
+            f"{what} {home!r:.80} cannot be imported ({error}); start discreet in the folder "
             "of its module, or install its package."
         ) from error
     except Exception as error:  # a user's module may raise anything
         raise InvalidInput(
-            f"the learner {home!r:.80} cannot be imported ({type(error).__name__}: "
+            f"{what} {home!r:.80} cannot be imported ({type(error).__name__}: "
             f"{error!s:.200}); its module fails when it is imported: mend it."
         ) from error
-    if not isinstance(kind, type) or not issubclass(kind, Learner):
-        raise InvalidInput(f"{home} is {kind!r:.80}; it must be a subclass of Learner.")
-    return kind
 
 
 def make_learner(

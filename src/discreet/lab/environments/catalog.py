@@ -1,5 +1,7 @@
 """The named problems that study files, `discreet run` and `discreet data list|show` know.
 
+Those of other modules are named `module:name`, as learners are.
+
 A named problem is one function or class under `@named(...)`: its parameters with their types and
 defaults are the options that a study file can set, and the words of `@named` are what
 `discreet data show NAME` prints. Its module is imported when a study names it.
@@ -22,10 +24,11 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from discreet.lab.environments.base import Problem
+from discreet.learners.registry import imported
 from discreet.people.columns import Column
 from discreet.people.tables import encode_columns, read_table
 from discreet.toml_files import Location, Place, checked
-from discreet.validation import ErrorCollector, InvalidInput, a_kind, one_of
+from discreet.validation import ErrorCollector, InvalidInput, a_kind, nearest
 
 # The module of each named problem, in the order in which they are listed.
 _MODULES = {
@@ -141,8 +144,24 @@ def entries() -> tuple[Entry, ...]:
 
 
 def find_entry(name: str) -> Entry:
-    """The entry of this name; `InvalidInput` listing those which exist."""
-    one_of(name, "the problem", list(dict.fromkeys([*_MODULES, *_ENTRIES])))
+    """The entry of this name, or of what stands under `@named` at `module:name`.
+
+    Raises:
+        InvalidInput: listing the names that exist, or saying why it cannot be imported.
+    """
+    if isinstance(name, str) and ":" in name:
+        build = imported(name, "the problem")
+        entry = next((each for each in _ENTRIES.values() if each.build is build), None)
+        if entry is None:
+            raise InvalidInput(f"{name} is {build!r:.80}, which is not under @named; put it there.")
+        return entry
+    names = list(dict.fromkeys([*_MODULES, *_ENTRIES]))
+    if name not in names:
+        similar = nearest(name, names) if isinstance(name, str) else ""
+        raise InvalidInput(
+            f"the problem was {name!r:.80}; it must be one of {', '.join(names)}, or module:name "
+            f"for one of your own.{similar}"
+        )
     if name not in _ENTRIES:
         import_module(f"discreet.lab.environments.{_MODULES[name]}")
     return _ENTRIES[name]

@@ -15,6 +15,7 @@ import glob
 import hashlib
 import json
 import math
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -237,7 +238,9 @@ def meaning_of(study: Study) -> dict[str, Any]:
     # A table is identified by its content, wherever it lies.
     paths = {"path", "candidates_path"}
     checked = find_entry(name).options.model_validate(options).model_dump(exclude=paths)
+    own = {each for each in (name, *(s.learner for s in study.settings)) if ":" in each}
     meaning = {
+        **({"code": {each: _code_of(each) for each in sorted(own)}} if own else {}),
         "problem": {"name": name, **checked},
         **({"people": content["people"]} if "people" in content else {}),
         "data": [hashlib.sha256(path.read_bytes()).hexdigest() for path in study.problem.files]
@@ -255,6 +258,12 @@ def meaning_of(study: Study) -> dict[str, Any]:
     }
     values: dict[str, Any] = json.loads(json.dumps(meaning, default=str))
     return values
+
+
+def _code_of(home: str) -> str:
+    """The digest of the file of `module:name`."""
+    file = sys.modules[home.partition(":")[0]].__file__
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
 
 
 def digest_of(meaning: dict[str, Any]) -> str:
