@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.lab.environments.catalog import find_entry
+from discreet.lab.environments import catalog
 from discreet.learners import registry
 from discreet.learners.base import Learner
 from discreet.learners.registry import learner_class, make_learner
@@ -74,6 +74,7 @@ def test_a_problem_of_ones_own_is_found_as_well(
 ) -> None:
     """By its module in a study file; its code decides the digest."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalog, "_ENTRIES", dict(catalog._ENTRIES))
     study = (
         'name = "own"\nlearners = [{ name = "uniform" }]\nrounds = 200\nreplicates = 2\n[problem]\n'
     )
@@ -93,7 +94,7 @@ def test_a_problem_of_ones_own_is_found_as_well(
         ("dice", "or module:name for one of your own"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            find_entry(name)
+            catalog.find_entry(name)
 
 
 def audited(*more: str) -> Any:
