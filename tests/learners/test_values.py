@@ -117,7 +117,7 @@ def test_leaves_have_the_variance_of_the_dense_posterior(bins: Any) -> None:
 def test_measurements_have_the_variance_of_the_dense_posterior() -> None:
     learner = served("kernel", Local(1.0), 60)
     assert isinstance(learner, LocalKernel)
-    values = learner._value_posterior(None)
+    values = learner._values()
     own = learner._model_average(8, np.random.default_rng(learner.public_seed), alone=True)
     draws = own.draws(8000, np.random.default_rng(1)).reshape(learner.arms, -1, 8000)
     weights = values.weights[:, None] * np.eye(1, learner.arms, 1)

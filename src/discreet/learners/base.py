@@ -636,30 +636,22 @@ class Learner(ABC, Generic[P, R, S]):
                 where contexts are nowhere known and none are given.
         """
         level = number_from(confidence, "confidence", 0.5, 0.9999)
-        with self.lock:
-            posterior = self._value_posterior(contexts)
-        given = contexts is not None
+        posterior, given = self._values(contexts), contexts is not None
         if given and not posterior.judges_others:
             raise InvalidInput(
                 f"contexts was given, but no report to {self.name} says where its people are, so "
                 "it does not know what others would earn; leave contexts out, or declare a density "
                 "that is known."
             )
-        return self._value_under(posterior, policy, against, given, level)
+        return posterior.value(self.reward_bounds, policy, against, given, level)
 
-    def _value_under(
-        self,
-        posterior: ValuePosterior,
-        policy: AnyPolicy = None,
-        against: AnyPolicy = None,
-        given: bool = False,
-        level: float = CONFIDENCE,
-    ) -> Value:
-        """`value` under a posterior."""
-        found = posterior.value(self.reward_bounds, policy, against, given, level)
+    def _values(self, contexts: Any = None) -> ValuePosterior:
+        """The posterior from which values follow, at contexts or where people are."""
+        with self.lock:
+            found = self._value_posterior(contexts)
         if self.half_life is None:
             return found
-        return replace(found, about=f"{found.about}, with rewards as they were of late")
+        return replace(found, where=f"{found.where}, with rewards as they were of late")
 
     def recommend(self, contexts: Any = None) -> IntArray | FloatArray:
         """(n,) the best arms by the posterior mean for contexts (n, d).

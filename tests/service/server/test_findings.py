@@ -69,8 +69,7 @@ def test_a_finding_is_what_the_learner_says() -> None:
         min(learner.value(against=arm).mean for arm in range(2)), abs=1e-9
     )
     assert found.shares == pytest.approx(
-        learner._value_posterior(None).weights
-        @ learner.policy().probabilities(learner._value_posterior(None).contexts)
+        learner._values().weights @ learner.policy().probabilities(learner._values().contexts)
     )
 
 

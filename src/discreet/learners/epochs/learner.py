@@ -86,7 +86,7 @@ from discreet.learners.epochs.features import (
 )
 from discreet.learners.epochs.policy import Decision, EpochPolicy, PrivateRows
 from discreet.learners.epochs.sums import (
-    MOST_PEOPLE,
+    BALL_WIDTH,
     RESOLUTION,
     EpochRelease,
     EpochStatistics,
@@ -300,6 +300,11 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         """Noise on a release of people of a policy, as a multiple of its sensitivity."""
         return self.budget.noise_multiplier
 
+    def _asked(self, version: int) -> tuple[float, int, float]:
+        """Noise multiplier of a release, and size and width of what people contribute to it."""
+        policy = self.published(version)
+        return self._multiplier(policy), policy.contribution.size, BALL_WIDTH
+
     def _statistics(self, policy: EpochPolicy, reports: Reports) -> EpochStatistics:
         wanted = PrivateRows if self.budget.is_local else Observations
         if not isinstance(reports, wanted) or len(reports) == 0:
@@ -334,13 +339,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         return EpochStatistics(reports=len(reports), epochs={policy.version: added})
 
     def _check_sums(self, statistics: EpochStatistics) -> None:
-        for version, added in statistics.epochs.items():
-            self._check_sum(version, added)
-        if self.people + statistics.reports > MOST_PEOPLE:
-            raise InvalidInput(
-                f"{self.people + statistics.reports} people would not add up exactly; the largest "
-                f"number is {MOST_PEOPLE}."
-            )
+        statistics.check(self.people, self._check_sum)
 
     def _check_sum(self, version: int, added: EpochSum) -> None:
         size, private = self.published(version).contribution.size, self.budget.is_local
@@ -390,21 +389,16 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         )
 
     def _release(self) -> None:
-        """Release the sums since the last release, by version; noise is drawn only here.
-
-        Releases and the mark of who was released change in one assignment. If the noise source
-        fails, nothing was published, and the same sums can be released again.
-        """
-        drawn, before = self._released.drawn, self._released.before
-        new = [self._drawn(version, added) for version, added in self._sums.since(before).items()]
-        self._released = Released((*drawn, *new), self._sums)
+        """Release the sums since the last release; noise is drawn only here."""
+        # Releases and the mark of who was released change in one assignment.
+        self._released = self._released.extended(self._sums, self._drawn)
 
     def _drawn(self, version: int, added: EpochSum) -> EpochRelease:
         if not self.budget.is_central:
             exact = added.total / RESOLUTION
             return EpochRelease(version, added.people, exact, 0.0, 0.0, NO_NOISE)
         assert self.noise is not None
-        multiplier = self._multiplier(self.published(version))
+        multiplier, _, _ = self._asked(version)
         return EpochRelease.noisy(version, added, multiplier, self.noise)
 
     def public_sums(self) -> list[PublicSum]:
@@ -539,23 +533,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
-        people: dict[int, int] = {}
-        for drawn in self._released.drawn:
-            people[drawn.version] = people.get(drawn.version, 0) + drawn.people
-            policy = self.published(drawn.version)
-            drawn.check(self._multiplier(policy), policy.contribution.size)
-        before = self._released.before
-        marked = {version: added.people for version, added in before.epochs.items()}
         if not self.budget.is_local:
-            self._target.check_released(before.reports)
-        if people != marked:
-            raise InvalidInput(
-                "the saved releases are of other people than those marked as released; read the "
-                "learner as save() wrote it."
-            )
-        for sums in (self._sums.epochs, self._sums.since(before)):
-            for version, added in sums.items():
-                self._check_sum(version, added)
+            self._target.check_released(self._released.before.reports)
+        self._released.check(self._sums, self._asked, self._check_sum)
         if self._policies:
             # A kernel's features may differ between machines in signs and last digits; what was
             # learnt is in those that the policies carry.

@@ -8,7 +8,7 @@ contributions (`width`; 2 in the unit ball), and of their rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -114,6 +114,16 @@ class EpochStatistics(Statistics):
         ordered = {version: joined[version] for version in sorted(joined)}
         return EpochStatistics(**self.tally(other), epochs=ordered)
 
+    def check(self, people: int, check_sum: Callable[[int, EpochSum], None]) -> None:
+        """Refuse a sum that `check_sum` refuses, and more than adds up exactly with `people`."""
+        for version, added in self.epochs.items():
+            check_sum(version, added)
+        if people + self.reports > MOST_PEOPLE:
+            raise InvalidInput(
+                f"{people + self.reports} people would not add up exactly; the largest number is "
+                f"{MOST_PEOPLE}."
+            )
+
     def since(self, before: EpochStatistics) -> dict[int, EpochSum]:
         """Sums added after `before`, by version; `InvalidInput` if `before` is no part of this."""
         if not set(before.epochs) <= set(self.epochs):
@@ -216,3 +226,34 @@ class Released:
 
     drawn: tuple[EpochRelease, ...]
     before: EpochStatistics
+
+    def extended(
+        self, sums: EpochStatistics, draw: Callable[[int, EpochSum], EpochRelease]
+    ) -> Released:
+        """With a release by `draw` of what each version added since the last ones.
+
+        If the noise source fails, nothing was published, and the same sums can be released again.
+        """
+        new = [draw(version, added) for version, added in sums.since(self.before).items()]
+        return Released((*self.drawn, *new), sums)
+
+    def check(
+        self,
+        sums: EpochStatistics,
+        asked: Callable[[int], tuple[float, int, float]],
+        check_sum: Callable[[int, EpochSum], None],
+    ) -> None:
+        """Refuse saved releases of other people, or with other noise than is asked for a version:
+        multiplier, size and width, as `EpochRelease.check` takes them."""
+        people: dict[int, int] = {}
+        for drawn in self.drawn:
+            people[drawn.version] = people.get(drawn.version, 0) + drawn.people
+            drawn.check(*asked(drawn.version))
+        if people != {version: added.people for version, added in self.before.epochs.items()}:
+            raise InvalidInput(
+                "the saved releases are of other people than those marked as released; read the "
+                "learner as save() wrote it."
+            )
+        for part in (sums.epochs, sums.since(self.before)):
+            for version, added in part.items():
+                check_sum(version, added)

@@ -83,7 +83,6 @@ from discreet.learners.discounting import (
     longest,
 )
 from discreet.learners.epochs.sums import (
-    MOST_PEOPLE,
     RESOLUTION,
     EpochRelease,
     EpochStatistics,
@@ -281,7 +280,7 @@ class JointKernelPolicy(FunctionPolicy):
 
 
 class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics]):
-    """The kernel bandit for people who trust the learner with their reports.
+    """The kernel bandit under joint privacy (see the module).
 
     Args:
         budget: `Joint(epsilon, delta)` with a delta above 0.
@@ -352,28 +351,25 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         return EpochStatistics(reports=len(reports), epochs={policy.version: added})
 
     def _check_sums(self, statistics: EpochStatistics) -> None:
-        for version, added in statistics.epochs.items():
-            self.published(version).check_sum(added)
-        if self.people + statistics.reports > MOST_PEOPLE:
-            raise InvalidInput(
-                f"{self.people + statistics.reports} people would not add up exactly; the largest "
-                f"number is {MOST_PEOPLE}."
-            )
+        statistics.check(self.people, self._check_sum)
+
+    def _check_sum(self, version: int, added: EpochSum) -> None:
+        self.published(version).check_sum(added)
 
     def _release(self) -> None:
-        """Release the sums since the last release, by version; noise is drawn only here.
-
-        Releases and the mark of who was released change in one assignment. If the noise source
-        fails, nothing was published, and the same sums can be released again.
-        """
-        drawn, before = self._released.drawn, self._released.before
-        new = [self._drawn(version, added) for version, added in self._sums.since(before).items()]
-        self._released = Released((*drawn, *new), self._sums)
+        """Release the sums since the last release; noise is drawn only here."""
+        # Releases and the mark of who was released change in one assignment.
+        self._released = self._released.extended(self._sums, self._drawn)
 
     def _drawn(self, version: int, added: EpochSum) -> EpochRelease:
         assert self.noise is not None
-        multiplier, width = self.budget.noise_multiplier, self.published(version).width
+        multiplier, _, width = self._asked(version)
         return EpochRelease.noisy(version, added, multiplier, self.noise, width)
+
+    def _asked(self, version: int) -> tuple[float, int, float]:
+        """Noise multiplier of a release, and size and width of what people contribute to it."""
+        policy = self.published(version)
+        return self.budget.noise_multiplier, policy.size, policy.width
 
     def _central_releases(self) -> list[Release]:
         people = OnceEach(f"one row of learner {self.identity}", self.budget.max_contributions)
@@ -668,21 +664,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
 
     def _restore(self, saved: dict[str, Any]) -> None:
         super()._restore(saved)
-        people: dict[int, int] = {}
-        for drawn in self._released.drawn:
-            people[drawn.version] = people.get(drawn.version, 0) + drawn.people
-            policy = self.published(drawn.version)
-            drawn.check(self.budget.noise_multiplier, policy.size, policy.width)
-        before = self._released.before
-        self._target.check_released(before.reports)
-        if people != {version: added.people for version, added in before.epochs.items()}:
-            raise InvalidInput(
-                "the saved releases are of other people than those marked as released; read the "
-                "learner as save() wrote it."
-            )
-        for sums in (self._sums.epochs, self._sums.since(before)):
-            for version, added in sums.items():
-                self.published(version).check_sum(added)
+        self._target.check_released(self._released.before.reports)
+        self._released.check(self._sums, self._asked, self._check_sum)
         self._absorb()
 
 

@@ -236,7 +236,7 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
 
 
 class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, KernelStatistics]):
-    """The kernel bandit for people who trust nobody: one private value of each person.
+    """The kernel bandit under local privacy, or none: one value of each person.
 
     Auxiliary sources (`open_source`) enter the same posterior for as long as they do not contradict
     the target.

@@ -91,14 +91,14 @@ def finding(learner: AnyLearner, policy: Any, people: int) -> ReleaseSummary:
     """
     known: dict[str, Any] = {}
     try:
-        posterior = learner._value_posterior(None)
-        known["reward"] = learner._value_under(posterior)
+        posterior, bounds = learner._values(), learner.reward_bounds
+        known["reward"] = posterior.value(bounds)
         if isinstance(policy, ArmPolicy):
             best = int((posterior.weights @ posterior.expected).argmax())
             shares = posterior.weights @ policy.probabilities(posterior.contexts)
             known |= {
-                "played": learner._value_under(posterior, policy),
-                "gain": learner._value_under(posterior, against=best),
+                "played": posterior.value(bounds, policy),
+                "gain": posterior.value(bounds, against=best),
                 "choice": arm_names(policy)[best],
                 "shares": tuple(map(float, shares)),
             }
