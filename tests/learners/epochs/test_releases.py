@@ -63,11 +63,13 @@ def test_a_person_changes_one_release_by_no_more_than_was_paid_for(kind: str) ->
         assert (one.batch_size, one.guarantee()) == (two.batch_size, two.guarantee())
 
 
-@pytest.mark.parametrize("kind", EPOCHS)
-def test_releases_are_of_the_rows_and_of_nobody_twice(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "options"), [*((kind, {}) for kind in EPOCHS), ("thompson", {"half_life": 200.0})]
+)
+def test_releases_are_of_the_rows_and_of_nobody_twice(kind: str, options: Any) -> None:
     """Late reports, in any order, make releases of their own."""
     spy = Spy(1)
-    made = joint(kind, spy)
+    made = joint(kind, spy, **options)
     people = People(PEOPLE, 5)
     held = [observe(made, people, 0, 4), observe(made, people, 4, 5)]
     rows = {}
