@@ -112,8 +112,9 @@ def learner_class(name: str, others: Iterable[str] = ()) -> type[Learner[Any, An
 def variant(
     kind: type[Learner[Any, Any, Any]], space: object, trust_model: str
 ) -> type[Learner[Any, Any, Any]]:
-    """The class for a space, if it is known, and a trust model by the name of `kind`; for most
-    names `kind` itself.
+    """The class registered under the name of `kind` for a trust model and a space (None: any).
+
+    For most names that is `kind` itself.
 
     Raises:
         InvalidInput: where the name has a class for each kind of space, and none for this one.
@@ -164,11 +165,11 @@ def _imported(home: str) -> type[Learner[Any, Any, Any]]:
 
 
 def imported(home: str, what: str) -> Any:
-    """What stands at `module:name`, also in the folder where discreet was started.
+    """The object at `module:name`; the module may lie in the folder where discreet was started.
 
     Args:
-        home: where it is.
-        what: it is, for messages.
+        home: `module:name`.
+        what: what messages call it, such as "the learner".
 
     Raises:
         InvalidInput: where it cannot be imported, whatever its module raises.

@@ -144,7 +144,7 @@ def entries() -> tuple[Entry, ...]:
 
 
 def find_entry(name: str) -> Entry:
-    """The entry of this name, or of what stands under `@named` at `module:name`.
+    """The entry of this name, or of the function or class at `module:name`.
 
     Raises:
         InvalidInput: listing the names that exist, or saying why it cannot be imported.

@@ -94,7 +94,7 @@ _MOST_STRETCH = 3.0
 
 
 class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
-    """What the kernel bandit is under every trust model: features, prior, posterior, predictions.
+    """The kernel bandit without its reports: features, prior, posterior and predictions.
 
     Attributes:
         varies: whether functions vary with the context (best_arm: no).

@@ -119,7 +119,7 @@ class ArmFunctions:
 
 @dataclass(frozen=True, eq=False)
 class FunctionPolicy(ArmPolicy):
-    """A policy whose public coin picks one of F arm functions.
+    """A policy that chooses by one of F arm functions, which the public coin picks.
 
     Attributes:
         used: (m,) the features that functions are made of.
