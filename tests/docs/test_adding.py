@@ -17,7 +17,10 @@ from discreet.papers.reproduction import Reproduction
 from tests.privacy.prefix_sums.matrices import decoder_matrix, encoder_matrix
 
 PAGE = (Path(__file__).parents[2] / "docs/adding.md").read_text(encoding="utf-8")
-EXAMPLES = dict(re.findall(r"^## A ([a-z ]+)\n.*?```python\n(.*?)```", PAGE, re.DOTALL | re.M))
+SECTIONS = re.findall(r"^## A ([a-z ]+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.M)
+EXAMPLES = {
+    name: code for name, text in SECTIONS for code in re.findall(r"```python\n(.*?)```", text, re.S)
+}
 
 
 def ran(name: str) -> dict[str, Any]:

@@ -26,8 +26,10 @@ from discreet.validation import InvalidInput
 
 from .contract import ARMS, BOUNDS, DOMAIN, LearnerContract, Row
 
-PAGE = (Path(__file__).parents[2] / "docs/adding.md").read_text(encoding="utf-8")
-CODE, PROBLEM, *_ = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
+CODE = (ROOT / "examples/greedy.py").read_text(encoding="utf-8")
+PROBLEM, *_ = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 (STUDY,) = re.findall(r"^(    name = .*?)\n\n", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 
