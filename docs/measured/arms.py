@@ -5,7 +5,13 @@ from __future__ import annotations
 from measured.layout import Block, Column, Printed, Row, Table
 from measured.pictures import of_report
 
-LEARNERS = "docs/learners.md"
+RESULTS = "docs/results.md"
+KERNEL = "docs/learners/kernel.md"
+PARTITION = "docs/learners/partition.md"
+BASELINES = "docs/learners/baselines.md"
+GP_UCB = "docs/learners/gp_ucb.md"
+EPOCHS = "docs/learners/epochs.md"
+AUXILIARY = "docs/learners/sources.md"
 EARNINGS = "discreet run examples/earnings.toml --report earnings.html"
 ADULT = "discreet run examples/adult.toml --data DIR"
 LOANS = "discreet run examples/loan_quotes.toml"
@@ -53,7 +59,7 @@ ARMS: tuple[Block, ...] = (
     ),
     Table(
         name="arms",
-        page=LEARNERS,
+        page=RESULTS,
         seconds=530,
         heads=("study", "learner"),
         rows=(
@@ -74,7 +80,7 @@ ARMS: tuple[Block, ...] = (
     ),
     Table(
         name="adult",
-        page=LEARNERS,
+        page=RESULTS,
         seconds=40,
         heads=("study", "learner"),
         rows=tuple(_lines(ADULT, "`adult`, reward", "partition", "uniform", "best_fixed")),
@@ -82,39 +88,39 @@ ARMS: tuple[Block, ...] = (
     ),
     Printed(
         name="local-kernel",
-        page=LEARNERS,
+        page=KERNEL,
         seconds=230,
         command="python benchmarks/kernel.py --replicates 3",
     ),
     Printed(
         name="kernel",
-        page=LEARNERS,
+        page=KERNEL,
         seconds=170,
         command="python benchmarks/zoo.py --only targets --rows central --learners kernel "
         "--seed 32000 --replicates 6",
     ),
     Printed(
         name="best-arm",
-        page=LEARNERS,
+        page=BASELINES,
         seconds=300,
         command="python benchmarks/zoo.py --only targets --rows alike --learners best_arm "
         "--replicates 24 --seed 31000",
     ),
     Printed(
         name="movies",
-        page=LEARNERS,
+        page=GP_UCB,
         seconds=30,
         command="discreet run examples/movies.toml",
     ),
     Printed(
         name="baselines",
-        page=LEARNERS,
+        page=BASELINES,
         seconds=75,
         command="python benchmarks/baselines.py",
     ),
     Table(
         name="epochs",
-        page=LEARNERS,
+        page=EPOCHS,
         seconds=160,
         heads=("study", "learner"),
         rows=(
@@ -125,25 +131,25 @@ ARMS: tuple[Block, ...] = (
     ),
     Printed(
         name="few-arms-or-a-line",
-        page=LEARNERS,
+        page=EPOCHS,
         seconds=150,
         command="python benchmarks/local_learners.py --replicates 3",
     ),
     Printed(
         name="partition-speed",
-        page=LEARNERS,
+        page=PARTITION,
         seconds=40,
         command="python benchmarks/partition_speed.py",
     ),
     Printed(
         name="epoch-speed",
-        page=LEARNERS,
+        page=EPOCHS,
         seconds=100,
         command="python benchmarks/epoch_speed.py",
     ),
     Table(
         name="sources",
-        page=LEARNERS,
+        page=AUXILIARY,
         seconds=400,
         heads=("epsilon", "people", "sources"),
         rows=(

@@ -7,7 +7,8 @@ import math
 from measured.layout import Block, Column, Printed, Row, Table
 from measured.pictures import plotted
 
-LEARNERS = "docs/learners.md"
+GP_UCB = "docs/learners/gp_ucb.md"
+EPOCHS = "docs/learners/epochs.md"
 OUTSOURCING = "docs/outsourcing.md"
 PEERS = "docs/peers.md"
 SCALE = "docs/scale.md"
@@ -99,7 +100,7 @@ def _searches(name: str) -> list[Row]:
 POINTS: tuple[Block, ...] = (
     Table(
         name="dubey-figure-1",
-        page=LEARNERS,
+        page=GP_UCB,
         seconds=330,
         heads=("delta", "learner"),
         rows=(
@@ -116,7 +117,7 @@ POINTS: tuple[Block, ...] = (
     ),
     Table(
         name="dubey-table-1",
-        page=LEARNERS,
+        page=GP_UCB,
         seconds=310,
         heads=("function", "points"),
         rows=tuple(
@@ -140,7 +141,7 @@ POINTS: tuple[Block, ...] = (
     ),
     Table(
         name="capri-regret",
-        page=LEARNERS,
+        page=EPOCHS,
         seconds=420,
         heads=("kernel, people", "learner"),
         rows=tuple(
@@ -162,7 +163,7 @@ POINTS: tuple[Block, ...] = (
     ),
     Table(
         name="usca-error-rate",
-        page=LEARNERS,
+        page=EPOCHS,
         seconds=66,
         heads=("people", "learner"),
         rows=tuple(
@@ -180,7 +181,7 @@ POINTS: tuple[Block, ...] = (
     ),
     Printed(
         name="gp-ucb-speed",
-        page=LEARNERS,
+        page=GP_UCB,
         seconds=70,
         command="python benchmarks/gp_ucb_speed.py",
     ),

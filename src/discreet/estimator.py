@@ -107,7 +107,7 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
         rewards: the least and the largest reward; public.
         trust_model: "local": what is kept of each person is a private report; "joint": this process
             keeps what happened and releases private sums of it; "none": no privacy.
-        learner: the name of a learner (`docs/learners.md`); by default the usual one.
+        learner: the name of a learner (`docs/learners`); by default the usual one.
         options: its options.
         least_propensity: a public lower bound of the propensities in a log, for joint learners.
         horizon: how many people `act` is expected to serve.

@@ -38,7 +38,7 @@ PRINTED = {
         "epsilon = 1; local differential privacy",
         "epsilon = 1, delta = 1e-06; joint differential privacy",
     ),
-    "docs/learners.md": ("epsilon = 8; local differential privacy",),
+    "docs/learners/sources.md": ("epsilon = 8; local differential privacy",),
 }
 NAMES = [str(page.relative_to(ROOT)) for page in pages()]
 
@@ -62,7 +62,8 @@ def with_blocks(language: str) -> list[str]:
 
 # They run whole studies, for seconds.
 LONG = (
-    "docs/learners.md",
+    "docs/learners/sources.md",
+    "docs/learners/values.md",
     "docs/people.md",
     "docs/planning.md",
     "docs/python.md",
