@@ -4,14 +4,18 @@ A page's Python blocks run in order, in one namespace and an empty folder; a com
 
     <!-- setup: Python -->
 
-runs before the block under it, for what a reader would have already. TOML blocks are loaded as what
-they are. Commands are held against the options of the command line.
+runs before the block under it, for what a reader would have already. The quick-starts of
+docs/start run as a reader would: their blocks saved as files, their commands in one shell. Other
+TOML blocks are loaded as what they are. Commands are held against the options of the command line.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,8 +60,10 @@ def pieces(name: str, language: str) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in found if kind in ("setup", language)]
 
 
-def with_blocks(language: str) -> list[str]:
-    return [name for name in NAMES if f"```{language}\n" in text_of(name)]
+def with_blocks(language: str, start: bool = False) -> list[str]:
+    """Pages with blocks of that language: the quick-starts, or all others."""
+    names = [name for name in NAMES if name.startswith("docs/start/") == start]
+    return [name for name in names if f"```{language}\n" in text_of(name)]
 
 
 # They run whole studies, for seconds.
@@ -93,6 +99,41 @@ def test_python_runs(
     printed = capsys.readouterr().out
     for sentence in PRINTED.get(name, ()):
         assert sentence in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", with_blocks("bash", start=True))
+def test_a_quick_start_runs(name: str, tmp_path: Path) -> None:
+    """Its files saved, its shell blocks in one shell; what it prints has the lines of the page."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    script = []
+    for language, code in re.findall(r"^```(\w+)\n(.*?)^```", text_of(name), re.DOTALL | re.M):
+        if language == "bash":
+            script.append(code)
+        elif language != "text":
+            file = re.match(r"# (\w+\.\w+)", code)
+            assert file, f"{name}: a block without the name of its file"
+            (tmp_path / file[1]).write_text(code, encoding="utf-8")
+    folders = (str(Path(sys.executable).parent), os.environ["PATH"])
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "".join(script)],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": os.pathsep.join(folders), "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stderr
+    for block in re.findall(r"^```text\n(.*?)^```", text_of(name), re.DOTALL | re.M):
+        for line in block.splitlines():
+            line = line.removesuffix("...")
+            assert shape(line) in shape(done.stdout), f"{name}: {line}\n{done.stdout}"
+
+
+def shape(text: str) -> str:
+    """Without what differs between machines: numbers, their width, and stars of significance."""
+    return re.sub(r"[\s\d.,+%*-]+", " ", text)
 
 
 @pytest.mark.parametrize("name", each_page("toml"))
@@ -139,13 +180,19 @@ def test_extras_exist() -> None:
 
 def test_links_lead_somewhere() -> None:
     for name in NAMES:
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text_of(name)):
-            assert ((ROOT / name).parent / link).exists(), f"{name}: {link}"
+        for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text_of(name)):
+            page = (ROOT / name).parent / link if link else ROOT / name
+            assert page.exists(), f"{name}: {link}"
+            if anchor and page.suffix == ".md":
+                heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+                slugs = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+                assert anchor in slugs, f"{name}: {link}#{anchor}"
 
 
 def written_commands(name: str) -> Iterator[list[str]]:
     """The words of every `discreet ...` in shell blocks, indented lines and between backticks."""
-    lines = [line for _, text in pieces(name, "bash") for line in text.splitlines()]
+    texts = [text.replace("\\\n", " ") for _, text in pieces(name, "bash")]
+    lines = [line for text in texts for line in text.splitlines()]
     lines += [a or b for a, b in INLINE.findall(text_of(name))]
     for line in lines:
         for part in re.split(r"&&|;|\|", re.sub(r"[\[\]]|\.\.\.", " ", line)):
