@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 import typer
 
+import discreet
 from discreet.cli import app
 from discreet.lab.experiments import Setting, check_setting
 from discreet.lab.studies import load_study
@@ -187,6 +188,15 @@ def test_links_lead_somewhere() -> None:
                 heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
                 slugs = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
                 assert anchor in slugs, f"{name}: {link}#{anchor}"
+
+
+def test_every_public_name_has_a_reference() -> None:
+    names = [
+        name
+        for page in (ROOT / "docs" / "api").glob("*.md")
+        for name in re.findall(r"^\.\. auto\w+:: (\w+)$", page.read_text("utf-8"), re.MULTILINE)
+    ]
+    assert sorted(names) == discreet.__all__
 
 
 def written_commands(name: str) -> Iterator[list[str]]:

@@ -143,7 +143,7 @@ class FeatureMap(Serializable, ABC):
         return float(error.min()), float(error.max())
 
     def sup_error(self, points: ArrayLike | None = None, seed: int = 0) -> float:
-        """The largest |k(x, z) - phi(x)'phi(z)| over all pairs of a finite public set.
+        """The largest `|k(x, z) - phi(x)'phi(z)|` over all pairs of a finite public set.
 
         This is a maximum over finitely many pairs, not a proof about the whole box.
 

@@ -74,7 +74,7 @@ def feature_map(
         kernel: stationary kernels, ConstantKernel, DotProduct, their sums, products and powers,
             and `Additive`. Hyperparameters are public constants; their bounds play no role.
         domain: the public box, in whose declared units the length scales are.
-        error: the largest |k(x, z) - phi(x)'phi(z)| over a finite set of pairs; see `sup_error`.
+        error: the largest `|k(x, z) - phi(x)'phi(z)|` over a finite set of pairs; see `sup_error`.
         most_features: refuse to make more features than this.
         points: (N, d) public points over which the error is measured and axes are taken; by
             default low-discrepancy points of the box.

@@ -270,8 +270,7 @@ class Policy(Serializable, ABC, Generic[H]):
 
     @property
     def group(self) -> OnceEach:
-        """The group of releases of which each contribution enters one: the reports to one
-        stream."""
+        """The reports to one stream, of which each contribution makes one."""
         name = "one report" if self.max_contributions == 1 else f"{self.max_contributions} reports"
         source = "" if self.chooses else f"source {self.stream} of "
         return OnceEach(

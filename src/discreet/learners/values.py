@@ -159,7 +159,7 @@ class ValuePosterior:
     model_error_unchosen: float = 0.0
 
     def bias(self, weights: FloatArray) -> float:
-        """`BIAS_FRACTION` of sum |weights| deviations, estimated from `some_of` the places; where
+        """`BIAS_FRACTION` of `sum |weights|` deviations, estimated from `some_of` the places; where
         none of these has a weight, from the least known of them."""
         places = some_of(weights)
         looked, total = np.abs(weights[places]), float(np.abs(weights).sum())

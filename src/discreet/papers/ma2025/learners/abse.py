@@ -21,10 +21,10 @@ from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, p
 class Abse(EliminationLearner[Observations]):
     """Successive elimination in dyadic bins that are split once they are known.
 
-    With tau the least number of pulls of an active arm in a leaf B and n |B| the people expected
-    there, U(tau) = 2 sqrt(2 max(1, log(n |B| / tau)) / tau). An arm is given up when its mean
+    With tau the least number of pulls of an active arm in a leaf B and `n |B|` the people expected
+    there, `U(tau) = 2 sqrt(2 max(1, log(n |B| / tau)) / tau)`. An arm is given up when its mean
     lies `confidence_multiplier` x U below the best; B is split when U <= 2 c_0 side(B), where side
-    is |B|^(1/d). Instead of pulling arms in turn, the policy draws them uniformly.
+    is `|B|^(1/d)`. Instead of pulling arms in turn, the policy draws them uniformly.
 
     Args:
         smoothness: c_0, the Lipschitz constant that the splitting rule assumes.

@@ -341,7 +341,7 @@ class PublishedPartition(EliminationLearner[LaplaceReports]):
     """The paper's learner.
 
     With sums U and V over the t people since a leaf was made: estimate V / U (13), radius
-    r = sqrt(C_n max(t / epsilon^2, U)) / |U| with C_n = confidence_constant x log(n) (14). An arm
+    `r = sqrt(C_n max(t / epsilon^2, U)) / |U|` with C_n = confidence_constant x log(n) (14). An arm
     is given up once t >= log(n)^2 and its upper bound estimate + 2 r lies below another's
     estimate - 2 r (16); a leaf is split when r < 2 sqrt(d) 2^(-depth/d) for an active arm (17).
 
