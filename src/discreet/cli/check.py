@@ -13,11 +13,8 @@ import typer
 from discreet.atomic_files import write_bytes
 from discreet.cli.console import (
     DataOption,
-    JobsOption,
     Kind,
     check_outputs,
-    cores,
-    err,
     out,
     reporting_errors,
 )
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 def check(
     study: Annotated[Path, typer.Argument(help="A study file (TOML).")],
     json: Annotated[Path | None, typer.Option("--json", help="File for the same facts.")] = None,
-    jobs: JobsOption = None,
     data: DataOption = None,
 ) -> None:
     """Check a study: everything that is wrong with it, or what it needs."""
@@ -40,7 +36,7 @@ def check(
     kind = Kind("a preflight of discreet check", (".json",), _is_preflight)
     with reporting_errors():
         check_outputs([(json, kind)], [study])
-        checked, files = _checked(study, data, jobs or cores())
+        checked, files = _checked(study, data)
         check_outputs([(json, kind)], files)
         (_show if checked.can_run else _show_issues)(checked, study)
         if json is not None:
@@ -50,9 +46,8 @@ def check(
             raise typer.Exit(2)
 
 
-def _checked(path: Path, data: Path | None, jobs: int) -> tuple[Preflight, tuple[Path, ...]]:
+def _checked(path: Path, data: Path | None) -> tuple[Preflight, tuple[Path, ...]]:
     """What is wrong, or what is asked for; and the files that were read."""
-    from discreet.lab.experiments import expected_seconds
     from discreet.lab.reporting.preflight import Issue, Preflight, preflight
     from discreet.lab.studies import load_study
     from discreet.toml_files import Place
@@ -66,11 +61,7 @@ def _checked(path: Path, data: Path | None, jobs: int) -> tuple[Preflight, tuple
             key=lambda issue: (issue.line is None, issue.line or 0),
         )
         return Preflight(path.name, tuple(issues)), (path,)
-    measuring = "Measuring how long the learners take"
-    with err.progress(task=measuring) as bar:
-        bar.add_task(measuring, total=None)
-        seconds = expected_seconds(study.problem, study.settings, study.rounds, study.seed, jobs)
-        return preflight(path.name, study, seconds, jobs), study.files
+    return preflight(path.name, study), study.files
 
 
 def _is_preflight(path: Path) -> bool:
@@ -103,7 +94,6 @@ def _show(checked: Preflight, path: Path) -> None:
         column_table,
         line_table,
         people_text,
-        time_text,
     )
     from discreet.lab.reporting.words import promises
 
@@ -133,7 +123,6 @@ def _show(checked: Preflight, path: Path) -> None:
     for text in budget_notes(checked):
         out.say(text)
     out.print()
-    out.say(time_text(checked))
     out.say(f"To start it: discreet run {path}")
     if checked.served:
         out.say(f"{checked.served} To serve it: discreet serve {path}")

@@ -22,7 +22,6 @@ from discreet.lab.reporting.preflight import (
     line_table,
     people_text,
     preflight,
-    time_text,
     worth_of_reports,
     worth_of_sums,
 )
@@ -79,9 +78,8 @@ def study(folder: Path, text: str = STUDY) -> Study:
     return load_study(path)
 
 
-def checked(folder: Path, text: str = STUDY, seconds: float = 2.0, jobs: int = 2) -> Preflight:
-    loaded = study(folder, text)
-    return preflight("study.toml", loaded, {s.label: seconds for s in loaded.settings}, jobs)
+def checked(folder: Path, text: str = STUDY) -> Preflight:
+    return preflight("study.toml", study(folder, text))
 
 
 def printed(shown: RenderableType) -> str:
@@ -155,7 +153,7 @@ def test_differences_are_in_units_of_the_reward(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(text)
     loaded = load_study(path)
-    facts = preflight("study.toml", loaded, {s.label: 1.0 for s in loaded.settings}, 1)
+    facts = preflight("study.toml", loaded)
     line = facts.lines[0]
     assert line.difference == pytest.approx(400.0 * min(1.0, math.sqrt(2.0 / line.worth_of_arm)))  # type: ignore[operator]
     assert [arm.people for arm in facts.arms] == [None, None]
@@ -174,16 +172,6 @@ def test_visits_beyond_those_that_are_covered_tell_nothing(tmp_path: Path) -> No
     assert facts.lines[1].reports == facts.people
     note = next(budget_notes(facts))
     assert note.startswith("partition, epsilon 0.5: 2 visits of a person are learnt from, in all")
-
-
-def test_times(tmp_path: Path) -> None:
-    facts = checked(tmp_path, seconds=40.0)
-    assert facts.seconds == 40.0 * 6 * 3 / 2
-    assert time_text(facts) == "The run takes about 6 min with 2 processes."
-    unknown = checked(tmp_path, seconds=math.inf)
-    assert unknown.seconds is None
-    assert {line.seconds for line in unknown.lines} == {None}
-    assert "duration is unknown" in time_text(unknown)
 
 
 def test_in_words(tmp_path: Path) -> None:

@@ -15,14 +15,12 @@ vectorised. Auxiliary sources report too.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import joblib
 import numpy as np
 
 from discreet.lab.environments.base import Population, Problem
@@ -30,9 +28,8 @@ from discreet.lab.experiments.engine import Seed, run_trials
 from discreet.learners.base import Learner
 from discreet.learners.contributions import earlier_contributions
 from discreet.learners.policy import Actions, Policy
-from discreet.learners.registry import learner_class, make_learner
+from discreet.learners.registry import make_learner
 from discreet.learners.values import Value
-from discreet.parallel import in_parallel
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.records import RunRecord
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput, whole_number
@@ -512,73 +509,3 @@ def learner_of(
         public_seed=public_seed,
         noise=noise,
     )
-
-
-# Durations.
-
-# A pilot run begins with _PILOT_PEOPLE and takes _PILOT_GROWTH times more while runs end within
-# _LONG seconds, up to one person in _PILOT_SHARE. Smaller studies than _SMALL_STUDY have none.
-_PILOT_PEOPLE, _PILOT_GROWTH, _LONG, _PILOT_SHARE, _SMALL_STUDY = 125, 4, 0.5, 25, 5000
-# The largest power of the number of people by which time grows; 1 for runs of less than _CHANCE
-# seconds, whose order is chance.
-_FASTEST_GROWTH, _CHANCE = 3.0, 0.2
-_EACH = 3  # learners that a process tries, as it takes seconds to start
-
-
-def expected_seconds(
-    problem: Problem, settings: Sequence[Setting], rounds: int, seed: int, jobs: int = 1
-) -> dict[str, float]:
-    """About how many seconds a replicate takes, by label; infinity where unknown.
-
-    In small studies only choices without learning are known to be quick (0). Settings that differ
-    in epsilon alone share one try.
-    """
-    if rounds < _SMALL_STUDY:
-        quick = (*REFERENCES, UNIFORM, HIGHEST)
-        return {each.label: 0.0 if each.learner in quick else math.inf for each in settings}
-    tried = {_but_for_epsilon(each): each for each in settings}
-    trials = (joblib.delayed(_pilot)(problem, each, rounds, seed) for each in tried.values())
-    seconds = dict(in_parallel(trials, min(jobs, -(-len(tried) // _EACH))))
-    return {each.label: seconds[tried[_but_for_epsilon(each)].label] for each in settings}
-
-
-def _but_for_epsilon(setting: Setting) -> str:
-    """A key that settings share which differ in label and epsilon alone."""
-    budget = setting.budget.at(1.0) if setting.private else setting.budget
-    return repr((setting.learner, budget, dict(setting.options)))
-
-
-def _pilot(problem: Problem, setting: Setting, rounds: int, seed: int) -> tuple[str, float]:
-    """A setting's label, and its seconds with all people; infinity if it cannot be tried."""
-    if setting.learner not in REFERENCES:
-        learner_class(setting.learner)  # to import it takes time once
-    seconds: dict[int, float] = {}
-    people, most = _PILOT_PEOPLE, max(rounds // _PILOT_SHARE, _SMALL_STUDY // 2)
-    while people <= most and not (len(seconds) > 1 and seconds[max(seconds)] > _LONG):
-        try:
-            seconds[people] = simulate(problem, setting, people, seed, 0).record.seconds
-        except InvalidInput:  # too few for it
-            seconds.clear()
-        people *= _PILOT_GROWTH
-    return setting.label, grown(seconds, rounds)
-
-
-def grown(seconds: Mapping[int, float], people: int) -> float:
-    """The seconds of a run, by the power law through the two largest numbers of people measured.
-
-    Args:
-        seconds: by number of people; a single one grows in proportion.
-        people: the size of the run.
-
-    Returns:
-        Infinity without measurements.
-    """
-    if not seconds:
-        return math.inf
-    *before, last = sorted(seconds)
-    if not before or not seconds[before[-1]] > 0.0 or not seconds[last] > 0.0:
-        return seconds[last] * people / last
-    rise = math.log(seconds[last] / seconds[before[-1]]) / math.log(last / before[-1])
-    power = min(max(rise, 0.0), _FASTEST_GROWTH if seconds[last] > _CHANCE else 1.0)
-    result: float = seconds[last] * (people / last) ** power
-    return result

@@ -55,7 +55,7 @@ bounds what sums of such rewards tell is not proved for n > 1; a test works thes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -69,7 +69,6 @@ from discreet.lab.environments.tables import ClassificationProblem, TableProblem
 from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Setting, learner_of
 from discreet.lab.reporting.numbers import (
     ABSENT,
-    about_time,
     counted,
     listed,
     number_text,
@@ -227,7 +226,6 @@ class LinePreflight:
         worth_of_arm: the same for one arm, if all are given equally often.
         difference: the least difference of two arms' mean rewards that is two standard errors, in
             units of the reward.
-        seconds: of a replicate, about; None where not measured.
         promise: the guarantee to a person; None without privacy.
         sentence: the same in words; "" without privacy.
     """
@@ -242,7 +240,6 @@ class LinePreflight:
     worth: float | None
     worth_of_arm: float | None
     difference: float | None
-    seconds: float | None
     promise: Guarantee | None
     sentence: str
 
@@ -262,8 +259,6 @@ class Preflight(Serializable):
         offer: what can be chosen, in words.
         choices: which learners were chosen because the file names none, and why.
         warnings: what to know though the study can run.
-        jobs: how many processes share the work.
-        seconds: of the run with them, about; None where not measured.
         served: what `discreet serve` would serve, in words; "" where the study does not say.
     """
 
@@ -282,8 +277,6 @@ class Preflight(Serializable):
     offer: str = ""
     choices: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    jobs: int = 1
-    seconds: float | None = None
     served: str = field(default="", metadata=OPTIONAL_FIELD)
 
     @property
@@ -297,19 +290,16 @@ class Preflight(Serializable):
         return tuple(line.promise for line in self.lines if line.promise is not None)
 
 
-def preflight(file: str, study: Study, seconds: Mapping[str, float], jobs: int) -> Preflight:
+def preflight(file: str, study: Study) -> Preflight:
     """What a study asks for.
 
     Args:
         file: the name of its file.
         study: which can run.
-        seconds: by label, about how long a replicate takes (`expected_seconds`).
-        jobs: how many processes will share the work.
     """
     problem = study.problem
     count = arm_count(problem.space)
-    lines = tuple(_line(study, setting, seconds[setting.label]) for setting in study.settings)
-    measured = [line.seconds for line in lines if line.seconds is not None]
+    lines = tuple(_line(study, setting) for setting in study.settings)
     return Preflight(
         file=file,
         title=study.title,
@@ -323,8 +313,6 @@ def preflight(file: str, study: Study, seconds: Mapping[str, float], jobs: int) 
         offer=problem.offer,
         choices=study.choices,
         warnings=study.warnings,
-        jobs=jobs,
-        seconds=sum(measured) * study.replicates / jobs if len(measured) == len(lines) else None,
         served=serving_sentence(study.settings, study.serve, study.rounds) or "",
     )
 
@@ -355,7 +343,7 @@ def _arms(problem: Problem, lines: tuple[LinePreflight, ...]) -> Iterator[ArmPre
         yield ArmPreflight(name, right, tuple(sorted(hidden)))
 
 
-def _line(study: Study, setting: Setting, seconds: float) -> LinePreflight:
+def _line(study: Study, setting: Setting) -> LinePreflight:
     problem, budget = study.problem, setting.budget
     guarantee, event = _guarantee(problem, setting, study.rounds)
     reports = _reports(study, setting)
@@ -391,7 +379,6 @@ def _line(study: Study, setting: Setting, seconds: float) -> LinePreflight:
         worth=worth(reports, rate),
         worth_of_arm=of_arm,
         difference=width * difference_that_shows(of_arm, rate) if of_arm else None,
-        seconds=seconds if math.isfinite(seconds) else None,
         promise=guarantee,
         sentence="" if guarantee is None else guarantee.sentence,
     )
@@ -508,15 +495,12 @@ def arm_table(checked: Preflight) -> Table | None:
 
 
 def line_table(checked: Preflight) -> Table:
-    """What each line of the result can learn from, and how long it takes."""
-    heads = ("learner", "epsilon", "worth\nat most", "each\narm", "differ-\nence", "seconds")
+    """What each line of the result can learn from."""
+    heads = ("learner", "epsilon", "worth\nat most", "each\narm", "differ-\nence")
     table = terminal_table(heads)
 
     def people(value: float) -> str:
         return f"{value:,.0f}" if value >= 10.0 else number_text(value, 2)
-
-    def seconds(value: float) -> str:
-        return number_text(value, 2) if value >= 0.01 else "<0.01"
 
     for line in checked.lines:
         label = line.label.partition(", epsilon ")[0] if line.epsilon is not None else line.label
@@ -527,7 +511,6 @@ def line_table(checked: Preflight) -> Table:
                 (line.worth, people),
                 (line.worth_of_arm, people),
                 (line.difference, lambda value: number_text(value, 2)),
-                (line.seconds, seconds),
             )
         ]
         table.add_row(Text(label), *cells, style="" if line.promise is not None else "dim")
@@ -550,11 +533,3 @@ def budget_notes(checked: Preflight) -> Iterator[str]:
             "Under joint privacy this is the budget; the certificate of a run is derived from its "
             "noise."
         )
-
-
-def time_text(checked: Preflight) -> str:
-    """How long the run takes."""
-    if checked.seconds is None:
-        return "Its duration is unknown: with few people, measuring takes as long as to run."
-    jobs = "one process" if checked.jobs == 1 else f"{checked.jobs} processes"
-    return f"The run takes {about_time(checked.seconds)} with {jobs}."

@@ -14,7 +14,6 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-import math
 import sys
 import tomllib
 from collections import Counter
@@ -24,18 +23,24 @@ from dataclasses import asdict
 from pathlib import Path
 from sqlite3 import Connection
 from sqlite3 import Error as SQLiteError
-from statistics import fmean
 from typing import Any
 
 import joblib
 import numpy as np
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from discreet.atomic_files import Busy, Damaged, StateFile
 from discreet.codec import decode, encode
 from discreet.lab.environments.catalog import find_entry
-from discreet.lab.experiments import Appraisal, Outcome, Setting, expected_seconds, simulate_all
-from discreet.lab.reporting.numbers import about_time, counted
+from discreet.lab.experiments import (
+    HIGHEST,
+    REFERENCES,
+    UNIFORM,
+    Appraisal,
+    Outcome,
+    Setting,
+    simulate_all,
+)
+from discreet.lab.reporting.numbers import counted
 from discreet.lab.reporting.provenance import versions_of
 from discreet.lab.reporting.summary import summarise
 from discreet.lab.reporting.words import table_rows
@@ -51,7 +56,6 @@ from discreet.validation import ErrorCollector, InvalidInput, a_kind, whole_numb
 _RESUME = "resume=True"
 # How a run ends that is stopped from outside: Ctrl-C, or an exit that another signal asks for.
 STOPPED = (KeyboardInterrupt, SystemExit)
-MEASURING = "Measuring how long the learners take"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -146,7 +150,8 @@ def simulate_study(
 ) -> tuple[list[Outcome], BaseException | None]:
     """Outcomes in the study's order, and the exception of `STOPPED` that ended the run, if any.
 
-    Cheap learners run first; each line of the result is printed when its replicates are complete.
+    References run first, then private learners. Each line of the result is printed when its
+    replicates are complete.
 
     Args:
         study: what to run.
@@ -163,18 +168,10 @@ def simulate_study(
     missing = [each for each in study.settings if counts[each.label] < study.replicates]
     stop: BaseException | None = None
     try:
-        with screen.progress(task=MEASURING) as bar:
-            bar.add_task(MEASURING, total=None)
-            seconds = expected_seconds(study.problem, missing, study.rounds, study.seed, jobs)
-        missing.sort(key=lambda setting: seconds[setting.label])
-        known = [each for each in seconds.values() if 0.0 < each < math.inf]
-        usual = fmean(known) if known else 1.0
-        work = {label: each if each < math.inf else usual for label, each in seconds.items()}
-        everything = sum(each * (study.replicates - counts[label]) for label, each in work.items())
+        missing.sort(key=_cost)
         complete = sum(count == study.replicates for count in counts.values())
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-        with screen.progress(*columns) as bar:
-            task = bar.add_task(f"{len(done)} of {total} replicates", total=everything)
+        with screen.progress() as bar:
+            task = bar.add_task("replicates", total=total, completed=len(done))
             for setting in study.settings:
                 if counts[setting.label] == study.replicates:
                     screen.say(_line(study, setting.label, outcomes))
@@ -193,21 +190,23 @@ def simulate_study(
                 journal.add(outcome)
                 label = outcome.setting.label
                 counts[label] += 1
-                text = f"{len(outcomes)} of {total} replicates"
-                bar.update(task, advance=work[label], description=text)
+                bar.advance(task)
                 if counts[label] == study.replicates:
                     complete += 1
-                    # The first, cheap lines say little about the speed of the others.
-                    soon = bar.tasks[0].percentage >= 10.0
-                    left = bar.tasks[0].time_remaining if soon else None
-                    end = f", {about_time(left)} left" if left else ""
                     line = _line(study, label, outcomes)
-                    screen.say(f"{line}  line {complete} of {len(study.settings)}{end}")
+                    screen.say(f"{line}  line {complete} of {len(study.settings)}")
     except STOPPED as error:
         stop = error
     order = {setting.label: place for place, setting in enumerate(study.settings)}
     outcomes.sort(key=lambda outcome: (order[outcome.setting.label], outcome.record.replicate))
     return outcomes, stop
+
+
+def _cost(setting: Setting) -> int:
+    """References cost least, and learners without privacy, which learn most, cost most."""
+    if setting.learner in (*REFERENCES, UNIFORM, HIGHEST):
+        return 0
+    return 1 if setting.private else 2
 
 
 def _line(study: Study, label: str, outcomes: list[Outcome]) -> str:
