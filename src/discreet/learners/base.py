@@ -187,12 +187,12 @@ class Learner(ABC, Generic[P, R, S]):
             )
         if noise is not None and not isinstance(noise, NoiseSource):
             raise InvalidInput(f"noise was {noise!r:.80}; pass SecureNoise().")
-        if budget.trust_model == "joint" and (noise is None or isinstance(noise, Unprotected)):
-            raise InvalidInput(
-                f"noise was {noise!r:.80}; under joint privacy {self.name} draws the noise itself: "
-                "pass SecureNoise() for people, or SimulatedNoise(seed) in simulations."
-            )
-        if budget.trust_model == "joint" and noise is not None:
+        if budget.trust_model == "joint":
+            if noise is None or isinstance(noise, Unprotected):
+                raise InvalidInput(
+                    f"noise was {noise!r:.80}; under joint privacy {self.name} draws the noise "
+                    "itself: pass SecureNoise() for people, or SimulatedNoise(seed) in simulations."
+                )
             noise.check_additive()  # before there is data that a release could fail on
         # Threads of a server share a learner, and two that publish at once would release the same
         # people twice.
@@ -222,9 +222,8 @@ class Learner(ABC, Generic[P, R, S]):
 
     @classmethod
     def _check_space(cls, space: ActionSpace) -> ActionSpace:
-        given = space
-        if isinstance(space, int | np.integer):
-            given = whole_number(space, "arms", minimum=2)
+        whole = isinstance(space, int | np.integer)
+        given = whole_number(space, "arms", minimum=2) if whole else space
         if type(given) in cls.spaces:
             return given
         allowed = ", ".join(
@@ -236,12 +235,11 @@ class Learner(ABC, Generic[P, R, S]):
 
     def __repr__(self) -> str:
         """What it is and, in a second line, how far: reports, version, what it holds."""
-        name = type(self).__name__
         if "_streams" not in vars(self):
-            return f"{name}(..)"  # while it is being made
+            return f"{type(self).__name__}(..)"  # while it is being made
         arms = arm_count(self.space)
         what = described(
-            name,
+            type(self).__name__,
             arms=arms,
             actions=type(self.space).__name__ if arms is None else None,
             columns=list(self.domain.names),

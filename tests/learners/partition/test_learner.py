@@ -195,10 +195,10 @@ def test_columns_with_few_values_are_not_split_further() -> None:
 
 def test_rules_from_a_study_file() -> None:
     learner = make_learner(
-        "partition", unit_cube(1), 2, Local(1.0), options={"caution": 2.5, "temperatures": [0.5]}
+        "partition", unit_cube(1), 2, Local(1.0), options={"caution": 2.5, "temperature": 0.5}
     )
     assert isinstance(learner, Partition)
-    assert learner.rules == Rules(caution=2.5, temperatures=(0.5,))
+    assert learner.rules == Rules(caution=2.5, temperature=0.5)
 
 
 @pytest.mark.parametrize("most", [7, pytest.param(16, marks=pytest.mark.slow)])

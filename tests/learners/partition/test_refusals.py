@@ -21,9 +21,8 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"batch": 0.5}, "batch"),
     ({"max_depth": 40}, "max_depth"),
     ({"caution": 10**400}, "caution"),
-    ({"temperatures": []}, "temperatures"),
-    ({"temperatures": [0.0]}, "temperature"),
-    ({"temperatures": 3}, "temperatures"),
+    ({"temperature": 0.0}, "temperature"),
+    ({"temperature": [0.7]}, "temperature"),
 ]
 LEARNERS: list[tuple[str, int, Any, dict[str, Any], str]] = [
     ("partition", 2, Joint(1.0, 1e-6), {"horizon": 100}, "trust model"),

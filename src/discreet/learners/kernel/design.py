@@ -59,7 +59,8 @@ information of an open report; at epsilon 1 that is 0.21.
 
 *Tried without gain:* prior scales up to 8; one prior with the averaged spectrum; choosing the 32
 sequentially with the covariance updated in between; random grid weights in place of evenly drawn
-contrasts.
+contrasts; arm functions that raise a rival everywhere; neighbouring numbers of cells from 300
+people on.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ Reports are private when they leave a person, so everything here is post-process
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -70,8 +71,12 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput, check_optio
 # Where it hardly tells the sign, a policy made of twenty reports follows noise.
 _FIRST_BATCH, _EARLY_GROWTH, _TOLD = 20, 0.25, 1.5
 _NEVER = 1e15
+# Beyond so many people batches grow by the root of their number.
+_MANY = 2000
 # Without privacy there are hundreds of bins, and length scales take longer to learn.
 _GROWTH_OF_MANY = 1.5
+# It starts anew at most once while reports grow by these factors.
+_RESTARTS, _OPEN_RESTARTS = 2, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +145,8 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         people, least = self._published_at, self.rules.batch
         if free_bins(self.budget.contribution_epsilon) > _TOLD:
             least = min(least, max(int(_FIRST_BATCH * self._variance), int(_EARLY_GROWTH * people)))
-        return longest(self.half_life, max(least, int(people * self.rules.growth)))
+        late = math.sqrt(max(1.0, people / _MANY))  # policies differ little by then
+        return longest(self.half_life, max(least, int(people * self.rules.growth * late)))
 
     @property
     def _variance(self) -> float:
@@ -261,13 +267,8 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
 
     def _thompson(self, state: AveragedPosterior) -> FloatArray:
         """(L, K) how often each arm is offered."""
-        deviation = np.sqrt(state.variance)
-        offers = [
-            thompson_probabilities(state.mean, factor * deviation, self._decided.now.bins.active)
-            for factor in self.rules.temperatures
-        ]
-        mean: FloatArray = np.mean(offers, axis=0)
-        return mean
+        deviation = self.rules.temperature * np.sqrt(state.variance)
+        return thompson_probabilities(state.mean, deviation, self._decided.now.bins.active)
 
     def _refine(self, growing: bool = False) -> tuple[View, AveragedPosterior]:
         """Learn length scales when it is time, then give up arms and split bins; returns what is
@@ -291,8 +292,10 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
             if self.people >= self._decided.may_restart_at and badly_cut(
                 now.bins, now.ranked, view.mass, now.length_scales[0]
             ):
-                # Every tree that is left behind costs time for good: at most one a doubling.
-                self._decide(may_restart_at=2 * self.people)
+                # Every tree that is left behind costs time for good; needless bins cost reports
+                # only where these are private.
+                rarer = _RESTARTS if self.budget.private else _OPEN_RESTARTS
+                self._decide(may_restart_at=rarer * self.people)
                 self._start_anew(view, now.length_scales)
                 return self._grown()
         before = self._decided.now

@@ -53,7 +53,7 @@ from discreet.learners.partition.posterior import (
     log_evidence,
 )
 from discreet.learners.partition.tree import Bins, Ranked, Tree, splittable
-from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
+from discreet.validation import BoolArray, FloatArray, IntArray
 
 # Less than the deepest tree that policies allow (tree.py).
 _DEEPEST = 30
@@ -67,7 +67,7 @@ class Rules(Serializable):
 
     Attributes:
         batch: least number of reports between two policies, once a few have been published.
-        growth: later, that number is this share of all reports so far.
+        growth: later, that number is this share of all reports so far; beyond 2,000 people more.
         caution: an arm is given up when it lies this many standard deviations, plus the margin,
             below the leading one.
         contention: arms within this many standard deviations, plus the margin, of the leading one
@@ -76,7 +76,7 @@ class Rules(Serializable):
             that is behind on average may lead in a part of the bin.
         resolution: a bin is split only if as many people again would tell arms apart in one half
             with a standard deviation below this multiple of the variation within the bin.
-        temperatures: posterior draws deviate from the mean by these factors, in equal parts.
+        temperature: posterior draws deviate from the mean by this factor.
         max_depth: no bin is split below this depth.
         max_bins: no bin is split while there are this many.
         first_learning: reports before length scales are first learnt, and at least between two
@@ -90,16 +90,11 @@ class Rules(Serializable):
     contention: Factor = 2.0
     margin: Factor = 2.0
     resolution: Factor = 1.0
-    temperatures: tuple[Factor, ...] = (0.7,)
+    temperature: Factor = 0.7
     max_depth: Annotated[int, Range(1, _DEEPEST)] = 20
     max_bins: Count = 400
     first_learning: Count = 100
     learning_growth: Factor = 1.15
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.temperatures:
-            raise InvalidInput("temperatures was empty; give a list of factors above 0.")
 
 
 # Many bins lower the precision of a sum over all of them by about a third up to this many
