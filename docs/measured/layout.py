@@ -62,9 +62,10 @@ class Block(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Printed(Block):
-    """What a command printed, as it printed it."""
+    """What a command printed, as it printed it, or some of its paragraphs."""
 
     command: str
+    paragraphs: tuple[int, int | None] = (0, None)
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -81,7 +82,8 @@ class Printed(Block):
             for line in printed.splitlines()
             for piece in (textwrap.wrap(line, WIDTH) if _is_prose(line) else [line])
         ]
-        return f"```\n$ {self.command}\n" + "\n".join(lines) + "\n```"
+        shown = "\n".join(lines).split("\n\n")[slice(*self.paragraphs)]
+        return f"```\n$ {self.command}\n" + "\n\n".join(shown) + "\n```"
 
 
 @dataclass(frozen=True)
