@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import discreet
 import discreet.service.client
-from discreet.cli import _COMMANDS, _Deferred, app
+from discreet.cli import COMMANDS, _Deferred, app
 from discreet.codec import Serializable, homes
 from discreet.learners.registry import LEARNERS
 from discreet.privacy.noise import _opendp
@@ -306,17 +306,19 @@ class TestCommandLine:
     def test_every_command_is_listed_with_its_own_summary(self) -> None:
         shown = CliRunner().invoke(app, ["--help"]).output
         listed = [line.split()[1] for line in shown.splitlines() if line.startswith("│ ")]
-        names = [name for name, _, _ in _COMMANDS]
-        assert [one for one in listed if one in {*names, "version"}] == [*names, "version"]
-        for name, home, summary in _COMMANDS:
-            command = _Deferred(name, home, summary).imported()
-            assert " ".join((command.help or "").split()).startswith(summary)
+        names = [*COMMANDS, "version"]
+        assert [one for one in listed if one in names] == names
+        for name, known in COMMANDS.items():
+            command = _Deferred(name, known).imported()
+            assert " ".join((command.help or "").split()).startswith(known.summary)
 
     def test_commands_are_called_under_their_names(self) -> None:
-        for name, _, _ in _COMMANDS:
+        for name, known in COMMANDS.items():
             done = CliRunner().invoke(app, [name, "--help"])
             assert done.exit_code == 0
             assert f"Usage: discreet {name}" in done.output
+            example = f"Example: discreet {known.example}"
+            assert example in " ".join(done.output.split())
         done = CliRunner().invoke(app, ["nonsense"])
         assert done.exit_code == 2
         assert isinstance(app, typer.Typer)

@@ -25,7 +25,7 @@ import pytest
 import typer
 
 import discreet
-from discreet.cli import app
+from discreet.cli import COMMANDS, app
 from discreet.lab.experiments import Setting, check_setting
 from discreet.lab.studies import load_study
 from discreet.outsourcing.bounds import read_bounds
@@ -163,6 +163,11 @@ def test_toml_loads(name: str, tmp_path: Path, monkeypatch: Any) -> None:
 def test_commands_exist(name: str) -> None:
     for words in written_commands(name):
         check(words)
+
+
+def test_examples_of_help_exist() -> None:
+    for command in COMMANDS.values():
+        check(shlex.split(f"discreet {command.example}"))
 
 
 def test_a_command_that_does_not_exist_is_found() -> None:

@@ -20,59 +20,84 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# Name, place of the function or the group, and its line in `discreet --help`.
-_COMMANDS = (
-    ("init", "init:init", "Draft a study file from a table; you state the bounds."),
-    (
-        "check",
+
+@dataclass(frozen=True)
+class Command:
+    """A command: the place of its function or group, its line in `discreet --help`, an example."""
+
+    home: str
+    summary: str
+    example: str
+
+
+COMMANDS = {
+    "init": Command(
+        "init:init",
+        "Draft a study file from a table; you state the bounds.",
+        "init people.csv --label outcome",
+    ),
+    "check": Command(
         "check:check",
         "Check a study: everything that is wrong with it, or what it needs.",
+        "check study.toml",
     ),
-    ("run", "study:run", "Simulate a study: what would each epsilon cost on these people?"),
-    (
-        "plan",
+    "run": Command(
+        "study:run",
+        "Simulate a study: what would each epsilon cost on these people?",
+        "run examples/earnings.toml --report earnings.html",
+    ),
+    "plan": Command(
         "plan:plan",
         "What would each epsilon cost, how many people does it take, and what to choose?",
+        "plan study.toml --people 5000 --lose-at-most 5% --report plan.html",
     ),
-    (
-        "audit",
+    "audit": Command(
         "audit:audit",
         "Try to break every promise: by exact replay on neighbours, and by trials of whole runs.",
+        "audit kernel --trials 0",
     ),
-    (
-        "model",
+    "model": Command(
         "model:model",
         "One turn of a search: read the answers that have arrived, then ask the next questions.",
+        "model release --rounds 50 --batch 5 --ask ask.csv --tell answers.csv",
     ),
-    (
-        "curate",
+    "curate": Command(
         "curate:curate_app",
         "The side that holds a table: release it once, then answer questions about its rows.",
+        "curate homes.csv --bounds bounds.toml --epsilon 3 --delta 1e-5 --out release",
     ),
-    (
-        "serve",
+    "serve": Command(
         "service:serve",
         "Serve studies to people over HTTP, or show how that looks with --demo.",
+        "serve study.toml",
     ),
-    ("keys", "service:keys_app", "Keys to a service, and the key of its database."),
-    (
-        "backup",
+    "keys": Command(
+        "service:keys_app", "Keys to a service, and the key of its database.", "keys list"
+    ),
+    "backup": Command(
         "service:backup",
         "Copy a SQLite database while it is served, without observations.",
+        "backup monday.db",
     ),
-    (
-        "restore",
+    "restore": Command(
         "service:restore",
         "Make a copied database another server's, which releases no one twice.",
+        "restore --database sqlite:///monday.db",
     ),
-    (
-        "aggregate",
+    "aggregate": Command(
         "aggregate:aggregate",
         "Add reports in Parquet files to a study's learner, on one machine or a cluster.",
+        "aggregate study.toml reports/",
     ),
-    ("data", "study:data_app", "The problems that a study file can name."),
-    ("reproduce", "reproduce:reproduce_app", "The papers' figures and tables."),
-)
+    "data": Command(
+        "study:data_app", "The problems that a study file can name.", "data show earnings"
+    ),
+    "reproduce": Command(
+        "reproduce:reproduce_app",
+        "The papers' figures and tables.",
+        "reproduce dubey-figure-1 --trials 1",
+    ),
+}
 
 
 # How a command ends when it is stopped from outside: Ctrl-C, or SIGTERM from another program.
@@ -123,18 +148,20 @@ def was_terminated() -> bool:
 class _Deferred(TyperCommand):
     """A command that is imported when it is called; `discreet --help` shows the summary."""
 
-    def __init__(self, name: str, home: str, summary: str) -> None:
-        super().__init__(name, help=summary)
-        self._home = home
+    def __init__(self, name: str, command: Command) -> None:
+        super().__init__(name, help=command.summary)
+        self._home, self._example = command.home, f"Example: discreet {command.example}"
 
     def imported(self) -> Any:
         """The command itself."""
         module, attribute = self._home.split(":")
         command = getattr(import_module(f"discreet.cli.{module}"), attribute)
         if isinstance(command, typer.Typer):
-            return typer.main.get_group(command)
+            group = typer.main.get_group(command)
+            group.epilog = self._example
+            return group
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(self.name)(command)
+        single.command(self.name, epilog=self._example)(command)
         return typer.main.get_command(single)
 
     def make_context(
@@ -149,7 +176,7 @@ class _Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {
-            **{name: _Deferred(name, home, summary) for name, home, summary in _COMMANDS},
+            **{name: _Deferred(name, command) for name, command in COMMANDS.items()},
             **self.commands,
         }
 
@@ -158,8 +185,9 @@ app = typer.Typer(
     name="discreet",
     cls=_Commands,
     help="Differentially private bandits, with guarantees you can check.",
+    epilog="Exit codes: 0 done; 1 a promise was broken, or not audited; 2 refused; 3 people wait "
+    "to be measured; 130 Ctrl-C; 143 SIGTERM.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 

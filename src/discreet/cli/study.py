@@ -35,27 +35,27 @@ from discreet.lab.results.screen import plain
 
 def run(
     study: Annotated[Path, typer.Argument(help="A study file (TOML); see examples/.")],
-    rounds: Annotated[
-        int | None, typer.Option(min=1, help="People in each replicate, instead of the file's.")
+    report: Annotated[
+        Path | None, typer.Option(help="File for the report (one HTML file).")
     ] = None,
     replicates: Annotated[
         int | None, typer.Option(min=1, help="Replicates, instead of the file's.")
     ] = None,
-    jobs: JobsOption = None,
-    engine: EngineOption = EngineName.processes,
-    address: AddressOption = None,
-    json: RecordsOption = None,
-    report: Annotated[
-        Path | None, typer.Option(help="File for the report (one HTML file).")
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="People in each replicate, instead of the file's.")
     ] = None,
-    data: DataOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume an earlier run of the study.")
+    ] = False,
     details: Annotated[
         bool,
         typer.Option("--details", help="Add method notes and the learners' own estimates."),
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume an earlier run of the study.")
-    ] = False,
+    json: RecordsOption = None,
+    data: DataOption = None,
+    jobs: JobsOption = None,
+    engine: EngineOption = EngineName.processes,
+    address: AddressOption = None,
 ) -> None:
     """Simulate a study: what would each epsilon cost on these people?"""
     from discreet.lab.results.result import StudyResult
