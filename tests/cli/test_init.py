@@ -79,7 +79,7 @@ def test_a_table_with_gaps_runs_once_bounds_are_stated(folder: Path) -> None:
     assert study.rounds == 160
     assert study.warnings[0].startswith("40 of 200 rows (20%) are left out: 40 lack won.")
     assert study.problem.domain.names == ("x", "x unknown", "y", "smokes")
-    code, out, _ = invoke("check", "gaps.toml", "--jobs", 1)
+    code, out, _ = invoke("check", "gaps.toml")
     assert code == 0
     assert "160 of 200 rows; 40 lack won" in out
 

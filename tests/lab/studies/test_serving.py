@@ -113,7 +113,7 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
 
 def test_check_says_what_would_be_served(tmp_path: Path) -> None:
     path = write_study(tmp_path, SERVED + SERVE)
-    code, out, _ = invoke("check", path, "--jobs", 1)
+    code, out, _ = invoke("check", path)
     assert code == 0
     said = " ".join(out.split())
     assert "Served would be kernel at epsilon = 2 under local privacy, to 5,000 people" in said
@@ -121,5 +121,5 @@ def test_check_says_what_would_be_served(tmp_path: Path) -> None:
 
 
 def test_check_says_nothing_where_the_study_does_not(tmp_path: Path) -> None:
-    _, out, _ = invoke("check", write_study(tmp_path), "--jobs", 1)
+    _, out, _ = invoke("check", write_study(tmp_path))
     assert "Served would be" not in out
