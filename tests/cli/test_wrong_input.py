@@ -143,7 +143,6 @@ CASES = [
     Case("not UTF-8", "check t.toml", "t.toml", {"t.toml": b"\xff"}),
     Case("nothing in it", "check t.toml", "3 things are wrong", {"t.toml": b""}),
     Case("no data folder", "check small.toml --data no", "'no' is not"),
-    Case("no jobs", "check small.toml --jobs 0", "--jobs"),
     Case("facts elsewhere", "check small.toml --json no/f.json", "no/f.json"),
     study("not TOML", "line 3, column 10", {"rounds = 300": "rounds = "}),
     study("a key twice", "line 4", {"rounds = 300": "rounds = 3\nrounds = 2"}),
