@@ -266,8 +266,13 @@ def test_any_study_fits_80_columns(label: str, values: dict[str, float], shown: 
 def test_gain_kept_says_what_it_needs() -> None:
     private = [outcome(setting("partition", 1.0), 50.0 + r, r) for r in range(2)]
     uniform = [outcome(setting("uniform"), 40.0 + r, r) for r in range(2)]
-    for ran in (private, [*private, *uniform]):
-        assert table_notes(summarise(ran))[-1].startswith('"gain kept" needs')
+    free = [outcome(setting("partition"), 39.0 + 9 * r, r) for r in range(2)]
+    for ran, needed in (
+        (private, 'the learner "uniform"'),
+        ([*private, *uniform], "non_private = true"),
+        ([*private, *uniform, *free], "a clear gain"),
+    ):
+        assert table_notes(summarise(ran))[-1].startswith(f'"gain kept" needs {needed}')
     assert table_notes(small())[-1].startswith("gain kept: ")
 
 

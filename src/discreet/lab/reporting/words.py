@@ -268,9 +268,12 @@ def table_notes(summary: Summary) -> list[str]:
             "gain kept: gain over uniform, as a share of the same learner's without privacy."
         )
     elif summary.private:
-        notes.append(
-            '"gain kept" needs the learner "uniform", and non_private = true with a clear gain.'
-        )
+        free = {line.family for line in summary.references}
+        needed = 'the learner "uniform"'
+        if UNIFORM in free:
+            alike = any(line.family in free for line in summary.private)
+            needed = "a clear gain without privacy" if alike else "non_private = true"
+        notes.append(f'"gain kept" needs {needed}.')
     return notes
 
 
