@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from discreet.learners.kernel.features import MOST_COLUMNS
 from discreet.learners.registry import Declared, learner_class, usual_learner, usual_trust_model
 from discreet.people.domain import ArmPoints, DecisionSets, PublicBox, PublicSet
 
@@ -31,6 +32,13 @@ def test_the_usual_trust_model_is_private(space) -> None:
         model in learner_class(usual_learner(Declared(model, space, 2, 100)).learner).trust_models
     )
     assert model == ("local" if isinstance(space, int | ArmPoints) else "joint")
+
+
+def test_many_columns() -> None:
+    """Without privacy the kernel bandit takes as many as it can."""
+    for model, most in (("local", 6), ("none", MOST_COLUMNS)):
+        names = [usual_learner(Declared(model, 3, most + more, 1000)).learner for more in (0, 1)]
+        assert names == ["kernel", "partition"]
 
 
 def test_joint_learners_of_arms() -> None:

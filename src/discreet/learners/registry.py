@@ -255,7 +255,8 @@ class _Rule:
     choice: Choice
 
 
-_MANY_COLUMNS, _MANY_ARMS = 6, 20
+# Kernel takes no more than _MOST_COLUMNS.
+_MANY_COLUMNS, _MOST_COLUMNS, _MANY_ARMS = 6, 32, 20
 _RULES = (
     _Rule(
         lambda declared: (
@@ -294,7 +295,9 @@ _RULES = (
         Choice("released_thompson", "kernel is slow with many columns or arms"),
     ),
     _Rule(
-        lambda declared: declared.columns > _MANY_COLUMNS,
+        lambda declared: (
+            declared.columns > (_MANY_COLUMNS if declared.trust_model == "local" else _MOST_COLUMNS)
+        ),
         Choice("partition", "of many columns it cuts those that matter, in little time"),
     ),
     _Rule(
