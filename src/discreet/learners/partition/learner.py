@@ -71,8 +71,8 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput, check_optio
 # Where it hardly tells the sign, a policy made of twenty reports follows noise.
 _FIRST_BATCH, _EARLY_GROWTH, _TOLD = 20, 0.25, 1.5
 _NEVER = 1e15
-# Beyond so many people batches grow by the root of their number.
-_MANY = 2000
+# Beyond so many people, up to 40 times as many, batches grow by the root of their number.
+_MANY, _LATEST = 2000, 40.0
 # Without privacy there are hundreds of bins, and length scales take longer to learn.
 _GROWTH_OF_MANY = 1.5
 # It starts anew at most once while reports grow by these factors.
@@ -145,7 +145,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         people, least = self._published_at, self.rules.batch
         if free_bins(self.budget.contribution_epsilon) > _TOLD:
             least = min(least, max(int(_FIRST_BATCH * self._variance), int(_EARLY_GROWTH * people)))
-        late = math.sqrt(max(1.0, people / _MANY))  # policies differ little by then
+        late = math.sqrt(min(max(1.0, people / _MANY), _LATEST))  # policies differ little by then
         return longest(self.half_life, max(least, int(people * self.rules.growth * late)))
 
     @property
