@@ -265,7 +265,7 @@ def test_any_study_fits_80_columns(label: str, values: dict[str, float], shown: 
 
 def test_gain_kept_says_what_it_needs() -> None:
     private = [outcome(setting("partition", 1.0), 50.0 + r, r) for r in range(2)]
-    uniform = [outcome(setting("uniform"), 40.0 + r, r) for r in range(2)]
+    uniform = [outcome(setting("uniform", label="chance"), 40.0 + r, r) for r in range(2)]
     free = [outcome(setting("partition"), 39.0 + 9 * r, r) for r in range(2)]
     for ran, needed in (
         (private, 'the learner "uniform"'),

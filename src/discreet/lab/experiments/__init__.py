@@ -3,6 +3,7 @@
 from discreet.lab.experiments.engine import Done, Seed, frame_of, grid, run_trials
 from discreet.lab.experiments.simulation import (
     BEST_FIXED,
+    FIXED_RULES,
     HIGHEST,
     ORACLE,
     REFERENCES,
@@ -24,6 +25,7 @@ from discreet.lab.experiments.simulation import (
 
 __all__ = [
     "BEST_FIXED",
+    "FIXED_RULES",
     "HIGHEST",
     "ORACLE",
     "REFERENCES",

@@ -271,6 +271,8 @@ REFERENCES = {
     BEST_FIXED: "the choice that is best for everyone together, known in hindsight",
     ORACLE: "the best choice for each distinct context, known in hindsight (in sample)",
 }
+# What learns nothing from people.
+FIXED_RULES = (UNIFORM, HIGHEST, *REFERENCES)
 
 
 @dataclass(frozen=True)
@@ -295,6 +297,11 @@ class Setting:
     def private(self) -> bool:
         """Whether its budget is private."""
         return self.budget.private
+
+    @property
+    def learns(self) -> bool:
+        """Whether it learns from people; references and fixed rules do not."""
+        return self.learner not in FIXED_RULES
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from discreet.lab.environments.base import Problem
 from discreet.lab.environments.synthetic import CONTRAST, synthetic_people
 from discreet.lab.experiments import (
     BEST_FIXED,
-    HIGHEST,
+    FIXED_RULES,
     REFERENCES,
     UNIFORM,
     Setting,
@@ -78,7 +78,6 @@ from discreet.validation import (
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _HALVINGS = 4
 _FEWEST = 20  # people of a horizon
-_RULES = (UNIFORM, HIGHEST, *REFERENCES)
 _DELTA = 1e-6  # where a learner needs one and the study has none
 
 
@@ -174,7 +173,7 @@ def plan_design(
     """
     given = checked_epsilons(epsilons)
     for name in learners:
-        if name in _RULES:
+        if name in FIXED_RULES:
             raise InvalidInput(
                 f"learners names {name!r}, which learns nothing and is shown in any case; name "
                 "learners that can be private."
@@ -286,7 +285,7 @@ def _free(study: Study, private: Sequence[Contender], people: int) -> tuple[Cont
             each.label.removesuffix(" (non-private)"), each.learner, each.budget, each.options
         )
         for each in study.settings
-        if not each.private and each.learner not in _RULES
+        if not each.private and each.learns
     ]
     also = [each for each in private if "none" in learner_class(each.learner).trust_models]
     free = {each.name: each for each in (*own, *also)}

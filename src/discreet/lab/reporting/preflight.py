@@ -66,7 +66,7 @@ from rich.text import Text
 from discreet.codec import OPTIONAL_FIELD, Serializable
 from discreet.lab.environments.base import Problem
 from discreet.lab.environments.tables import ClassificationProblem, TableProblem
-from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Setting, learner_of
+from discreet.lab.experiments import Setting, learner_of
 from discreet.lab.reporting.numbers import (
     ABSENT,
     counted,
@@ -348,11 +348,10 @@ def _line(study: Study, setting: Setting) -> LinePreflight:
     guarantee, event = _guarantee(problem, setting, study.rounds)
     reports = _reports(study, setting)
     count = arm_count(problem.space)
-    learns = setting.learner not in (*REFERENCES, UNIFORM, HIGHEST)
 
     def worth(people: float, rate: float = 0.5) -> float | None:
         """Of people whose data this line's noise covers."""
-        if not learns:
+        if not setting.learns:
             return None
         if not budget.private:
             return people

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.lab.environments.base import Problem
-from discreet.lab.experiments import HIGHEST, REFERENCES, UNIFORM, Outcome
+from discreet.lab.experiments import HIGHEST, UNIFORM, Outcome
 from discreet.lab.reporting.numbers import ABSENT, decimals, listed
 from discreet.lab.reporting.summary import Line, Rival, Summary
 from discreet.people.domain import DecisionSets, arm_count
@@ -193,7 +193,7 @@ def table_rows(summary: Summary) -> list[Row]:
     def row(line: Line) -> Row:
         width, over = line.half_width, line.over.get(summary.rival) if summary.rival else None
         half = None if over is None else over.half_width
-        without = ABSENT if line.learner in (*REFERENCES, UNIFORM, HIGHEST) else "non-private"
+        without = "non-private" if line.setting.learns else ABSENT
         star = "*" if line.private and over is not None and over.sign else ""
         return Row(
             label=line.family,
@@ -268,9 +268,9 @@ def table_notes(summary: Summary) -> list[str]:
             "gain kept: gain over uniform, as a share of the same learner's without privacy."
         )
     elif summary.private:
-        free = {line.family for line in summary.references}
         needed = 'the learner "uniform"'
-        if UNIFORM in free:
+        if any(line.learner == UNIFORM for line in summary.references):
+            free = {line.family for line in summary.references}
             alike = any(line.family in free for line in summary.private)
             needed = "a clear gain without privacy" if alike else "non_private = true"
         notes.append(f'"gain kept" needs {needed}.')

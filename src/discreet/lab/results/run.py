@@ -31,15 +31,7 @@ import numpy as np
 from discreet.atomic_files import Busy, Damaged, StateFile
 from discreet.codec import decode, encode
 from discreet.lab.environments.catalog import find_entry
-from discreet.lab.experiments import (
-    HIGHEST,
-    REFERENCES,
-    UNIFORM,
-    Appraisal,
-    Outcome,
-    Setting,
-    simulate_all,
-)
+from discreet.lab.experiments import Appraisal, Outcome, Setting, simulate_all
 from discreet.lab.reporting.numbers import counted
 from discreet.lab.reporting.provenance import versions_of
 from discreet.lab.reporting.summary import summarise
@@ -168,7 +160,7 @@ def simulate_study(
     missing = [each for each in study.settings if counts[each.label] < study.replicates]
     stop: BaseException | None = None
     try:
-        missing.sort(key=_cost)
+        missing.sort(key=lambda setting: (setting.learns, not setting.private))
         complete = sum(count == study.replicates for count in counts.values())
         with screen.progress() as bar:
             task = bar.add_task("replicates", total=total, completed=len(done))
@@ -200,13 +192,6 @@ def simulate_study(
     order = {setting.label: place for place, setting in enumerate(study.settings)}
     outcomes.sort(key=lambda outcome: (order[outcome.setting.label], outcome.record.replicate))
     return outcomes, stop
-
-
-def _cost(setting: Setting) -> int:
-    """References cost least, and learners without privacy, which learn most, cost most."""
-    if setting.learner in (*REFERENCES, UNIFORM, HIGHEST):
-        return 0
-    return 1 if setting.private else 2
 
 
 def _line(study: Study, label: str, outcomes: list[Outcome]) -> str:
