@@ -71,7 +71,7 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput, check_optio
 # Where it hardly tells the sign, a policy made of twenty reports follows noise.
 _FIRST_BATCH, _EARLY_GROWTH, _TOLD = 20, 0.25, 1.5
 _NEVER = 1e15
-# Beyond so many people, up to 40 times as many, batches grow by the root of their number.
+# Beyond this number of people, up to 40 times as many, batches grow by the root of the number.
 _MANY, _LATEST = 2000, 40.0
 # Without privacy there are hundreds of bins, and length scales take longer to learn.
 _GROWTH_OF_MANY = 1.5
