@@ -41,11 +41,11 @@ def measure(
     budget = NonPrivate() if epsilon is None else Local(epsilon)
     problem = exponential(arms=arms, dimension=dimension)
     outcome = simulate(problem, Setting(name, name, budget), people, 9_000, 0)
-    tree = getattr(outcome.policy, "tree", None)
+    bins = getattr(outcome.policy, "bins", None)
     return {
         "seconds": outcome.record.seconds,
         "regret": outcome.record.value,
-        "bins": 1 if tree is None else len(tree.leaves),
+        "bins": 1 if bins is None else bins.tree.leaf_count,
     }
 
 
