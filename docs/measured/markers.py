@@ -10,8 +10,8 @@ _BLOCK = re.compile(r"(<!-- numbers: (?P<name>\S+) -->\n)(?P<text>.*?)(?=<!-- en
 
 
 def pages() -> list[Path]:
-    """README.md and everything under docs/ that people read."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """README.md and its neighbours, and everything under docs/ that people read."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks_of(text: str) -> dict[str, str]:
