@@ -3,8 +3,7 @@
 With a half-life of h people, a report has the weight w = 2^(-a / h) after a more people
 (discounted sums: Garivier and Moulines 2011; Russac, Vernade and Cappe 2019). Sums are discounted
 when a policy is published, by the number of reports since the previous one (`Stream.discount`);
-between two policies reports add in any order, one by one, in batches or summed elsewhere. Merged
-statistics have weight 1 at the time of the merge.
+in between reports add in any order. Merged statistics have weight 1 at the time of the merge.
 
 Discounting is post-processing of private reports or of releases that each person enters once, so
 no guarantee changes.
@@ -21,6 +20,8 @@ without that factor: all of them are equally old, and their noise counts as grow
 """
 
 from __future__ import annotations
+
+import math
 
 from discreet.validation import InvalidInput, positive_number
 
@@ -59,3 +60,8 @@ def longest(half_life: float | None, people: int, share: float = 0.05) -> int:
     """The number of people a policy serves: at most `people` and at most a share of a half-life,
     because its reports age until the next policy."""
     return people if half_life is None else min(people, max(1, int(share * half_life)))
+
+
+def portion(people: int, share: float) -> int:
+    """The next batch: a share of the people, and beyond 2,000 more by the root of their number."""
+    return int(people * share * math.sqrt(min(max(1.0, people / 2000), 40.0)))

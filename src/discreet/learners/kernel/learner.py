@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from discreet.codec import Range
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.base import ArmLearner, Common, P, R, S
-from discreet.learners.discounting import check_half_life, effective_sample_factor, longest
+from discreet.learners.discounting import check_half_life, effective_sample_factor, longest, portion
 from discreet.learners.kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
 from discreet.learners.kernel.design import (
     CELL_COUNTS,
@@ -245,7 +245,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         budget: `Local(epsilon)`, or `NonPrivate()` for the same learner without noise.
         density: "learned" from the reports, or "uniform" if contexts are known to be uniform.
         batch: least number of reports between two policies.
-        growth: later, that number is this share of all reports so far.
+        growth: later, that number is this share of all reports so far; beyond 2,000 people more.
         half_life: of a report's weight, in people; None where rewards do not change.
     """
 
@@ -298,7 +298,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     @property
     def batch_size(self) -> int:
         least = max(self.batch, _LEAST_OF_ARM * self.arms)
-        return longest(self.half_life, max(least, int(self._published_at * self.growth)))
+        return longest(self.half_life, max(least, portion(self._published_at, self.growth)))
 
     @property
     def _size(self) -> tuple[int, int]:

@@ -12,7 +12,6 @@ Reports are private when they leave a person, so everything here is post-process
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -25,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.base import ArmLearner, Common
-from discreet.learners.discounting import check_half_life, effective_sample_factor, longest
+from discreet.learners.discounting import check_half_life, effective_sample_factor, longest, portion
 from discreet.learners.partition.policy import (
     NodeSums,
     PartitionPolicy,
@@ -71,8 +70,6 @@ from discreet.validation import BoolArray, FloatArray, InvalidInput, check_optio
 # Where it hardly tells the sign, a policy made of twenty reports follows noise.
 _FIRST_BATCH, _EARLY_GROWTH, _TOLD = 20, 0.25, 1.5
 _NEVER = 1e15
-# Beyond this number of people, up to 40 times as many, batches grow by the root of the number.
-_MANY, _LATEST = 2000, 40.0
 # Without privacy there are hundreds of bins, and length scales take longer to learn.
 _GROWTH_OF_MANY = 1.5
 # It starts anew at most once while reports grow by these factors.
@@ -145,8 +142,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
         people, least = self._published_at, self.rules.batch
         if free_bins(self.budget.contribution_epsilon) > _TOLD:
             least = min(least, max(int(_FIRST_BATCH * self._variance), int(_EARLY_GROWTH * people)))
-        late = math.sqrt(min(max(1.0, people / _MANY), _LATEST))  # policies differ little by then
-        return longest(self.half_life, max(least, int(people * self.rules.growth * late)))
+        return longest(self.half_life, max(least, portion(people, self.rules.growth)))
 
     @property
     def _variance(self) -> float:
