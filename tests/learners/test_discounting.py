@@ -188,3 +188,18 @@ def test_a_peak_that_moves_is_found_again(budget: Budget) -> None:
         regret[start:stop], start = 0.9 - means, stop
     assert regret[people // 2 :].sum() < 525.0
     assert learner.guarantee().epsilon <= budget.epsilon
+
+
+@pytest.mark.parametrize(
+    ("people", "batch"),
+    [(1000, 20), (20_000, 1264), (80_000, 10_119), (10**6, 126_491)],
+)
+@pytest.mark.parametrize("learner", ["kernel", "partition"])
+def test_late_batches_grow_by_the_root_of_the_people(
+    learner: str, people: int, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2% of the people, times the root of people / 2,000, which is at most that of 40."""
+    made = make_learner(learner, unit_cube(2), 3, Local(1.0))
+    monkeypatch.setattr(type(made), "_published_at", people)
+    least = 200 if learner == "partition" else 10
+    assert made.batch_size == max(batch, least)

@@ -193,18 +193,6 @@ def test_columns_with_few_values_are_not_split_further() -> None:
     assert np.mean(rewards) > 0.9
 
 
-@pytest.mark.parametrize(
-    ("people", "batch"),
-    [(1000, 200), (20_000, 1264), (80_000, 10_119), (10**6, 126_491)],
-)
-def test_late_batches_grow_by_the_root_of_the_people(
-    people: int, batch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """2% of the people, times the root of people / 2,000, which is at most that of 40."""
-    monkeypatch.setattr(Partition, "_published_at", people)
-    assert Partition(unit_cube(2), 3, Local(1.0)).batch_size == batch
-
-
 def test_rules_from_a_study_file() -> None:
     learner = make_learner(
         "partition", unit_cube(1), 2, Local(1.0), options={"caution": 2.5, "temperature": 0.5}
