@@ -142,6 +142,40 @@ def test_rare_arms_are_named_at_the_epsilons_that_hide_them(tmp_path: Path) -> N
     assert "0.5, 1 and 3" in shown
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "upper", "bound", "times"),
+    [(1.0, 200, 12.5, 16), (8.0, 200, 100, 2), (8.0, 40, None, 1)],
+)
+def test_advice_for_a_range_that_is_too_wide(
+    epsilon: float, upper: float, bound: float | None, times: int, tmp_path: Path
+) -> None:
+    """4% of an arm's rewards are 60, the others at most 9. At epsilon 1 so many may be cut, because
+    sqrt(2 / 1200) / (2 tanh(1 / 2)) = .044, and not at epsilon 8, where it is .020."""
+    rows = [f"{row % 7},{60 if row % 25 == 0 else row % 10},{row % 5}" for row in range(PEOPLE)]
+    (tmp_path / "people.csv").write_text("\n".join(["x,a,b", *rows]) + "\n")
+    text = f"""
+name = "wide"
+title = "Wide"
+[problem]
+name = "table"
+path = "people.csv"
+rewards = {{ columns = ["a", "b"], lower = 0, upper = {upper}, outside = "clip" }}
+columns = [{{ name = "x", lower = 0, upper = 6 }}]
+[[learners]]
+name = "kernel"
+epsilon = {epsilon}
+"""
+    (tmp_path / "study.toml").write_text(text)
+    warnings = preflight("study.toml", load_study(tmp_path / "study.toml")).warnings
+    advice = [each for each in warnings if "noise is as wide" in each]
+    if bound is None:
+        assert advice == []
+    else:
+        (one,) = advice
+        assert f"state upper = {bound}" in one
+        assert f"{times} times smaller" in one
+
+
 def test_differences_are_in_units_of_the_reward(tmp_path: Path) -> None:
     (tmp_path / "paid").mkdir()
     text = STUDY.replace(

@@ -597,7 +597,10 @@ def _outcome(study: Scaffold) -> Iterator[str]:
             "does not, name the column to predict: discreet init --label."
         )
     elif study.rewards:
-        text = f"The reward of each arm, and bounds from {_PUBLIC}."
+        text = (
+            f"The reward of each arm, and bounds from {_PUBLIC}. Noise is as wide as they are: "
+            "leave out what hardly anybody reaches; such rewards are clipped."
+        )
     elif not study.learnt:
         able = ", ".join(toml_text(each.name) for each in study.columns if each.labels)
         text = (

@@ -57,7 +57,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 from rich.table import Table
@@ -80,7 +80,7 @@ from discreet.lab.studies.serving import serving_sentence
 from discreet.people.domain import arm_count
 from discreet.privacy import Guarantee, SimulatedNoise
 from discreet.privacy.accounting import Event, PureEvent
-from discreet.validation import number_from, positive_number
+from discreet.validation import BoolArray, number_from, positive_number
 
 # The grid for the mean over X: half-width in deviations, and number of steps. The sum is exact to
 # rounding: tanh^2 is smooth over a step wherever it is not 1.
@@ -312,7 +312,7 @@ def preflight(file: str, study: Study) -> Preflight:
         lines=lines,
         offer=problem.offer,
         choices=study.choices,
-        warnings=study.warnings,
+        warnings=(*study.warnings, *_wide_range(problem, lines)),
         served=serving_sentence(study.settings, study.serve, study.rounds) or "",
     )
 
@@ -388,11 +388,52 @@ def _mean_rate(problem: Problem) -> float:
 
     What reports keep is concave in the rate, so arms of other rates tell no more on average.
     """
-    if not isinstance(problem, TableProblem):
-        return 0.5
-    most = problem.rewards == problem.reward_bounds.upper
-    binary = (most | (problem.rewards == problem.reward_bounds.lower)).all()
-    return float(most.mean()) if binary else 0.5
+    return float(_paid(problem).mean()) if _binary(problem) else 0.5
+
+
+def _paid(problem: TableProblem) -> BoolArray:
+    paid: BoolArray = problem.rewards == problem.reward_bounds.upper
+    return paid
+
+
+def _binary(problem: Problem) -> TypeGuard[TableProblem]:
+    """Whether it is a table whose rewards are the lowest or the highest."""
+    return isinstance(problem, TableProblem) and bool(
+        (_paid(problem) | (problem.rewards == problem.reward_bounds.lower)).all()
+    )
+
+
+def _wide_range(problem: Problem, lines: tuple[LinePreflight, ...]) -> Iterator[str]:
+    """Advice where local reports would tell more in a narrower range of rewards.
+
+    Noise is as wide as the range. Cut at C, an arm's mean falls at the rate S(C), the share of its
+    rewards above C, and the noise of the mean of n / K reports at c = tanh(epsilon / 2) falls at
+    the rate sqrt(K / n) / (2 c). Halving ends before the first is larger, or another arm is best:
+    too low a bound misleads, too high a one only costs people.
+    """
+    counts = [line.reports for line in lines if line.trust_model == "local" and line.worth]
+    if not isinstance(problem, TableProblem) or _binary(problem) or not counts:
+        return
+    least = min(line.epsilon or 0.0 for line in lines if line.trust_model == "local")
+    allowed = math.sqrt(problem.arms / min(counts)) / (2.0 * math.tanh(least / 2.0))
+    rewards, bounds = problem.rewards, problem.reward_bounds
+    means, lower, upper = rewards.mean(axis=0), bounds.lower, bounds.upper
+    bound = upper
+    while True:
+        half = lower + 0.5 * (bound - lower)
+        cut = np.minimum(rewards, half).mean(axis=0)
+        above = (rewards > half).mean(axis=0).max()
+        if above > allowed or cut.argmax() != means.argmax() or half == bound:
+            break
+        bound, share, fall = half, above, (means - cut).max()
+    if bound < upper:
+        yield (
+            f"At most {share_text(share)} of an arm's rewards are above {number_text(bound)}, and "
+            f"noise is as wide as the range {number_text(lower)} to {number_text(upper)}. If that "
+            f"bound is plausible without this table, state upper = {number_text(bound)} and "
+            f'outside = "clip": differences show that are {(upper - lower) / (bound - lower):g} '
+            f"times smaller, and mean rewards fall by {number_text(fall, 2)} at most."
+        )
 
 
 def _reports(study: Study, setting: Setting) -> float:
