@@ -24,9 +24,13 @@ from discreet.lab.reporting.maps import (
     cuts,
     draw_column,
     map_of,
+    maps_of,
+    merged_maps,
+    merged_policies,
     scale_of,
 )
 from discreet.lab.reporting.report import render_report
+from discreet.lab.reporting.summary import summarise
 from discreet.lab.studies import ReportEntry, Study, load_study
 from discreet.learners.epochs.features import ContextDistribution
 from discreet.learners.epochs.released_thompson import ReleasedThompson
@@ -96,6 +100,21 @@ def test_a_column_with_few_levels_gets_a_panel_for_each(tmp_path: Path) -> None:
         assert figure.axes[0].get_ylabel() == "cost ($) now ($)"
         assert figure.axes[0].get_xlim() == pytest.approx((20.0, 60.0))
         assert overlapping(figure) == []  # and a dollar sign must not start a formula
+
+
+def test_maps_that_look_the_same_are_drawn_once(tmp_path: Path) -> None:
+    write_table(tmp_path)
+    study, made = run_study(tmp_path, TABLE, replicates=1)
+    summary = summarise(made, study.settings)
+    private = [each for each in made if each.setting.private]
+    drawn = maps_of(study, private, summary)
+    female, male = drawn[0].maps
+    [one] = merged_maps([female, replace(female, cut=male.cut)])
+    assert one.cut.title == "sex = f; sex = m"
+    assert len(merged_maps([female, male])) == 2
+    [both] = merged_policies([drawn[0], replace(drawn[0], label="mine")])
+    assert both.label == "partition, epsilon 1; mine"
+    assert len(merged_policies(drawn)) == 2
 
 
 @pytest.mark.parametrize(
@@ -367,4 +386,4 @@ def test_reports_of_points(problem: str, offered: str, tmp_path: Path) -> None:
     assert f"one person's {record} is replaced by any other" in text
     assert ("Only the reward of a person is protected" in text) == (problem == "camelback")
     assert "The columns of a point" in text
-    assert not re.search(r"\barms?\b", re.sub(r"<style>.*?</style>|base64,[^\"]*", "", text))
+    assert not re.search(r"\barms?\b", re.sub(r"(?s)<style>.*?</style>|base64,[^\"]*", "", text))

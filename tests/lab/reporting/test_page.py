@@ -114,3 +114,29 @@ def test_nothing_is_loaded(page: str) -> None:
 def test_certificates_are_folded_where_there_are_several(page: str) -> None:
     assert page.count('<details class="certificate">') == 2
     assert "<article>" not in page
+
+
+def luminance(color: str) -> float:
+    """Of a colour such as #fff or #1a1a1a (WCAG 2)."""
+    digits = color[1:] if len(color) == 7 else "".join(2 * each for each in color[1:])
+    parts = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("start", [":root {", "@media screen and (prefers-color-scheme: dark) {"])
+def test_every_text_stands_out_from_what_is_behind_it(page: str, start: str) -> None:
+    color = dict(re.findall(r"--([\w-]+): (#[0-9a-f]+);", block(style(page), start)))
+    grounds = [("page", each) for each in ("ink", "soft", "accent", "second", "bad")]
+    grounds += [("tint", each) for each in ("ink", "soft", "accent", "bad")]
+    for behind, text in [*grounds, ("warn-ground", "ink"), ("accent", "on-accent")]:
+        low, high = sorted(map(luminance, (color[behind], color[text])))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (behind, text)
+
+
+def test_texts_have_four_sizes(page: str) -> None:
+    screen = style(page).replace(block(style(page), "@media print {"), "")
+    sizes = set(re.findall(r"font-size: ([^;]+);", screen))
+    assert sizes <= {"var(--h1)", "var(--h2)", "1rem", "var(--small)", "13px"}, sizes

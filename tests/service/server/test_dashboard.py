@@ -118,7 +118,7 @@ def test_pages_have_security_headers(service: Service) -> None:
         assert headers["Content-Security-Policy"].startswith("default-src 'self'")
         assert headers["Cache-Control"] == "no-store"
         assert headers["X-Content-Type-Options"] == "nosniff"
-    styles = client.get("/static/dashboard.css")
+    styles = client.get("/static/page.css")
     assert styles.status_code == 200
     assert not re.search("http|@import|url", styles.text)
 

@@ -196,7 +196,8 @@ def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
     axes.tick_params(length=0, colors=INK)
     axes.xaxis.set_tick_params(labeltop=len(shown) > 20, labelsize=SMALL)
-    legend_above(figure, _keys(set(kinds)))
+    tried = any(finding.trials for finding, _ in shown)
+    legend_above(figure, _keys(set(kinds), tried))
     return finish(figure, (_TALL_ROW if narrow else _ROW) * max(1, len(shown)) + 0.15)
 
 
@@ -211,8 +212,8 @@ def _ends(shown: Sequence[tuple[Finding, float]]) -> tuple[float, float]:
     return left, max([*promises, *finite]) * (_BEYOND if math.inf in bounds else 1.0)
 
 
-def _keys(kinds: set[str]) -> list[Line2D]:
-    """What a bar, a dot and a ring are."""
+def _keys(kinds: set[str], tried: bool) -> list[Line2D]:
+    """What a bar, a dot and, where there were trials, a ring are."""
     dot: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4}
     keys = [Line2D([], [], marker="|", color=INK, linestyle="", markersize=9, label="promised")]
     for color, label, there in (
@@ -220,10 +221,11 @@ def _keys(kinds: set[str]) -> list[Line2D]:
         (VERMILLION, ", of a design that is broken", kinds & {"known-broken"}),
     ):
         if there:
-            exact = Line2D([], [], color=color, label=f"exact replay{label}", **dot)
-            tried = Line2D([], [], color=color, label=f"proved by trials{label}", **dot)
-            tried.set_markerfacecolor("white")
-            keys += [exact, tried]
+            keys.append(Line2D([], [], color=color, label=f"exact replay{label}", **dot))
+            if tried:
+                ring = Line2D([], [], color=color, label=f"proved by trials{label}", **dot)
+                ring.set_markerfacecolor("white")
+                keys.append(ring)
     return keys
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -202,6 +202,12 @@ class Map(ABC):
     cut: Cut
     problem: Problem
     places: tuple[FloatArray, ...]
+
+    @property
+    def content(self) -> tuple[bytes, ...]:
+        """Everything that is drawn within its axes; maps of equal content look the same."""
+        own = [each.name for each in fields(self) if each.name not in ("cut", "problem", "places")]
+        return tuple(np.asarray(getattr(self, name)).tobytes() for name in own)
 
     @property
     def seen(self) -> FloatArray:
@@ -432,11 +438,34 @@ def maps_of(study: Study, outcomes: Sequence[Outcome], summary: Summary) -> list
     drawn: dict[str, tuple[Map, ...]] = {}
     for label in order:
         maps = [map_of(last[label], study.problem, cut) for cut in panels if label in last]
-        if shown := tuple(each for each in maps if each is not None):
+        if shown := merged_maps([each for each in maps if each is not None]):
             drawn[label] = shown
     seen = [shown.seen for maps in drawn.values() for shown in maps]
     scale = scale_of(np.concatenate([*seen, np.zeros(0)]), study.problem)
     return [PolicyMaps(label, maps, scale) for label, maps in drawn.items()]
+
+
+def merged_maps(maps: Sequence[Map]) -> tuple[Map, ...]:
+    """Maps of equal content as one, with the titles of all."""
+    alike: dict[tuple[bytes, ...], list[Map]] = {}
+    for shown in maps:
+        alike.setdefault(shown.content, []).append(shown)
+    titles = ["; ".join(each.cut.title for each in same) for same in alike.values()]
+    firsts = [same[0] for same in alike.values()]
+    return tuple(
+        replace(first, cut=replace(first.cut, title=title))
+        for first, title in zip(firsts, titles, strict=True)
+    )
+
+
+def merged_policies(drawn: Sequence[PolicyMaps]) -> list[PolicyMaps]:
+    """Policies whose maps look the same as one, with the labels of all."""
+    alike: dict[tuple[tuple[bytes, ...], ...], list[PolicyMaps]] = {}
+    for each in drawn:
+        alike.setdefault(tuple(shown.content for shown in each.maps), []).append(each)
+    return [
+        replace(same[0], label="; ".join(each.label for each in same)) for same in alike.values()
+    ]
 
 
 def scale_of(seen: FloatArray, problem: Problem) -> tuple[float, float]:

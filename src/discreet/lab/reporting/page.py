@@ -1,10 +1,10 @@
 """A page: one HTML file that needs no network and no other file.
 
-Its sentences stand in the templates of the folder beside this file. Figures are drawn as SVG with
-text as paths and stand in the page as data; every one is there twice, wide and narrow, and the
-reader's screen picks. Everything that a template is given is escaped, and a hyphen before a number
-becomes a minus sign unless the text is `verbatim`, to be copied. A page has no script, and its
-security policy lets none run.
+Its sentences stand in `templates`, its style in `static/page.css`, which the dashboard of a service
+has too. Figures are drawn as SVG with text as paths and stand in the page as data; every one is
+there twice, wide and narrow, and the reader's screen picks. Everything that a template is given is
+escaped, and a hyphen before a number becomes a minus sign unless the text is `verbatim`, to be
+copied. A page has no script, and its security policy lets none run.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from discreet.records import check_path
 # A hyphen that is a sign: not within a word, a date or a range.
 _SIGN = re.compile(r"(?<![\w.)\]])-(?=\.?\d)|(?<=\de)-(?=\d)")
 _MINUS = "\u2212"
+_STYLE = Path(__file__).parent / "static" / "page.css"
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def _environment() -> jinja2.Environment:
     )
     for written in (unbroken, upward, capital, indented, listed, verbatim):
         environment.filters[written.__name__] = written
-    environment.globals |= {"counted": counted, "number": number_text}
+    style = Markup(_STYLE.read_text(encoding="utf-8"))
+    environment.globals |= {"counted": counted, "number": number_text, "style": style}
     return environment
 
 

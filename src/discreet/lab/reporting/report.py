@@ -33,7 +33,7 @@ from discreet.lab.reporting.layout import (
     shade,
     tints,
 )
-from discreet.lab.reporting.maps import PolicyMaps, maps_of
+from discreet.lab.reporting.maps import PolicyMaps, maps_of, merged_policies
 from discreet.lab.reporting.numbers import listed
 from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.provenance import Provenance, provenance
@@ -42,7 +42,6 @@ from discreet.lab.reporting.words import (
     APPRAISAL_NOTE,
     appraisals,
     columns,
-    promise,
     promises,
     remarks,
     table_notes,
@@ -90,7 +89,7 @@ def render_report(
     outcomes = with_best_fixed(study, outcomes)
     summary = summarise(outcomes, study.settings)
     rows = study.problem.rows
-    drawn = maps_of(study, outcomes, summary)
+    drawn = merged_policies(maps_of(study, outcomes, summary))
     pairs = all(len(each.maps) == 1 for each in drawn)
     glossary = {
         UNIFORM: "every choice equally likely for everyone, whatever came of it",
@@ -112,7 +111,6 @@ def render_report(
         appraisals=appraisals(summary),
         appraisal_note=APPRAISAL_NOTE,
         brief=promises((line.guarantee for line in summary.private if line.guarantee), brief=True),
-        promise=promise(summary),
         remarks=[*study.problem.warnings, *remarks(outcomes)],
         outside=outside(summary),
         single_replicate=all(line.half_width is None for line in summary.lines),

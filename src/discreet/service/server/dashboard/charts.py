@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from discreet.lab.reporting.numbers import aligned_texts, thousands
 
 MINUS = "\u2212"
-WIDE, NARROW = 680, 340
+WIDE, NARROW = 540, 340
 _HEIGHT = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 22, 12, 38
 # Classes of colours that the style has.

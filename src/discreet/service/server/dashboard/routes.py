@@ -51,6 +51,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _STATIC = "/static"
+_PAGES = ("discreet.lab.reporting", "static")  # the style of all pages
 
 Column = Annotated[str, Query(max_length=100)]
 COOKIE = "discreet_session"
@@ -104,7 +105,8 @@ def add_dashboard(app: FastAPI, service: Service) -> None:
     and what it watches `app.state.watch`."""
     app.state.sessions, app.state.watch = Sessions(service.keys), Watch(service.store)
     app.include_router(dashboard_routes(service, app.state.sessions, app.state.watch))
-    app.mount(_STATIC, StaticFiles(directory=File(__file__).parent / "static"), "static")
+    static = StaticFiles(directory=File(__file__).parent / "static", packages=[_PAGES])
+    app.mount(_STATIC, static, "static")
 
 
 def dashboard_routes(service: Service, sessions: Sessions, watch: Watch) -> APIRouter:
