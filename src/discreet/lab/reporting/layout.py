@@ -10,9 +10,9 @@ A figure starts as a `sheet` of plain panels; lines are named by `name_ends`, ma
 
 Matplotlib's constrained layout finds room for labels, titles and legends at any width. Heights are
 those of the axes, in inches. Figures are made with Matplotlib's object-oriented interface and never
-touch pyplot's global state. A figure of width w is 96 w CSS pixels wide on a page; a `NARROW` one
-is drawn anew for small screens, not shrunk. The colours are those of Okabe and Ito, which people
-with colour-blindness can tell apart.
+touch pyplot's global state. A page is 893 CSS pixels wide, so a small text of a `WIDE` figure has 12
+of them; a `NARROW` one is drawn anew for small screens, not shrunk. The colours are those of Okabe
+and Ito, which people with colour-blindness can tell apart.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ VERMILLION, SKY, YELLOW = "#D55E00", "#56B4E9", "#F0E442"
 INK, GREY, FAINT = "#222222", "#6B6B6B", "#D9D9D9"
 BODY, SMALL = 9.0, 8.0  # points
 
-WIDE, NARROW, PAPER = 9.3, 3.8, 10.4  # inches: a page, a telephone, a reproduction
+WIDE, NARROW, PAPER = 8.2, 3.8, 10.4  # inches: a page, a telephone, a reproduction
 _DOTS = 200  # to the inch, in PNG files and of what is no line
 _LINE = 1.25 / 72.0  # inches of a line of text for each point of its size
 _CHARACTER = 0.54 / 72.0  # inches of an average character for each point of its size

@@ -58,7 +58,7 @@ _DRAWN, _SETTLED = 0.01, 0.1
 # A reference leaves the chart where it would take up more than this share of the height, which is
 # needed for what is compared; regret is seen from 0 on.
 _ROOM = {"reward": 0.4, "regret": 2.0 / 3.0}
-_HALF = 4.5  # inches: two maps beside each other
+_HALF = 4.0  # inches: two maps beside each other
 _FAMILIES = (BLUE, VERMILLION, GREEN, PURPLE)
 _REFERENCES: dict[str, Dashes] = {
     UNIFORM: (0, (1, 1.5)),
