@@ -10,9 +10,9 @@ A figure starts as a `sheet` of plain panels; lines are named by `name_ends`, ma
 
 Matplotlib's constrained layout finds room for labels, titles and legends at any width. Heights are
 those of the axes, in inches. Figures are made with Matplotlib's object-oriented interface and never
-touch pyplot's global state. A page is 893 CSS pixels wide, so a small text of a `WIDE` figure has 12
-of them; a `NARROW` one is drawn anew for small screens, not shrunk. The colours are those of Okabe
-and Ito, which people with colour-blindness can tell apart.
+touch pyplot's global state. A page is 893 CSS pixels wide, so a small text of a `WIDE` figure has
+12 of them; a `NARROW` one is drawn anew for small screens, not shrunk. The colours are those of
+Okabe and Ito, which people with colour-blindness can tell apart.
 """
 
 from __future__ import annotations
