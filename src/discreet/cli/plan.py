@@ -79,7 +79,9 @@ def plan(
     data: DataOption = None,
     details: Annotated[
         bool,
-        typer.Option("--details", help="Add the odds for one person, and method notes."),
+        typer.Option(
+            "--details", help="Add intervals of people, the odds for one person, and method notes."
+        ),
     ] = False,
 ) -> None:
     """What would each epsilon cost, how many people does it take, and what to choose?
@@ -202,6 +204,7 @@ def _shown() -> Iterator[Progress]:
 def _show(made: Plan, details: bool) -> None:
     """Headline, tables and promise on a terminal; with `details` all that the page has."""
     from discreet.lab.reporting.plan import basis, loss_table, odds_table, people_table
+    from discreet.lab.reporting.words import promises
 
     out.print()
     out.print(f"[bold]Plan: {plain(made.title)}[/]")
@@ -215,7 +218,7 @@ def _show(made: Plan, details: bool) -> None:
     out.print(loss_table(made))
     out.print()
     if made.worthwhile:
-        out.print(people_table(made))
+        out.print(people_table(made, intervals=details))
         out.print()
     for sentence in basis(made) if details else made.left_out:
         out.say(sentence)
@@ -230,5 +233,6 @@ def _show(made: Plan, details: bool) -> None:
         out.say(f"At epsilon = {epsilon:g}: {made.explanations[epsilon].text}")
         out.print()
     if line.guarantee is not None:
-        out.say(f"Draft of the certificate at epsilon = {epsilon:g}: {line.guarantee.sentence}")
+        promise = promises([line.guarantee], brief=not details)
+        out.say(f"Draft of the certificate at epsilon = {epsilon:g}: {promise}")
     out.print()

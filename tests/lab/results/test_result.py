@@ -17,7 +17,7 @@ import pytest
 import discreet
 import discreet.lab.results.run
 from discreet.lab.experiments import simulate_all
-from discreet.lab.reporting.layout import figure_bytes
+from discreet.lab.reporting.layout import WIDE, figure_bytes
 from discreet.lab.reporting.report import epsilon_figure, progress_figure
 from discreet.lab.reporting.words import table_rows
 from discreet.lab.results.result import StudyResult
@@ -148,7 +148,7 @@ def test_figures_are_those_of_the_report(result: StudyResult) -> None:
     ]  # fmt: skip
     largest = plot.map()
     assert figure_bytes(largest, "svg") == figure_bytes(maps["partition, epsilon 8"], "svg")
-    assert largest.get_figwidth() == pytest.approx(9.3)
+    assert largest.get_figwidth() == pytest.approx(WIDE)
     assert plot.progress(4.0).get_figwidth() == 4.0
 
 

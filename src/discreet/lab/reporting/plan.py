@@ -481,6 +481,10 @@ def basis(forecast: Forecast) -> Iterator[str]:
         "last doubling, which is pessimistic; intervals reach up to losing no more than without "
         "privacy."
     )
+    yield (
+        "Gains are compared on the same people. Losses have Fieller's intervals; a verdict takes "
+        f"at least {FEWEST} replicates, and all verdicts err with at most 2.5% on each side."
+    )
     yield from forecast.left_out
 
 
@@ -604,12 +608,15 @@ def loss_table(forecast: Forecast) -> Table:
     return table
 
 
-def people_table(forecast: Forecast) -> Table:
-    """The second table for a terminal."""
+def people_table(forecast: Forecast, intervals: bool = True) -> Table:
+    """The second table for a terminal, estimates alone or above their intervals."""
     heads = [head.replace(" one choice ", "\none choice\n") for head in people_heads(forecast)]
-    widths, note = [len("epsilon"), *[0] * len(heads)], people_note(forecast)
+    widths, note = [len("epsilon"), *[0] * len(heads)], people_note(forecast, intervals)
     table = terminal_table(("epsilon", *heads), widths=widths, padding=(0, 1, 0, 0), caption=note)
     for row in people_rows(forecast):
+        if not intervals:
+            table.add_row(row.epsilon, *(start for start, _ in row.cells))
+            continue
         # A second line in each cell, so that all first lines stand beside each other.
         cells = (f"{start}\n{ends or ' '}" for start, ends in row.cells)
         table.add_row(f"{row.epsilon}\n ", *cells)
@@ -645,22 +652,19 @@ def loss_note(forecast: Forecast) -> str:
     better = "higher" if forecast.problem.metric == "reward" else "lower"
     note = (
         f"{forecast.people:,} people, {counted(forecast.replicates, 'replicate')}, ±: 95% "
-        f"interval; {better} is better. gain: over {rival(forecast)}, on the same people."
+        f"interval; {better} is better. gain: over {rival(forecast)}."
     )
     if forecast.worthwhile:
-        note += (
-            " loss: share of the gain without privacy (Fieller's interval); a verdict takes at "
-            f"least {FEWEST} replicates, and all verdicts err with at most 2.5% on each side."
-        )
+        note += " loss: share of the gain without privacy."
     return note
 
 
-def people_note(forecast: Forecast) -> str:
+def people_note(forecast: Forecast, intervals: bool = True) -> str:
     """The footnotes of the second table."""
+    shown = ", with 95% bootstrap intervals" if intervals else ""
     return (
-        "People from which on the average over all served gets there, with 95% bootstrap "
-        f"intervals. {_MARK}: extrapolated beyond {forecast.people:,}; no answers beyond "
-        f"{forecast.limit:,}."
+        f"People from which on the average over all served gets there{shown}. {_MARK}: "
+        f"extrapolated beyond {forecast.people:,}; no answers beyond {forecast.limit:,}."
     )
 
 

@@ -264,9 +264,7 @@ def table_notes(summary: Summary) -> list[str]:
         more = "more reward" if summary.metric == "reward" else "less regret"
         notes.append(f"over {_SHORT[summary.rival]}: {more} per person; * significant (5%).")
     if any(line.share_kept is not None for line in summary.lines):
-        notes.append(
-            "gain kept: gain over uniform, as a share of the same learner's without privacy."
-        )
+        notes.append("gain kept: share of the learner's gain over uniform without privacy.")
     elif summary.private:
         needed = 'the learner "uniform"'
         if any(line.learner == UNIFORM for line in summary.references):

@@ -339,10 +339,10 @@ def study_facts(study: Study) -> list[str]:
     """What stands above a result: people and choices, which rows take part, which learner was
     chosen, and that no epsilon covers exact statistics of a private table."""
     rows, plural = study.problem.rows, "s" if study.replicates > 1 else ""
+    used = "" if rows is None else f" {rows.sentence}."
     facts = [
         f"{study.problem.source} {study.rounds:,} people, {study.replicates} replicate{plural}; "
-        f"{study.problem.offer}.",
-        "" if rows is None else f"{rows.sentence}.",
+        f"{study.problem.offer}.{used}",
         *study.choices,
         study.problem.exposure,
     ]
