@@ -1,9 +1,18 @@
 """The site of the pages of this folder and of docstrings; docs/Makefile builds it."""
 
+import logging
+import os
 import re
+import sys
 from importlib.metadata import version as version_of
 from inspect import getdoc
+from pathlib import Path
 from textwrap import indent
+
+sys.path.insert(0, str(Path(__file__).parent))  # gallery_style
+
+for each in ("discreet", "alembic"):  # a package of the theme prints every log
+    logging.getLogger(each).setLevel(logging.WARNING)
 
 project = "discreet"
 author = copyright = "the authors of discreet"
@@ -15,6 +24,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "measured"]
 default_role = "code"
@@ -29,6 +39,22 @@ autodoc_default_options = {
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_use_ivar = True
+
+# Scripts are run where their source changed since the last build.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": os.environ.get("GALLERY", ""),
+    "reset_modules": ("gallery_style.look",),
+    "image_scrapers": ("gallery_style",),
+    "capture_repr": (),
+    "show_memory": False,
+    "show_signature": False,
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "copyfile_regex": "",
+    "min_reported_time": 3600,
+}
 
 html_theme = "furo"
 html_theme_options = {"top_of_page_buttons": []}

@@ -49,8 +49,8 @@ def test_service_device(
 
 
 @pytest.mark.slow
-def test_continuous_contexts(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(EXAMPLES / "continuous_contexts.py"), run_name="__main__")
+def test_contexts_of_any_value(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "gallery" / "any_context.py"), run_name="__main__")
     out = capsys.readouterr().out
     found = re.search(r"regret ([\d,]+); at random it would be ([\d,]+)", out)
     assert found
