@@ -9,7 +9,7 @@ from inspect import getdoc
 from pathlib import Path
 from textwrap import indent
 
-sys.path.insert(0, str(Path(__file__).parent))  # gallery_style
+sys.path.insert(0, str(Path(__file__).parent))  # gallery_style, http_api
 
 for each in ("discreet", "alembic"):  # a package of the theme prints every log
     logging.getLogger(each).setLevel(logging.WARNING)
@@ -74,5 +74,14 @@ def as_literal_block(table):
     return "\n::\n\n" + indent(table[0], "    ") + "\n"
 
 
+def fill_in_tables(app, page, source):
+    """The tables of the page about HTTP, made when it is read."""
+    if page == "http":
+        from http_api import http_tables
+
+        source[0] = source[0].replace("<!-- http tables -->", http_tables())
+
+
 def setup(app):
+    app.connect("source-read", fill_in_tables)
     app.connect("autodoc-process-docstring", adapt_docstrings, priority=600)

@@ -216,7 +216,7 @@ class Schemas:
             heads["schema"] = {"type": "integer", "const": SCHEMA}
         codecs = field_codecs(kind)
         schema |= {
-            "description": (getdoc(kind) or "").partition("\n")[0],
+            "description": (getdoc(kind) or "").partition("\n\n")[0].replace("\n", " "),
             "properties": heads | {name: codec.schema(self) for name, codec in codecs.items()},
             "required": [
                 *(name for name in heads if name != "schema"),
