@@ -179,7 +179,8 @@ class Plan(Forecast):
         """The recommendation and the frame, for notebooks."""
         lines = [str(self.recommendation), self.answer, *self.data]
         text = "".join(f"<p>{escape(line)}</p>" for line in lines if line)
-        return f"<div><h3>{escape(self.title)}</h3>{text}{self.frame.to_html(index=False)}</div>"
+        frame = self.frame.to_html(index=False, float_format="{:.3g}".format, na_rep="")
+        return f"<div><h3>{escape(self.title)}</h3>{text}{frame}</div>"
 
     def __repr__(self) -> str:
         return f"<Plan of {self.name!r}: {self.recommendation}>"

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +171,14 @@ class Study:
             f"Study {self.name!r}: {self.replicates} x {self.rounds:,} people, "
             f"{len(self.problem.domain.names)} columns, {self.problem.offer}\n{shown}"
         )
+
+    def _repr_html_(self) -> str:
+        """The study as a notebook shows it: its lines, and its file behind a fold."""
+        head, notes = repr(self).partition("\n")[0], (*self.choices, *self.warnings)
+        text = "".join(f"<p>{escape(each)}</p>" for each in (self.title, head, *notes))
+        lines = [f"{each.label}: {each.budget.trust_model}" for each in self.settings]
+        text += f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in lines)}</ul>"
+        return f"{text}<details><summary>file</summary><pre>{escape(self.text)}</pre></details>"
 
     @classmethod
     def from_file(
