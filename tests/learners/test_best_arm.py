@@ -84,7 +84,13 @@ def test_values_are_of_policies_that_ignore_contexts(budget: Budget) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "share"), [(Local(1.0), 0.6), (Local(4.0), 0.2), (Joint(1.0, 1e-6), 0.5)], ids=repr
+    ("budget", "share"),
+    [
+        pytest.param(Local(1.0), 0.6, marks=pytest.mark.slow),
+        (Local(4.0), 0.2),
+        (Joint(1.0, 1e-6), 0.5),
+    ],
+    ids=repr,
 )
 def test_regret_is_a_small_share_of_that_of_chance(budget: Budget, share: float) -> None:
     def means(contexts: FloatArray) -> FloatArray:

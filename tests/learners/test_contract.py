@@ -200,7 +200,7 @@ _SLOW = (
     "gp_ucb, local box",
     "gp_ucb, local set, epsilon 4",
     "kernel, half_life",
-    "kernel, half_life",
+    "kernel, joint half_life",
     "kernel, epsilon 6",
     "kernel, levels",
     "partition, epsilon 6",

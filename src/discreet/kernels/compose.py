@@ -24,7 +24,7 @@ most the stated error.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -301,16 +301,16 @@ def rotate(
         kernel = phi @ phi.T if base.kernel is None else np.asarray(base.kernel(where))
         pairs.append((kernel, phi @ axes))
 
-    def reached(r: int) -> float:
-        return max(float(np.abs(k - c[:, :r] @ c[:, :r].T).max()) for k, c in pairs)
+    def errors(r: int) -> Iterator[float]:
+        return (float(np.abs(k - c[:, :r] @ c[:, :r].T).max()) for k, c in pairs)
 
     low, high = 0, axes.shape[1]
-    if (best := reached(high)) > error:
+    if (best := max(errors(high))) > error:
         raise OutOfReach(
             f"rotation was asked for a sup error of {error:g}; this map reaches {best:.2g} with "
             f"all its {high} axes. Ask for a larger error, or start from a finer map."
         )
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) <= error else (middle, high)
+        low, high = (low, middle) if all(e <= error for e in errors(middle)) else (middle, high)
     return RotatedFeatures(base, axes[:, :high])

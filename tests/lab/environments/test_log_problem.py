@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from tests.lab.environments.log_worlds import DOMAIN, NAMES, frame_of, means, world
 
+from discreet.lab.environments import log_problem
 from discreet.lab.environments.log_problem import (
     LogProblem,
     ModelPopulation,
     RejectionPopulation,
     rejection_people,
 )
+from discreet.lab.environments.log_values import Estimated, estimate
 from discreet.lab.environments.logs import Log
 from discreet.lab.experiments import Setting, check_setting, people_of, run_learner, simulate
 from discreet.lab.studies import load_study
@@ -68,6 +70,19 @@ def rule(contexts: np.ndarray) -> Fixed:
 @cache
 def even() -> Log:
     return world(1500, 0.0, np.random.default_rng(8))
+
+
+@cache
+def estimated() -> Estimated:
+    return estimate(even(), draws=True)
+
+
+@pytest.fixture(autouse=True)
+def even_log_is_estimated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def once(log: Log, draws: bool) -> Estimated:
+        return estimated() if log is even() else estimate(log, draws)
+
+    monkeypatch.setattr(log_problem, "estimate", once)
 
 
 @cache

@@ -182,19 +182,19 @@ class TestRareRewards:
     def test_fewer_than_thirty_positive_rewards_have_no_interval(self) -> None:
         even = np.full((8000, 80), 1.0 / 80)
         for estimator in ESTIMATORS:
-            few = self.estimates(29).value(even, estimator=estimator)
+            few = self.estimates(29).value(even, resamples=100, estimator=estimator)
             assert (few.lower, few.upper) == (None, None)
             assert "no interval: 29.0 effective rewards" in few.sentence
             assert few.mean == pytest.approx(29 / 8000, abs=1e-12)
-            enough = self.estimates(30).value(even, estimator=estimator)
+            enough = self.estimates(30).value(even, resamples=100, estimator=estimator)
             assert enough.lower is not None
             assert enough.upper is not None
             assert 0.0 < enough.lower < enough.mean < enough.upper
 
     def test_clicks_that_the_policy_does_not_weigh_do_not_count(self) -> None:
         """60 of 100 rows of the arm; of all 4,000 clicks, 60."""
-        assert self.estimates(4000).value(3).behind == pytest.approx(50.0)
-        assert self.estimates(1600).value(3).lower is None
+        assert self.estimates(4000).value(3, resamples=100).behind == pytest.approx(50.0)
+        assert self.estimates(1600).value(3, resamples=100).lower is None
 
     def test_a_heavy_arm_without_a_click_does_not_hide(self) -> None:
         """Half of the value rests on an arm with 100 rows and no click: the clicks of the other 79
@@ -374,10 +374,10 @@ def test_all_rows_of_a_person_are_in_one_part(rng: np.random.Generator) -> None:
 def test_what_is_expected_comes_from_the_other_half(rng: np.random.Generator) -> None:
     log = world(400, 0.0, rng)
     people = np.arange(400)
-    before = reward_models(log.contexts, log.actions, log.rewards, people, DOMAIN, 3)
+    before = reward_models(log.contexts, log.actions, log.rewards, people, DOMAIN, 3, False)
     own = before.halves == 0
     changed = np.where(own, 1.0 - log.rewards, log.rewards)
-    after = reward_models(log.contexts, log.actions, changed, people, DOMAIN, 3)
+    after = reward_models(log.contexts, log.actions, changed, people, DOMAIN, 3, False)
     np.testing.assert_array_equal(before.halves, after.halves)
     np.testing.assert_array_equal(before.expected[own], after.expected[own])
     assert np.abs(before.expected[~own] - after.expected[~own]).max() > 0.1
@@ -389,7 +389,7 @@ def test_models_find_steps_planes_and_constants(rng: np.random.Generator) -> Non
     mean = np.stack([np.floor(2.0 * contexts[:, 0]), contexts @ [0.5, 0.5], np.full(1600, 0.5)])
     rewards = mean[actions, np.arange(1600)] + 0.1 * rng.normal(size=1600)
     people, domain = np.arange(1600), Box((0, 0), (1, 1))
-    models = reward_models(contexts, actions, rewards, people, domain, 3)
+    models = reward_models(contexts, actions, rewards, people, domain, 3, False)
     error = np.abs(models.expected - mean.T).mean(axis=0)
     assert (error < [0.06, 0.06, 0.04]).all()
 
@@ -441,7 +441,7 @@ def test_propensities_are_estimated_from_others(rng: np.random.Generator) -> Non
 def test_an_arm_of_one_person_all_in_one_half(rng: np.random.Generator) -> None:
     log = world(90, 0.0, rng)
     people = np.where(log.actions == 2, 1000, np.arange(90))
-    models = reward_models(log.contexts, log.actions, log.rewards, people, DOMAIN, 3)
+    models = reward_models(log.contexts, log.actions, log.rewards, people, DOMAIN, 3, False)
     assert np.isfinite(models.expected).all()
     likely = likely_actions(log.contexts, log.actions, people, DOMAIN, 3)
     assert np.isfinite(likely).all()

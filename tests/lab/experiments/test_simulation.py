@@ -244,7 +244,9 @@ def test_a_batch_that_was_begun_is_finished_under_its_policy() -> None:
     assert learner.policy("near").version == 1
 
 
-@pytest.mark.parametrize("name", ["kernel", "published_partition"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("kernel", marks=pytest.mark.slow), "published_partition"]
+)
 def test_sources_come_first_and_are_promised_their_own_epsilon(name: str) -> None:
     learner = fresh(name)
     people = PROBLEM.sample(300, rng(5))

@@ -232,7 +232,9 @@ class TestLengthScales:
 
 
 class TestRegret:
-    @pytest.mark.parametrize("sampling", ["plausible", "thompson"])
+    @pytest.mark.parametrize(
+        "sampling", ["plausible", pytest.param("thompson", marks=pytest.mark.slow)]
+    )
     @pytest.mark.parametrize(
         ("budget", "share"),
         [(Joint(2.0, 1e-5), 0.35), (Local(4.0), 0.6), (NonPrivate(), 0.1)],

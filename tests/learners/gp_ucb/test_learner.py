@@ -331,7 +331,11 @@ class TestRegret:
         assert total["plain"] < 0.2 * total["uniform"]
         assert total["joint"] < 0.4 * total["uniform"]
 
-    @pytest.mark.parametrize("budget", [NonPrivate(), Joint(10.0, 0.1)], ids=str)
+    @pytest.mark.parametrize(
+        "budget",
+        [pytest.param(NonPrivate(), marks=pytest.mark.slow), Joint(10.0, 0.1)],
+        ids=str,
+    )
     def test_a_public_box(self, budget: Any) -> None:
         mine, chance = regret_on_a_box(budget, 0)
         assert mine < 0.5 * chance

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from sqlalchemy import func, select
 
 from discreet import GPUCB, Box, Capri, DecisionSets, Joint, Local, LocalKernel, Partition
@@ -31,6 +32,13 @@ from discreet.service.server.schema import (
     snapshots,
 )
 from discreet.service.server.store import Store
+
+# What is stored is decided before any SQL: the other database is slow.
+on_sqlite = pytest.mark.parametrize(
+    "databases",
+    ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)],
+    indirect=True,
+)
 
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
 LINE = Box(lower=(0.0,), upper=(1.0,))

@@ -52,6 +52,7 @@ from tests.service.server.scene import (
     gp_ucb,
     in_database,
     kernel,
+    on_sqlite,
     partition,
     private_glm,
     reported,
@@ -82,6 +83,7 @@ def trusted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 # The same as the library.
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     "make", [pytest.param(kernel, marks=pytest.mark.slow), partition, private_glm]
 )
@@ -191,6 +193,7 @@ def test_millionths_are_rounded_up() -> None:
     ]
 
 
+@on_sqlite
 def test_a_release_beyond_the_budget_is_refused(
     database: Database, trusted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -459,6 +462,7 @@ def test_decisions_survive_a_clock_that_is_set_back(
 # What goes wrong with a database.
 
 
+@on_sqlite
 def test_a_failing_study_is_paused_and_others_go_on(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,6 +482,7 @@ def test_a_failing_study_is_paused_and_others_go_on(
     assert count(database, operations) == said, "it was paused once"
 
 
+@on_sqlite
 @pytest.mark.parametrize("body", [b"damaged", packed('{"reports": []}'), None])
 def test_an_unreadable_batch_is_set_aside(database: Database, body: bytes | None) -> None:
     """The others are released, and its people cannot report again."""
@@ -498,6 +503,7 @@ def test_an_unreadable_batch_is_set_aside(database: Database, body: bytes | None
     check_told_the_same(store, "s")
 
 
+@on_sqlite
 def test_a_source_is_released_beside_an_unreadable_batch(database: Database) -> None:
     store, learner = Store(database), kernel()
     learner.open_source("clinic", 2.0)
@@ -557,6 +563,7 @@ def test_what_is_discarded_while_a_release_is_made_is_not_in_it(
     assert Aggregator(store).waiting("s") == 0
 
 
+@on_sqlite
 def test_a_failing_study_does_not_delay_erasure_in_others(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

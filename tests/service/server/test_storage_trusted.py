@@ -53,6 +53,7 @@ from tests.service.server.scene import (
     gp_ucb,
     in_database,
     kernel,
+    on_sqlite,
     rewarded,
     simulated,
 )
@@ -115,6 +116,7 @@ def test_concurrent_rewards_count_once(store: Store, connect: Callable[..., Data
     assert sorted(map(str, answers)) == ["False", "True", "conflict", "conflict"]
 
 
+@on_sqlite
 def test_a_decision_of_another_server(store: Store, connect: Callable[..., Database]) -> None:
     """Which has not heard of the policy that chose."""
     late = Store(connect())
@@ -126,6 +128,7 @@ def test_a_decision_of_another_server(store: Store, connect: Callable[..., Datab
     assert DecisionStore(late).reward("s", decision.id, 1.0)
 
 
+@on_sqlite
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1.5, -0.1])
 def test_an_invalid_reward_changes_nothing(store: Store, database: Database, wrong: float) -> None:
     made = DecisionStore(store)
@@ -137,6 +140,7 @@ def test_an_invalid_reward_changes_nothing(store: Store, database: Database, wro
     assert made.reward("s", decision.id, 0.5)
 
 
+@on_sqlite
 def test_invalid_contexts_change_nothing(store: Store, database: Database) -> None:
     before = in_database(database)
     for context in (None, "x", [], 3, ["a"], [[0.1, 0.2]], {"x2": 0.1}):
@@ -147,6 +151,7 @@ def test_invalid_contexts_change_nothing(store: Store, database: Database) -> No
     assert in_database(database) == before
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("context", "kept", "warning"),
     [
@@ -174,6 +179,7 @@ def _sealed(database: Database, identity: str) -> Any:
     return json.loads(decrypted(database.cipher, payload, True, "s", f"decision {identity}"))
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("context", "kept"),
     [
@@ -194,6 +200,7 @@ def test_contexts_of_arms_are_moved_to_the_nearest(
     assert DecisionStore(store).reward("s", decision.id, 0.5)
 
 
+@on_sqlite
 def test_missing_values_of_columns_that_take_them_are_filled_in(
     database: Database, serve: Serve
 ) -> None:
@@ -204,6 +211,7 @@ def test_missing_values_of_columns_that_take_them_are_filled_in(
     assert DecisionStore(store).reward("s", decision.id, 0.5)
 
 
+@on_sqlite
 def test_ids_of_people_are_at_most_as_long_as_public_lengths_allow(
     database: Database, serve: Serve
 ) -> None:
@@ -250,6 +258,7 @@ def test_paused_and_finished(store: Store, database: Database) -> None:
         assert set(connection.scalars(select(decisions.c.payload))) == {None}
 
 
+@on_sqlite
 def test_a_study_ends_with_the_people_it_was_planned_for(database: Database, serve: Serve) -> None:
     learner = gp_ucb(SimulatedNoise(1), horizon=40)
     store = serve(learner)
@@ -306,6 +315,7 @@ def test_a_finished_study_keeps_nothing_of_people(store: Store, database: Databa
     assert store.policy("s").version == 1
 
 
+@on_sqlite
 def test_visits_of_persons(database: Database, serve: Serve) -> None:
     """Those beyond the ones that a promise covers count, and teach nothing."""
     learner = capri(SimulatedNoise(7), max_contributions=2)
@@ -325,6 +335,7 @@ def test_visits_of_persons(database: Database, serve: Serve) -> None:
     assert again._target._contributions.counts == counts
 
 
+@on_sqlite
 @pytest.mark.parametrize("blank", [" ", "\u2003", "\n\t"])
 def test_blank_ids_of_people_are_refused(database: Database, serve: Serve, blank: str) -> None:
     store = serve(capri(SimulatedNoise(1), max_contributions=2))
@@ -333,6 +344,7 @@ def test_blank_ids_of_people_are_refused(database: Database, serve: Serve, blank
     assert count(database, decisions) == 0
 
 
+@on_sqlite
 @pytest.mark.parametrize("damage", ["blank id", "bytes", "another learner's report"])
 def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
     database: Database, serve: Serve, caplog: pytest.LogCaptureFixture, damage: str
@@ -378,6 +390,7 @@ def test_an_unreadable_observation_is_a_visit_that_adds_nothing(
     assert not DecisionStore(store).reward("s", ids[0], 0.25)
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     "made",
     [
@@ -513,6 +526,7 @@ def test_the_wrong_key(store: Store, database: Database, connect: Callable[..., 
         assert in_database(database) == before
 
 
+@on_sqlite
 def test_encrypted_sizes_do_not_depend_on_the_person(database: Database, serve: Serve) -> None:
     """Neither of a decision, however many points a person brings and however they are written, nor
     of the sums of people."""
@@ -547,6 +561,7 @@ def test_encrypted_sizes_do_not_depend_on_the_person(database: Database, serve: 
     assert summed["few"] == summed["many"]
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("learner", "written"),
     [

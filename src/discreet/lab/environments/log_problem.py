@@ -284,7 +284,7 @@ class LogProblem(Problem):
             replay = "model"
         self.estimator: Estimator = estimator or "dr"
         self.replay: Replay = self._way(replay)
-        estimated = estimate(log)
+        estimated = estimate(log, draws=self.replay == "model")
         self.models, self.estimates = estimated.models, estimated.estimates
         self.best = (self._best_in(1), self._best_in(0))
         rejected = self.replay == "rejection"

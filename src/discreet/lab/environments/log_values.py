@@ -517,8 +517,10 @@ class Estimated:
     warnings: tuple[str, ...]
 
 
-def estimate(log: Log) -> Estimated:
+def estimate(log: Log, draws: bool = False) -> Estimated:
     """Models of a log's rewards, its propensities, and doubly robust outcomes of every arm.
+
+    Only models for `draws` can draw rewards, which takes four fifths of all fits.
 
     Raises:
         InvalidInput: for arms that were hardly ever taken.
@@ -527,7 +529,8 @@ def estimate(log: Log) -> Estimated:
     people = np.arange(len(log)) if log.ids is None else log.ids
     likely = _likely(log, people)
     propensities, raised = _propensities(log, likely)
-    models = reward_models(log.contexts, log.actions, log.rewards, people, log.domain, log.arms)
+    known = log.contexts, log.actions, log.rewards, people, log.domain, log.arms
+    models = reward_models(*known, draws)
     estimates = Estimates(log.actions, log.rewards, propensities, people, models.expected, likely)
     unknown = _about_estimated(log, raised)
     warnings = unknown if log.propensities is None else _about_known(log, log.propensities)
@@ -549,6 +552,7 @@ def reward_models(
     people: IntArray,
     domain: Box,
     arms: int,
+    draws: bool = True,
 ) -> RewardModels:
     """A model of rewards by context and arm for either half, fitted to the other.
 
@@ -567,11 +571,11 @@ def reward_models(
     features = np.column_stack([codes, actions])
     categories = np.append(unordered, arms <= _MOST_LABELS)
     model = HistGradientBoostingRegressor(categorical_features=categories, **_BOOSTING)
-    expected, before = np.empty((len(actions), arms)), np.empty(len(actions))
+    expected, before = np.empty((len(actions), arms)), np.zeros(len(actions))
     alike: list[list[_Alike]] = [[], []]
     for half in (0, 1):
         own, other = np.flatnonzero(halves == half), np.flatnonzero(halves != half)
-        for fold in range(_FOLDS):
+        for fold in range(_FOLDS if draws else 0):
             fitted, asked = own[folds[own] != fold], own[folds[own] == fold]
             if len(asked):
                 fitted = fitted if len(fitted) else own
@@ -591,7 +595,7 @@ def reward_models(
                 _Alike(before[rows][order], rewards[rows][order], min(window, len(rows)))
             )
     expected.setflags(write=False)
-    return RewardModels(halves, expected, (tuple(alike[0]), tuple(alike[1])))
+    return RewardModels(halves, expected, (tuple(alike[0]), tuple(alike[1])) if draws else ((), ()))
 
 
 def likely_actions(

@@ -91,7 +91,7 @@ _CLIP = 0.5
 # D as a multiple of the root mean square of c ||R||; longer rows are shortened.
 _SHORTENED = 0.7
 # Nodes for the mean square of what is cut.
-_NODES = 8
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 # Directions with less than these shares of the largest variance are left out.
 _THRESHOLDS = (0.001, 0.01, 0.03, 0.1, 0.3)
 # Prior standard deviations of theta'phi, as multiples of the bound of |f|.
@@ -339,11 +339,10 @@ def cut(
         inside: FloatArray = np.clip(wide / reward_noise * area - 1.0, 0.0, 1.0)
         return inside
 
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    shares = 0.5 * (nodes + 1.0)
+    shares = 0.5 * (_NODES + 1.0)
     # E[clip(Z)^2] is the integral of 2 t P(|Z| > t) from 0 to c.
     tails = np.stack([1.0 - within(allowed * share) for share in shares], axis=1)
-    square = allowed**2 * ((tails * shares) @ weights)
+    square = allowed**2 * ((tails * shares) @ _WEIGHTS)
     full = reward_noise**2 / 3.0 + spread**2
     return (
         np.where(uncut, 1.0, within(allowed)),
