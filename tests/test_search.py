@@ -49,7 +49,11 @@ def run(searched: Search, values: int, sign: float = 1.0) -> Search:
 
 @pytest.mark.parametrize(
     ("budget", "values"),
-    [(NonPrivate(), 150), (JOINT, 600), pytest.param(Local(4.0), 1500, marks=pytest.mark.slow)],
+    [
+        pytest.param(NonPrivate(), 150, marks=pytest.mark.slow),
+        (JOINT, 600),
+        pytest.param(Local(4.0), 1500, marks=pytest.mark.slow),
+    ],
 )
 def test_the_best_setting_is_learnt(budget: Any, values: int) -> None:
     best = run(search(budget, trials=values), values).best()

@@ -197,6 +197,7 @@ def test_it_finds_the_top_of_a_hill(
     assert best.expected == pytest.approx(best.answer, abs=0.2)
 
 
+@pytest.mark.slow
 def test_it_finds_the_top_through_noise() -> None:
     """Rows off by a twelfth of the box and noisy answers: better than the same at random."""
     reached = []

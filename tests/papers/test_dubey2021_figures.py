@@ -144,7 +144,7 @@ def test_a_case_that_cannot_work_is_refused_before_anything_runs() -> None:
         pytest.param(FIGURE_1, False, marks=pytest.mark.slow),
         (FIGURE_1, True),
         pytest.param(FIGURE_2, True, marks=pytest.mark.slow),
-        (TABLE_1, False),
+        pytest.param(TABLE_1, False, marks=pytest.mark.slow),
     ],
 )
 def test_figures_have_a_panel_for_each_kind_and_labels_apart(

@@ -172,7 +172,9 @@ def test_the_interval_of_a_loss_agrees_with_students_test_of_the_difference() ->
     assert (unclear.low, unclear.high) == (-math.inf, math.inf)
 
 
-@pytest.mark.parametrize("people", [HORIZONS[-1], 2 * HORIZONS[-1]])
+@pytest.mark.parametrize(
+    "people", [HORIZONS[-1], pytest.param(2 * HORIZONS[-1], marks=pytest.mark.slow)]
+)
 def test_verdicts_err_as_rarely_as_is_written(people: int) -> None:
     """Of plans whose losses are at the bar: above it at epsilon 1, below it at 2 and 4."""
     plans = 200 if people == HORIZONS[-1] else 10

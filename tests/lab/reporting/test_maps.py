@@ -372,7 +372,7 @@ def test_everyone_is_sent_to_the_choice_of_the_exact_posterior() -> None:
     ("problem", "offered"),
     [
         ("bumps", "up to 25 points of their own"),
-        ("camelback", "any point of a box"),
+        pytest.param("camelback", "any point of a box", marks=pytest.mark.slow),
     ],
 )
 def test_reports_of_points(problem: str, offered: str, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_wide_intervals_of_two_replicates_do_not_flatten_the_chart() -> None:
         assert high - low < 0.25
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("width", [pytest.param(WIDE, marks=pytest.mark.slow), NARROW])
 def test_long_labels_and_close_budgets_leave_room(width: float) -> None:
     name = "a_learner_with_a_name_that_goes_on and a label as long as this"
     budgets = (0.5, 1.0, 1.05, 1.2, 1.5, 2.0, 4.0)

@@ -254,7 +254,11 @@ def z_scores(space: Any, budget: Any, people: int, seed: int) -> np.ndarray:
 class TestCalibration:
     """Posterior deviations mean what they say: z-scores have a deviation near 1."""
 
-    @pytest.mark.parametrize("budget", [NonPrivate(), Joint(1.0, 1e-5)], ids=str)
+    @pytest.mark.parametrize(
+        "budget",
+        [pytest.param(NonPrivate(), marks=pytest.mark.slow), Joint(1.0, 1e-5)],
+        ids=str,
+    )
     @pytest.mark.parametrize("space", [DecisionSets(5), PublicBox()], ids=["sets", "box"])
     def test_quick(self, space: Any, budget: Any) -> None:
         scores = np.concatenate([z_scores(space, budget, 300, seed) for seed in range(2)])

@@ -337,6 +337,7 @@ def test_it_finds_the_good_candidate() -> None:
     assert outcome.record.value <= 20.0  # uniform: 230
 
 
+@pytest.mark.slow
 def test_it_finds_the_top_of_a_box() -> None:
     options = {"kernel": "RBF(length_scale=0.35)", "batch_size": 2}
     outcome = simulate(camelback(), Setting("exact_gp_ucb", "exact", options=options), 300, 5, 0)
