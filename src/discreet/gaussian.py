@@ -26,15 +26,12 @@ independent arms with a shared level (`partition`), and coefficients that arms h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from discreet.validation import FloatArray
-
-H = TypeVar("H")
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,25 +137,3 @@ def average(parts: Sequence[Posterior], weights: FloatArray, least: float = 0.0)
     likely = [(w, part) for w, part in zip(weights, parts, strict=True) if w > least]
     away = [math.sqrt(w) * (part.mean - mean)[:, None] for w, part in likely]
     return Posterior(mean, np.hstack([math.sqrt(w) * part.root for w, part in likely] + away))
-
-
-def climb(
-    start: H, steps: Sequence[Callable[[H], Iterable[H]]], log_posterior: Callable[[H], float]
-) -> H:
-    """The hyperparameters from which no step leads to likelier ones.
-
-    Args:
-        start: where the climb begins.
-        steps: neighbours of hyperparameters. Later kinds of steps are tried only where no earlier
-            one leads upwards.
-        log_posterior: of hyperparameters, up to a constant.
-    """
-    best = start
-    while True:
-        for near in steps:
-            top = max(near(best), key=log_posterior, default=best)
-            if log_posterior(top) > log_posterior(best):
-                best = top
-                break
-        else:
-            return best

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -38,9 +40,22 @@ def evidence_of(
 
 
 def learnt(
-    features: CosineFeatures, start: Hyperparameters, information: GaussianNaturalParameters
+    features: CosineFeatures,
+    information: GaussianNaturalParameters,
+    start: HyperparameterPosterior | None = None,
 ) -> HyperparameterPosterior:
-    return hyperparameter_posterior(start, evidence_of(features, information))
+    """After ten sweeps, from draws from the prior where no start is given."""
+    none = HyperparameterPosterior(Hyperparameters.first(len(features.levels)))
+    rng = np.random.default_rng(12)
+    return hyperparameter_posterior(
+        start or none, evidence_of(features, information), rng, sweeps=10
+    )
+
+
+def certain(length_scales: tuple[float, ...], scale: float = 1.0) -> HyperparameterPosterior:
+    """All particles at one place."""
+    only = Hyperparameters(length_scales, scale)
+    return HyperparameterPosterior(only, (only,), (1.0,), (0.0,))
 
 
 def test_the_root_is_that_of_the_covariance() -> None:
@@ -105,7 +120,7 @@ def test_length_scales_are_learnt_for_each_axis() -> None:
     contexts = np.random.default_rng(6).random((300, 2))
     features = CosineFeatures.of((None, None), 3)
     sums = informed(2.0 * ExponentialMeans(3)(contexts) - 1.0, contexts, features, 10.0)
-    found = learnt(features, Hyperparameters.first(2), sums)
+    found = learnt(features, sums)
     assert found.best.length_scales[0] <= 0.4
     assert found.best.length_scales[1] == 3.2
 
@@ -116,11 +131,11 @@ def test_both_axes_are_found_at_once(weight: float) -> None:
     contexts = np.random.default_rng(7).random((300, 2))
     sums = informed(2.0 * symmetric_means(contexts) - 1.0, contexts, FEATURES, weight)
     for start in (
-        Hyperparameters.first(2),
-        Hyperparameters((3.2, 3.2)),
-        Hyperparameters((0.8, 3.2), 2.0),
+        None,
+        certain((3.2, 3.2)),
+        certain((0.8, 3.2), 2.0),
     ):
-        found = learnt(FEATURES, start, sums)
+        found = learnt(FEATURES, sums, start)
         assert max(found.best.length_scales) <= 0.4
 
 
@@ -133,7 +148,7 @@ def test_functions_drawn_from_a_prior_are_read_with_it(length_scales: tuple[floa
     theta = rng.standard_normal((10, len(features))) * np.sqrt(variance)
     contexts = rng.random((400, 2))
     sums = informed(features(contexts) @ theta.T, contexts, features, 20.0)
-    found = learnt(features, Hyperparameters.first(2), sums)
+    found = learnt(features, sums)
     for axis in range(2):
         place = LENGTH_SCALES.index(found.best.length_scales[axis])
         assert abs(place - LENGTH_SCALES.index(length_scales[axis])) <= 1
@@ -146,9 +161,7 @@ def test_large_functions_have_a_large_scale() -> None:
     contexts = np.random.default_rng(9).random((300, 2))
     for size, scale in ((0.5, 1.0), (3.0, 2.0)):
         values = size * np.stack([np.cos(np.pi * contexts[:, 0]), contexts[:, 1] - 0.5], axis=1)
-        found = learnt(
-            FEATURES, Hyperparameters.first(2), informed(values, contexts, FEATURES, 50.0)
-        )
+        found = learnt(FEATURES, informed(values, contexts, FEATURES, 50.0))
         assert found.best.output_scale == scale
 
 
@@ -159,24 +172,53 @@ def random_sums(features: CosineFeatures = FEATURES) -> GaussianNaturalParameter
     return GaussianNaturalParameters(rows.T @ rows, rows.T @ rng.standard_normal(40))
 
 
-def test_what_is_likely_is_ranked_and_adds_up() -> None:
-    found = learnt(FEATURES, Hyperparameters.first(2), random_sums())
-    assert sum(found.weights) == pytest.approx(1.0)
-    assert list(found.weights) == sorted(found.weights, reverse=True)
-    assert found.weights[-1] > found.weights[0] * math.exp(-6.0)
-    assert len(set(found.candidates)) == len(found.candidates)
-    assert found.best == found.candidates[0]
-    evidence = evidence_of(FEATURES, random_sums())
-    worth = [evidence(smooth) + smooth.log_prior for smooth in found.candidates[:2]]
-    assert math.log(found.weights[0] / found.weights[1]) == pytest.approx(worth[0] - worth[1])
-    rng = np.random.default_rng(0)
-    share = 0.0
+def test_particles_are_drawn_from_the_posterior() -> None:
+    """Against all 128 hyperparameters of two columns, over 400 updates without new reports."""
+    evidence = cache(evidence_of(FEATURES, random_sums()))
+    everything = [
+        Hyperparameters(scales, scale, level, surface)
+        for scales in product(LENGTH_SCALES, repeat=2)
+        for scale, level, surface in product(SCALES, SHARES, SHARES)
+    ]
+    worth = np.array([evidence(each) + each.log_prior for each in everything])
+    exact = np.exp(worth - worth.max())
+    exact /= exact.sum()
+    found, rng = HyperparameterPosterior(Hyperparameters.first(2)), np.random.default_rng(0)
+    times = dict.fromkeys(everything, 0.0)
     for _ in range(400):
-        smooths, shares = found.draw(3, rng)
-        assert len(set(smooths)) == len(smooths) <= 3
+        found = hyperparameter_posterior(found, evidence, rng)
+        assert sum(found.weights) == pytest.approx(1.0)
+        assert list(found.weights) == sorted(found.weights, reverse=True)
+        assert len(set(found.candidates)) == len(found.candidates)
+        assert found.best == max(found.candidates, key=lambda each: evidence(each) + each.log_prior)
+        assert found.evidence == tuple(evidence(each) for each in found.candidates)
+        for each, weight in zip(found.candidates, found.weights, strict=True):
+            times[each] += weight / 400
+    assert 0.5 * np.abs(np.array(list(times.values())) - exact).sum() < 0.07
+
+
+def test_new_reports_weigh_particles_by_what_their_evidence_gains() -> None:
+    """Two that prior and reports hold for equally likely, of which one gained ten times as much."""
+    one, other = Hyperparameters((0.2,) * 3), Hyperparameters((0.4,) * 3)
+    gains = {one: math.log(10.0), other: 0.0}
+    before = HyperparameterPosterior(one, (one, other), (0.5, 0.5), (3.0, 5.0))
+    found = hyperparameter_posterior(
+        before,
+        lambda each: 3.0 * (each == one) + 5.0 * (each == other) + gains.get(each, -1e9),
+        np.random.default_rng(0),
+    )
+    assert found.weights == (14 / 16, 2 / 16) or found.weights == (15 / 16, 1 / 16)
+
+
+def test_candidates_are_drawn_by_their_weights() -> None:
+    found, rng, share = learnt(FEATURES, random_sums()), np.random.default_rng(0), 0.0
+    first = found.candidates[0]
+    for _ in range(400):
+        drawn, shares = found.draw(3, rng)
+        assert len(set(drawn)) == len(drawn) <= 3
         assert shares.sum() == pytest.approx(1.0)
-        share += dict(zip(smooths, shares, strict=True)).get(found.best, 0.0) / 400
-    # The likeliest takes its probability of the shares, rounded up or down to thirds each time.
+        share += dict(zip(drawn, shares, strict=True)).get(first, 0.0) / 400
+    # The commonest takes its weight of the shares, rounded up or down to thirds each time.
     assert share == pytest.approx(found.weights[0], abs=0.04)
 
 
@@ -188,9 +230,8 @@ def test_few_of_many_columns_are_found_to_matter() -> None:
     one = np.stack([np.sin(5.0 * contexts[:, 1]), np.cos(5.0 * contexts[:, 1])], axis=1)
     both = 2.0 * symmetric_means(contexts[:, [4, 1]]) - 1.0
     for values, matter in ((one, {1}), (both, {1, 4})):
-        found = learnt(
-            features, Hyperparameters((FLAT,) * 6), informed(values, contexts, features, 2.0)
-        )
+        sums = informed(values, contexts, features, 2.0)
+        found = learnt(features, sums, certain((FLAT,) * 6))
         assert {a for a, value in enumerate(found.best.length_scales) if value < FLAT} == matter
 
 
@@ -200,23 +241,6 @@ def test_what_arms_have_in_common_is_learnt() -> None:
     waves = np.cos(np.pi * np.arange(1, 6) * contexts[:, :1])
     for common, own in ((1.0, 0.1), (0.0, 1.0)):
         values = common * np.sin(4.0 * contexts[:, :1]) - 0.5 + own * 0.7 * waves
-        found = learnt(
-            features, Hyperparameters.first(2), informed(values, contexts, features, 20.0)
-        )
+        found = learnt(features, informed(values, contexts, features, 20.0))
         assert found.best.level == 0.8
         assert found.best.surface == (0.8 if common else 0.0)
-
-
-def test_neighbours() -> None:
-    near = set(Hyperparameters((0.2, 3.2), 1.0).near())
-    for smooth in (
-        Hyperparameters((0.8, 3.2)),
-        Hyperparameters((0.2, 0.4)),
-        Hyperparameters((0.4, 0.4)),
-        Hyperparameters((0.2, 3.2), 2.0),
-        Hyperparameters((0.2, 3.2), level=0.8),
-        Hyperparameters((0.2, 3.2), surface=0.8),
-    ):
-        assert smooth in near
-    assert all(smooth.output_scale in SCALES for smooth in near)
-    assert list(Hyperparameters((3.2, 0.2, 3.2)).pairs()) == [Hyperparameters((0.4, 0.2, 0.4))]

@@ -20,7 +20,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, reduce
+from functools import reduce
 from operator import add
 from typing import Annotated, Any, ClassVar, Generic, Unpack
 
@@ -152,18 +152,16 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         prior, known = hyperparameters.prior(self.features), self._known if known is None else known
         return CoefficientPosterior.of(self.features, prior, known)
 
-    def _learn(self, times: int = 1) -> None:
-        """Update the likely hyperparameters by this many searches, each from the best found."""
+    def _learn(self, sweeps: int = 1) -> None:
+        """Update the likely hyperparameters by what all reports say."""
         known = self._known
-
-        @cache
-        def log_evidence(candidate: Hyperparameters) -> float:
-            return self._posterior(candidate, known).evidence
-
-        for _ in range(times):
-            self._hyperparameters = hyperparameter_posterior(
-                self._hyperparameters.best, log_evidence, self.features.length_scales
-            )
+        self._hyperparameters = hyperparameter_posterior(
+            self._hyperparameters,
+            lambda candidate: self._posterior(candidate, known).evidence,
+            np.random.default_rng([self.public_seed, len(self._policies), 4]),
+            self.features.length_scales,
+            sweeps,
+        )
         self.log_learnt("length scales", self.length_scales)
 
     @property
@@ -434,9 +432,9 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             shares = np.concatenate([(1.0 - doubt) * shares, doubt * shares])
         return PosteriorMixture.of(parts, shares)
 
-    def _learn(self, times: int = 1) -> None:
+    def _learn(self, sweeps: int = 1) -> None:
         """Update the likely hyperparameters and the variance of open reports."""
-        super()._learn(times)
+        super()._learn(sweeps)
         if isinstance(self.budget, NonPrivate) and self.people:
             self._noise = self._residual_variance()
 

@@ -25,9 +25,8 @@ evidence |R^-1 L b|^2 / 2 - log det R.
 
 *Model average.* Length scales stay uncertain for long, and under one that is too long the learner
 is certain of what is wrong. Queries and policies therefore follow from the average of posteriors
-under several hyperparameters by their probabilities; before there are reports, under some drawn
-from their prior. The mean covariance would not do: where each of many columns may matter, it says
-that none matters much.
+under several hyperparameters drawn from theirs, by sequential Monte Carlo. The mean covariance
+would not do: where each of many columns may matter, it says that none matters much.
 
 *Source weights.* A source shares the target's reward functions with probability w. The reports of
 both are explained either by one set of functions or each by its own, and with the log evidence E
@@ -53,18 +52,19 @@ than ten arms a length scale of 0.1 and eighteen cosines a column are allowed as
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations
 from operator import add
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from discreet.codec import Range
-from discreet.gaussian import GaussianNaturalParameters, climb
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.kernel.features import (
     FLAT,
     LEFT_OUT,
@@ -78,15 +78,13 @@ from discreet.validation import FloatArray, IntArray
 SCALES = (1.0, 2.0)
 SHARES = (0.0, 0.8)
 FIRST_LENGTH_SCALE = 0.8
-# Hyperparameters less likely than the best by a factor e^6 are left out.
-_LOG_RATIO = 6.0
+# Particles of hyperparameters, and the draws from the prior from which they are chosen.
+_PARTICLES, _FIRST = 16, 64
 # Log prior of the scale: - 1/4 log2(scale)^2.
 _SCALE_PENALTY = 0.25
 # Short length scales have this power of their share among features as prior probability: where
 # reports say little, evidence is flat over length scales, and the shortest would hold out long.
 _RARER = 4
-# The length scale that two columns get which are tried together.
-_TOGETHER = 0.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,28 +142,18 @@ class Hyperparameters:
         level, surface = rng.choice(SHARES, 2).tolist()
         return cls(tuple(np.where(matters, varying, FLAT).tolist()), 1.0, level, surface)
 
-    def near(self, length_scales: Sequence[float] = LENGTH_SCALES) -> Iterator[Hyperparameters]:
-        """Neighbours that differ in one number, and those with one length scale for all columns:
-        where rewards depend on columns together, no single one seems to matter."""
-        for scale in SCALES:
-            yield replace(self, output_scale=scale)
-        for share in SHARES:
-            yield replace(self, level=share)
-            yield replace(self, surface=share)
-        for value in length_scales:
-            for column in range(len(self.length_scales)):
-                yield self.with_columns((column,), value)
-            yield replace(self, length_scales=(value,) * len(self.length_scales))
-
-    def pairs(self) -> Iterator[Hyperparameters]:
-        """Neighbours in which two columns matter that did not."""
-        flat = [column for column, value in enumerate(self.length_scales) if value >= FLAT]
-        for pair in combinations(flat, 2):
-            yield self.with_columns(pair, _TOGETHER)
-
-    def with_columns(self, columns: tuple[int, ...], value: float) -> Hyperparameters:
-        """The same with another length scale of these columns."""
-        changed = [value if a in columns else old for a, old in enumerate(self.length_scales)]
+    def moved(self, rng: np.random.Generator, length_scales: Sequence[float]) -> Hyperparameters:
+        """A symmetric random change, of one number or of two columns: where rewards depend on both
+        together, neither seems to matter."""
+        columns = len(self.length_scales)
+        kind = int(rng.integers(3 + columns + columns // 2))
+        if kind < 3:
+            name, values = (("level", SHARES), ("surface", SHARES), ("output_scale", SCALES))[kind]
+            new: Any = {name: float(rng.choice(values))}
+            return replace(self, **new)
+        changed = list(self.length_scales)
+        for column in rng.choice(columns, 1 if kind < 3 + columns else 2, replace=False):
+            changed[column] = float(rng.choice(length_scales))
         return replace(self, length_scales=tuple(changed))
 
     @property
@@ -189,23 +177,24 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class HyperparameterPosterior:
-    """Hyperparameters that the reports make likely.
+    """Particles: hyperparameters drawn from their posterior.
 
     Attributes:
-        best: the likeliest; before there are reports, where the search begins.
-        candidates: the best and those that are not much less likely; empty before there are
-            reports.
-        weights: their probabilities.
+        best: the likeliest of them; before there are reports, a usual one.
+        candidates: the different ones, the commonest first; empty before there are reports.
+        weights: their shares.
+        evidence: the log evidence of each.
     """
 
     best: Hyperparameters
     candidates: tuple[Hyperparameters, ...] = ()
     weights: tuple[Annotated[float, Range(above=0.0)], ...] = ()
+    evidence: tuple[float, ...] = ()
 
     def draw(
         self, count: int, rng: np.random.Generator
     ) -> tuple[list[Hyperparameters], FloatArray]:
-        """At most `count` candidates, drawn evenly by their probabilities, and their shares.
+        """At most `count` candidates, drawn evenly by their shares, and what each then stands for.
 
         Before there are reports, draws from the prior.
         """
@@ -214,37 +203,69 @@ class HyperparameterPosterior:
             return [Hyperparameters.drawn(columns, rng) for _ in range(count)], np.full(
                 count, 1.0 / count
             )
-        ends = np.cumsum(self.weights)
-        at = np.searchsorted(ends, (np.arange(count) + rng.random()) * (ends[-1] / count))
-        places, times = np.unique(np.minimum(at, len(ends) - 1), return_counts=True)
+        places, times = np.unique(_evenly(self.weights, count, rng), return_counts=True)
         return [self.candidates[place] for place in places], times / count
 
 
+def _evenly(weights: ArrayLike, count: int, rng: np.random.Generator) -> IntArray:
+    """(count,) places drawn by weights at even distances, in increasing order."""
+    ends = np.cumsum(weights)
+    at = np.searchsorted(ends, (np.arange(count) + rng.random()) * (ends[-1] / count))
+    places: IntArray = np.minimum(at, len(ends) - 1)
+    return places
+
+
 def hyperparameter_posterior(
-    start: Hyperparameters,
+    before: HyperparameterPosterior,
     log_evidence: Callable[[Hyperparameters], float],
+    rng: np.random.Generator,
     length_scales: Sequence[float] = LENGTH_SCALES,
+    sweeps: int = 1,
 ) -> HyperparameterPosterior:
-    """The likeliest hyperparameters found from `start`, and all that are not much less likely.
+    """Particles of the posterior now, from those before the latest reports.
+
+    A sequential Monte Carlo sampler (Del Moral, Doucet and Jasra 2006): particles are weighted by
+    what their evidence has gained, drawn anew by these weights, and moved by Metropolis steps.
 
     Args:
-        start: where the search begins.
+        before: particles, or none before there are reports.
         log_evidence: up to a constant.
+        rng: of public draws.
         length_scales: those that a column may have.
+        sweeps: about how often each number of a particle is moved.
     """
     known: dict[Hyperparameters, float] = {}
 
-    def log_posterior(candidate: Hyperparameters) -> float:
+    def evidence(candidate: Hyperparameters) -> float:
         if candidate not in known:
-            known[candidate] = log_evidence(candidate) + candidate.log_prior
+            known[candidate] = log_evidence(candidate)
         return known[candidate]
 
-    steps = (lambda best: best.near(length_scales), Hyperparameters.pairs)
-    best = climb(start, steps, log_posterior)
-    ranked = sorted(known, key=log_posterior, reverse=True)
-    kept = [each for each in ranked if known[each] > known[best] - _LOG_RATIO]
-    chances = np.exp([known[each] - known[best] for each in kept])
-    return HyperparameterPosterior(best, tuple(kept), tuple((chances / chances.sum()).tolist()))
+    def log_posterior(candidate: Hyperparameters) -> float:
+        return evidence(candidate) + candidate.log_prior
+
+    particles, columns = before.candidates, len(before.best.length_scales)
+    if particles:
+        gained = np.log(before.weights) - before.evidence
+    else:
+        particles = tuple(Hyperparameters.drawn(columns, rng) for _ in range(_FIRST))
+        gained = np.zeros(_FIRST)
+    gained = gained + [evidence(each) for each in particles]
+    counts: Counter[Hyperparameters] = Counter()
+    for place in _evenly(np.exp(gained - gained.max()), _PARTICLES, rng):
+        particle = particles[place]
+        for _ in range(sweeps * (3 + 2 * columns)):
+            other, odds = particle.moved(rng, length_scales), math.log(1.0 - rng.random())
+            if other != particle and odds < log_posterior(other) - log_posterior(particle):
+                particle = other
+        counts[particle] += 1
+    candidates, times = zip(*counts.most_common(), strict=True)
+    return HyperparameterPosterior(
+        max(candidates, key=log_posterior),
+        candidates,
+        tuple(count / _PARTICLES for count in times),
+        tuple(evidence(each) for each in candidates),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,17 +34,16 @@ neighbouring bins say nothing; one more factor of the prior variance; no conditi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from typing import Annotated, Self
 
 import numpy as np
 from scipy.special import ndtr
 
 from discreet.codec import Range, Serializable, Shape
-from discreet.gaussian import GaussianNaturalParameters, climb
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.partition.posterior import (
     AveragedPosterior,
     GPPrior,
@@ -238,19 +237,26 @@ def likely_length_scales(
             evidence[scales] = log_posterior(scales)
         return evidence[scales]
 
-    def near(best: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
-        for group in groups:
-            for scale in _LENGTH_SCALES:
-                yield tuple(scale if axis in group else other for axis, other in enumerate(best))
+    def climbed(best: tuple[float, ...]) -> tuple[float, ...]:
+        """From here changes of one group, while they lead upwards."""
+        while True:
+            near = [
+                tuple(scale if axis in group else other for axis, other in enumerate(best))
+                for group, scale in product(groups, _LENGTH_SCALES)
+            ]
+            top = max(near, key=evidence_of)
+            if evidence_of(top) <= evidence_of(best):
+                return best
+            best = top
 
-    best = climb(start, (near,), evidence_of)
+    best = climbed(start)
     # Where columns matter only together, one by itself shows nothing. Among many pairs some look
     # better by chance.
     for pair in combinations(cut, 2):
         for scale in _SHORT_SCALES:
             both = tuple(scale if axis in pair else other for axis, other in enumerate(best))
             if log_posterior(both) > evidence_of(best) + _DECISIVE:
-                best = climb(both, (near,), evidence_of)
+                best = climbed(both)
     order = sorted(evidence, key=evidence_of, reverse=True)
     kept = [scales for scales in order if evidence[scales] > evidence[best] - _LOG_RATIO]
     return tuple(kept[:_MOST_SCALES])
