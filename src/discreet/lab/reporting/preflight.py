@@ -472,9 +472,8 @@ def _guarantee(
 
 LINE_NOTE = (
     "worth at most: people without privacy whose data show as much, in all and for each arm if all "
-    "are given equally often, at the table's mean rate where rewards are 0 or 1.\n"
-    "difference: the least difference of mean rewards that is two standard errors, for everybody "
-    "together."
+    "are given equally often. difference: the least of two arms' mean rewards that is two standard "
+    "errors."
 )
 COLUMN_NOTE = "Counts and mean rates are exact statistics of the table, and no epsilon covers them."
 ARM_NOTE = "hidden by noise: indistinguishable from an arm that is right for no one."
@@ -493,8 +492,10 @@ def issues_text(checked: Preflight) -> str:
 def people_text(checked: Preflight) -> str:
     """Who takes part, and what can be chosen."""
     text = f"{checked.people:,} people, {counted(checked.replicates, 'replicate')}; {checked.offer}"
-    each = checked.people_of_arm
-    return f"{text}; {each:,.0f} people for each arm." if each is not None else f"{text}."
+    if checked.people_of_arm is not None:
+        text += f"; {checked.people_of_arm:,.0f} people for each arm"
+    right = [arm.people for arm in checked.arms if arm.people is not None]
+    return f"{text}, which is right for {min(right):,} or more." if right else f"{text}."
 
 
 def column_table(checked: Preflight) -> Table:
@@ -516,21 +517,15 @@ def column_table(checked: Preflight) -> Table:
 
 
 def arm_table(checked: Preflight) -> Table | None:
-    """For how many people of the table each arm is right; None where unknown.
-
-    Of very many arms those that are hidden are shown.
-    """
-    arms = [arm for arm in checked.arms if arm.people is not None]
-    if len(arms) > _MOST_NAMES:
-        arms = [arm for arm in arms if arm.hidden_at]
+    """The arms that noise hides, and for how many people of the table each is right."""
+    arms = [arm for arm in checked.arms if arm.hidden_at]
     if not arms:
         return None
     total = sum(arm.people or 0 for arm in checked.arms)
     table = terminal_table(("arm", "right for", "share", "hidden by noise at epsilon"))
     for arm in arms:
-        share = share_text((arm.people or 0) / total)
-        hidden = listed([f"{epsilon:g}" for epsilon in arm.hidden_at]) if arm.hidden_at else "none"
-        table.add_row(Text(arm.name), f"{arm.people or 0:,}", share, hidden)
+        share, hidden = share_text((arm.people or 0) / total), [f"{e:g}" for e in arm.hidden_at]
+        table.add_row(Text(arm.name), f"{arm.people or 0:,}", share, listed(hidden))
     return table
 
 
@@ -543,6 +538,8 @@ def line_table(checked: Preflight) -> Table:
         return f"{value:,.0f}" if value >= 10.0 else number_text(value, 2)
 
     for line in checked.lines:
+        if line.worth is None and line.promise is None:
+            continue  # a reference: it learns from no one
         label = line.label.partition(", epsilon ")[0] if line.epsilon is not None else line.label
         cells = [
             ABSENT if value is None else text(value)
