@@ -39,6 +39,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "learners.kernel.joint JointKernel._points",
             "learners.kernel.joint JointKernel._publish",
             "learners.kernel.joint JointKernel._predictive",
+            "learners.kernel.learner KernelLearner._learn",
             "learners.kernel.learner LocalKernel._predictive",
             "learners.kernel.learner LocalKernel._publish",
             "learners.kernel.learner LocalKernel._publish_source",
