@@ -41,6 +41,8 @@ autodoc_typehints = "none"
 napoleon_use_ivar = True
 
 # Scripts are run where their source changed since the last build.
+# It warns of spaces anywhere in a path, so of a clone in a folder with one; no example has any.
+suppress_warnings = ["sphinx_gallery.space_in_filename"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
