@@ -40,9 +40,9 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_use_ivar = True
 
-# Scripts are run where their source changed since the last build.
-# It warns of spaces anywhere in a path, so of a clone in a folder with one; no example has any.
+# sphinx-gallery warns of a space anywhere in a path, of the clone's folder too; no example has one.
 suppress_warnings = ["sphinx_gallery.space_in_filename"]
+# Scripts are run where their source changed since the last build.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",

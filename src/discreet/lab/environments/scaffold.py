@@ -599,7 +599,7 @@ def _outcome(study: Scaffold) -> Iterator[str]:
     elif study.rewards:
         text = (
             f"The reward of each arm, and bounds from {_PUBLIC}. Noise is as wide as they are: "
-            "leave out what hardly anybody reaches; such rewards are clipped."
+            "they may cut off rewards that hardly anyone has; those are clipped."
         )
     elif not study.learnt:
         able = ", ".join(toml_text(each.name) for each in study.columns if each.labels)

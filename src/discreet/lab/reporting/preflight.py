@@ -475,7 +475,7 @@ LINE_NOTE = (
     "are given equally often. difference: the least of two arms' mean rewards that is two standard "
     "errors."
 )
-COLUMN_NOTE = "Counts and mean rates are exact statistics of the table, and no epsilon covers them."
+COLUMN_NOTE = "Counts, shares and rates are exact statistics of the table; no epsilon covers them."
 ARM_NOTE = "hidden by noise: indistinguishable from an arm that is right for no one."
 
 

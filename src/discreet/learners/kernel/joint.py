@@ -503,7 +503,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         if not self._policies and self.varies:
             return self._first_policy()
         if self._information.precision.any():
-            self._learn(sweeps=4)
+            self._learn(sweeps=4)  # epochs are few
         grown = longest(self.half_life, math.ceil(self.growth * self.people), _SHARE_OF_HALF_LIFE)
         people, after = max(grown, self._first_length), 1000 + self.people
         self._length, last = people, False

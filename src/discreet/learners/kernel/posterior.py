@@ -78,7 +78,7 @@ from discreet.validation import FloatArray, IntArray
 SCALES = (1.0, 2.0)
 SHARES = (0.0, 0.8)
 FIRST_LENGTH_SCALE = 0.8
-# Particles of hyperparameters, and the draws from the prior from which they are chosen.
+# Particles of hyperparameters, and draws from the prior of which the first are resampled.
 _PARTICLES, _FIRST = 16, 64
 # Log prior of the scale: - 1/4 log2(scale)^2.
 _SCALE_PENALTY = 0.25
@@ -142,9 +142,9 @@ class Hyperparameters:
         level, surface = rng.choice(SHARES, 2).tolist()
         return cls(tuple(np.where(matters, varying, FLAT).tolist()), 1.0, level, surface)
 
-    def moved(self, rng: np.random.Generator, length_scales: Sequence[float]) -> Hyperparameters:
-        """A symmetric random change, of one number or of two columns: where rewards depend on both
-        together, neither seems to matter."""
+    def proposal(self, rng: np.random.Generator, length_scales: Sequence[float]) -> Hyperparameters:
+        """A symmetric Metropolis proposal, which changes one hyperparameter or two length scales:
+        where rewards depend on two columns together, neither seems to matter alone."""
         columns = len(self.length_scales)
         kind = int(rng.integers(3 + columns + columns // 2))
         if kind < 3:
@@ -180,10 +180,10 @@ class HyperparameterPosterior:
     """Particles: hyperparameters drawn from their posterior.
 
     Attributes:
-        best: the likeliest of them; before there are reports, a usual one.
-        candidates: the different ones, the commonest first; empty before there are reports.
-        weights: their shares.
-        evidence: the log evidence of each.
+        best: the particle with the highest posterior density; a default before there are reports.
+        candidates: distinct particles, the most frequent first; empty before there are reports.
+        weights: their relative frequencies.
+        evidence: their log evidence when they were drawn.
     """
 
     best: Hyperparameters
@@ -194,7 +194,7 @@ class HyperparameterPosterior:
     def draw(
         self, count: int, rng: np.random.Generator
     ) -> tuple[list[Hyperparameters], FloatArray]:
-        """At most `count` candidates, drawn evenly by their shares, and what each then stands for.
+        """At most `count` candidates, resampled by their weights, and their new weights.
 
         Before there are reports, draws from the prior.
         """
@@ -203,12 +203,12 @@ class HyperparameterPosterior:
             return [Hyperparameters.drawn(columns, rng) for _ in range(count)], np.full(
                 count, 1.0 / count
             )
-        places, times = np.unique(_evenly(self.weights, count, rng), return_counts=True)
+        places, times = np.unique(_resampled(self.weights, count, rng), return_counts=True)
         return [self.candidates[place] for place in places], times / count
 
 
-def _evenly(weights: ArrayLike, count: int, rng: np.random.Generator) -> IntArray:
-    """(count,) places drawn by weights at even distances, in increasing order."""
+def _resampled(weights: ArrayLike, count: int, rng: np.random.Generator) -> IntArray:
+    """(count,) indices by systematic resampling, in increasing order."""
     ends = np.cumsum(weights)
     at = np.searchsorted(ends, (np.arange(count) + rng.random()) * (ends[-1] / count))
     places: IntArray = np.minimum(at, len(ends) - 1)
@@ -222,17 +222,17 @@ def hyperparameter_posterior(
     length_scales: Sequence[float] = LENGTH_SCALES,
     sweeps: int = 1,
 ) -> HyperparameterPosterior:
-    """Particles of the posterior now, from those before the latest reports.
+    """Particles of the posterior given all reports, from those given earlier reports.
 
     A sequential Monte Carlo sampler (Del Moral, Doucet and Jasra 2006): particles are weighted by
-    what their evidence has gained, drawn anew by these weights, and moved by Metropolis steps.
+    the increase of their evidence, resampled, and moved by Metropolis steps.
 
     Args:
-        before: particles, or none before there are reports.
+        before: the earlier particles; the first ones are drawn from the prior.
         log_evidence: up to a constant.
-        rng: of public draws.
+        rng: seeded publicly.
         length_scales: those that a column may have.
-        sweeps: about how often each number of a particle is moved.
+        sweeps: expected number of proposals for each hyperparameter of a particle.
     """
     known: dict[Hyperparameters, float] = {}
 
@@ -246,17 +246,17 @@ def hyperparameter_posterior(
 
     particles, columns = before.candidates, len(before.best.length_scales)
     if particles:
-        gained = np.log(before.weights) - before.evidence
+        log_weights = np.log(before.weights) - before.evidence
     else:
         particles = tuple(Hyperparameters.drawn(columns, rng) for _ in range(_FIRST))
-        gained = np.zeros(_FIRST)
-    gained = gained + [evidence(each) for each in particles]
+        log_weights = np.zeros(_FIRST)
+    log_weights = log_weights + [evidence(each) for each in particles]
     counts: Counter[Hyperparameters] = Counter()
-    for place in _evenly(np.exp(gained - gained.max()), _PARTICLES, rng):
+    for place in _resampled(np.exp(log_weights - log_weights.max()), _PARTICLES, rng):
         particle = particles[place]
         for _ in range(sweeps * (3 + 2 * columns)):
-            other, odds = particle.moved(rng, length_scales), math.log(1.0 - rng.random())
-            if other != particle and odds < log_posterior(other) - log_posterior(particle):
+            other, log_uniform = particle.proposal(rng, length_scales), math.log(1.0 - rng.random())
+            if other != particle and log_uniform < log_posterior(other) - log_posterior(particle):
                 particle = other
         counts[particle] += 1
     candidates, times = zip(*counts.most_common(), strict=True)
