@@ -17,9 +17,10 @@ import zoo_problems
 
 from discreet.lab.environments.base import Problem
 from discreet.papers.dubey2021.figures import BUMP_KERNEL, ball_points
-from discreet.privacy import Budget, Joint, Local, NonPrivate
+from discreet.privacy import Budget, Joint, Local, NonPrivate, Shuffled
+from discreet.privacy.shuffling import usual_group
 
-Model = Literal["none", "local", "joint"]
+Model = Literal["none", "local", "shuffled", "joint"]
 Options = Mapping[str, Any]
 DELTA = 1e-6
 NO_PRIVACY = math.inf
@@ -63,6 +64,8 @@ class Cell:
             return NonPrivate()
         if self.model == "joint":
             return Joint(self.epsilon, DELTA if self.delta is None else self.delta)
+        if self.model == "shuffled":
+            return Shuffled(self.epsilon, DELTA, usual_group(self.epsilon, self.people))
         return Local(self.epsilon) if self.delta is None else Local(self.epsilon, self.delta)
 
     def load(self) -> Problem:
@@ -260,6 +263,12 @@ _GRID = Cell("kernel_grid", "released_thompson", 100_000, "joint", 1.0, 1e-5)
 _TWENTY = {"arms": 20}
 _HALF_LIFE = {"half_life": 2_500.0}
 _CENTRAL = (("exponential", 80_000), ("earnings", 61_000), ("corner", 40_000), ("band", 40_000))
+# By epsilon, the figure that shuffled reports are to reach.
+_SHUFFLED: tuple[tuple[str, int, dict[float, float]], ...] = (
+    ("exponential", 80_000, {0.25: 1500.0, 0.5: 650.0, 1.0: 400.0}),
+    ("exponential", 10_000, {1.0: 420.0}),
+    ("earnings", 61_000, {0.5: 30_534.0, 1.0: 31_234.0}),
+)
 _ALIKE = (
     ("two arms", (0.45, 0.55), 1000),
     ("three arms", (0.5, 0.55, 0.6), 3000),
@@ -335,6 +344,13 @@ def _rows() -> Iterator[Target]:
         for learner in ("kernel", "best_arm"):
             yield Target(f"central: {problem}", _local(problem, learner, people, 1.0), runs=10)
         yield Target(f"central: {problem}", Cell(problem, "kernel", people), runs=10)
+    # Shuffled reports beside local and joint privacy at the same epsilon.
+    for problem, people, epsilons in _SHUFFLED:
+        for epsilon, asked in epsilons.items():
+            cell = Cell(problem, "kernel", people, "shuffled", epsilon)
+            yield Target(f"shuffled: {problem}", cell, asked)
+            yield Target(f"shuffled: {problem}", _local(problem, "kernel", people, epsilon))
+            yield Target(f"shuffled: {problem}", replace(cell, model="joint", delta=DELTA))
     # Problems on which others' public programs were run.
     logistic = replace(_RANDOM, given=_LOGISTIC, options={**_NO_CONSTANT, **_LOGISTIC})
     yield Target("peers: random sets", _RANDOM, 450, runs=10)

@@ -54,14 +54,14 @@ def test_known_broken_designs_are_caught_with_records_and_a_figure() -> None:
         *("--json", "a.jsonl", "--plot", "a.png", "--report", "a.html"),
     )
     assert code == 0
-    assert "9 of 9 broken designs were caught." in shown
+    assert "14 of 14 broken designs were caught." in shown
     records = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()]
     assert {record["verdict"] for record in records} == {"caught"}
     assert all(record["fault"] or record["exact"] > record["epsilon"] for record in records)
     assert all(record["overall_confidence"] == 0.999 for record in records)
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     page = Path("a.html").read_text()
-    assert "9 of 9 broken designs were caught." in page
+    assert "14 of 14 broken designs were caught." in page
     assert "is no proof" in page
     for record in records:
         assert record["name"] in page

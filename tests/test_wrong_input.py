@@ -220,7 +220,7 @@ FRAMES: list[Case] = [
         )
     ),
     (lambda: framed(delta=1.0, trust_model="joint"), ["delta was 1.0", "below 1"]),
-    (lambda: framed(trust_model="us"), ['trust_model was "us"', '"local", "joint"']),
+    (lambda: framed(trust_model="us"), ['trust_model was "us"', '"local", "shuffled"']),
     (lambda: framed(learners=3), ["learners was 3", "give a list of names"]),
     (
         lambda: framed(learners=["partitoin", "capry"]),
@@ -278,7 +278,7 @@ STUDIES: list[Case] = [
     ),
     (lambda: planned(learners=["uniform"]), ["learns nothing"]),
     (lambda: planned(learners=["oracle"]), ["learns nothing"]),
-    (lambda: planned(trust_model="us"), ["'us'", "'local' or 'joint'"]),
+    (lambda: planned(trust_model="us"), ["'us'", "local, shuffled, joint"]),
     (lambda: planned(contrast=9), ["contrast was 9", "set synthetic as well"]),
 ]
 BANDITS: list[Case] = [

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from discreet.learners.registry import make_learner as make_learner
     from discreet.learners.saving import load as load
     from discreet.learners.saving import save as save
+    from discreet.learners.shuffler import Shuffler as Shuffler
     from discreet.learners.values import Value as Value
     from discreet.outsourcing.curator import Curator as Curator
     from discreet.outsourcing.exchange import ReleasedTable as ReleasedTable
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from discreet.privacy import NonPrivate as NonPrivate
     from discreet.privacy import Outsourced as Outsourced
     from discreet.privacy import SecureNoise as SecureNoise
+    from discreet.privacy import Shuffled as Shuffled
     from discreet.privacy import SimulatedNoise as SimulatedNoise
     from discreet.privacy import Unprotected as Unprotected
     from discreet.search import Search as Search
@@ -99,6 +101,7 @@ else:
         "learners.policy": ("Actions", "Policy", "Terms"),
         "learners.registry": ("make_learner",),
         "learners.saving": ("load", "save"),
+        "learners.shuffler": ("Shuffler",),
         "learners.values": ("Value",),
         "learners.contributions": ("ContributionCounter",),
         "outsourcing.curator": ("Curator",),
@@ -110,6 +113,7 @@ else:
             "Local",
             "NonPrivate",
             "Outsourced",
+            "Shuffled",
             "SecureNoise",
             "SimulatedNoise",
             "Unprotected",

@@ -27,7 +27,7 @@ from discreet.validation import InvalidInput
 
 # Trials that prove less than this share of a promise are weak.
 WEAK = 0.5
-TrustModelName = Literal["local", "joint", "outsourced", "none"]
+TrustModelName = Literal["local", "shuffled", "joint", "outsourced", "none"]
 Value = str | int | float | bool | None
 
 REPRODUCED = ("method", "metric", "mean", "standard_error", "trials", "paper")

@@ -25,6 +25,7 @@ from .broken import finding
 NAMES = [
     *("own_bin", "column_space", "lemma_5, gram", "lemma_5, report", "classical_gaussian"),
     *("restart", "scale_of_data", "silent_bin", "reused_seed"),
+    *(f"shuffler, {flaw}" for flaw in ("order", "one policy", "group", "twice", "epsilon")),
 ]
 
 

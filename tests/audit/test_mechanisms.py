@@ -52,6 +52,8 @@ def test_exact_replay_reaches_the_certificate_and_not_more(check: Check) -> None
     assert found.verdict == "holds", found.fault
     if check.name.startswith("composition"):  # certificates of mixed events are upper bounds
         assert found.exact > 0.85 * found.epsilon
+    elif check.name.startswith("shuffled"):  # the bound is for all mechanisms
+        assert found.exact > 0.8 * found.epsilon
     elif check.name != "outsourced, projected":  # the longest direction leaves the box
         assert found.exact == pytest.approx(found.epsilon, abs=1e-6)
 

@@ -3,6 +3,7 @@
 | trust model | the adversary sees                                                              |
 |-------------|---------------------------------------------------------------------------------|
 | local       | one person's report; all that came before it, the policy and the public coin    |
+| shuffled    | groups of reports in random order, and all policies; of learners one report     |
 | joint       | all releases and policies, and everybody else's actions                         |
 | outsourced  | the release, with the place of the row that may have moved                      |
 """

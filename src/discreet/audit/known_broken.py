@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from discreet.audit.checks import Check, Design
+from discreet.audit.mechanisms import values_of, worst_group
 from discreet.audit.replay import Claim, Promise
 from discreet.privacy import NoiseSource, SimulatedNoise
 from discreet.privacy.accounting import TrustModel
 from discreet.privacy.calibration import gaussian_noise_multiplier
+from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.privacy.prefix_sums import Independent, PrivateStream
 from discreet.validation import FloatArray, IntArray
 
@@ -60,7 +63,29 @@ def known_broken(
 
 def known_broken_checks() -> list[Check]:
     """One check for every design, two for Lemma 5."""
-    return [design.check for design in KNOWN_BROKEN]
+    return [*(design.check for design in KNOWN_BROKEN), *_broken_shufflers()]
+
+
+# Shufflers, of which each does one thing wrong.
+
+
+def _broken_shufflers() -> Iterator[Check]:
+    bit = values_of(SignedSubsetSelection(1, 1, _EPSILON))
+    for name, about, flaw in (
+        ("order", "reports are passed on in the order in which they came", {"passed_on": tuple}),
+        ("one policy", "one person's report is the only one of its policy", {"passed_on": _named}),
+        ("group", "a group is passed on before it is whole", {"short": 1}),
+        ("twice", "two reports of one person are in a group", {"reports": 2}),
+    ):
+        exact = partial(worst_group, bit, _EPSILON, **flaw)
+        yield Check(f"shuffler, {name}", "known-broken", "shuffled", exact, about)
+    exact = partial(worst_group, bit, 0.99 * _EPSILON)
+    about = "reports cost more than the group allows"
+    yield Check("shuffler, epsilon", "known-broken", "shuffled", exact, about)
+
+
+def _named(reports: tuple[Hashable, ...]) -> Hashable:
+    return reports[0], *sorted(reports[1:], key=repr)
 
 
 # Noise only from the people in a bin: the published program of LDPMAB (Ma et al. 2025).

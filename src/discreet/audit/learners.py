@@ -69,7 +69,7 @@ from discreet.people.domain import (
     arm_count,
     unit_cube,
 )
-from discreet.privacy import Budget, Joint, Local, SecureNoise, SimulatedNoise
+from discreet.privacy import Budget, Joint, Local, SecureNoise, Shuffled, SimulatedNoise
 from discreet.validation import FloatArray, InvalidInput
 
 JOINT_EPSILON, LOCAL_EPSILON, DELTA = 8.0, 2.0, 1e-5
@@ -138,6 +138,7 @@ _OTHER_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 _SAMPLED = ("capri", "released_thompson", "usca")
 _SAMPLE = ((0.1, 0.1), (0.2, 0.1), (0.1, 0.3))
 _SEED = 9
+_GROUP = 50
 
 
 def learner_checks() -> list[Check]:
@@ -158,7 +159,7 @@ def checks_of(name: str) -> Iterator[Check]:
         yield Check(name, "learner", "none", about=about)
     spaces = _spaces(kind.spaces)
     for model in promising:
-        if model not in ("joint", "local") or not spaces:
+        if model not in ("joint", "local", "shuffled") or not spaces:
             names = ", ".join(each.__name__ for each in kind.spaces)
             missing = NotAudited(
                 f"the audit has no design for the trust model {model} on {names}; write a test "
@@ -184,7 +185,7 @@ def checks_of(name: str) -> Iterator[Check]:
 
 def _with_forged(name: str, maker: Maker, source: bool = False) -> Iterator[Check]:
     yield learner_check(name, maker, source)
-    if maker.budget.is_local:
+    if maker.budget.trust_model == "local":
         about = "a report under policies that are forged"
         exact = partial(forged_exact, maker, source)
         yield Check(f"{name}, forged", "learner", "local", exact, about=about)
@@ -195,6 +196,9 @@ def learner_check(name: str, maker: Maker, source: bool = False) -> Check:
     if maker.budget.is_central:
         about = f"a run of {maker.people} people"
         return Check(name, "learner", "joint", partial(_worst_run, maker), about, "gaussian")
+    if maker.budget.group > 1:
+        about, first = "a report by itself, before it is shuffled", partial(_shuffled_states, maker)
+        return Check(name, "learner", "shuffled", lambda: worst_of(first(), _OTHERS), about)
     about = "a report of an auxiliary source" if source else _LEARNT
     exact = partial(_worst_report, maker, source)
     return Check(name, "learner", "local", exact, about)
@@ -247,6 +251,8 @@ def _maker(
 ) -> Maker:
     joint = model == "joint"
     budget: Budget = Joint(JOINT_EPSILON, delta) if joint else Local(LOCAL_EPSILON)
+    if model == "shuffled":
+        budget = Shuffled(1.0, delta, group=_GROUP)
     return Maker(
         name,
         _LEVELS if joint and not isinstance(space, DecisionSets) else _SQUARE,
@@ -354,6 +360,14 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
         yield other(state, maker=replace(longer, budget=many))
         for point in maker.crowd().points(np.random.default_rng(_SEED))[:4]:
             yield other(f"{predictions} predictions for {point}", asked_at=point)
+
+
+def _shuffled_states(maker: Maker) -> Iterator[LocalReport]:
+    """Reports under policies of a learner that sees whole groups."""
+    for people in (0, 4 * maker.budget.group):
+        learner = _taught(maker, False, people)
+        yield from _branches(_report(learner, maker, False, f"after {people} reports"))
+    yield _report(learner, maker, False, "under SecureNoise", safe=True)
 
 
 def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
@@ -474,7 +488,9 @@ def _report(
         people=maker.crowd(),
         policy=policy,
         asked=maker.asked(source),
-        certified=Claim(held.epsilon, held.delta),
+        certified=Claim(held.epsilon, held.delta)
+        if held.report_epsilon is None
+        else Claim(held.report_epsilon),
         terms=maker.terms(source) if safe else None,
         secure=safe,
         max_contributions=1 if source else min(maker.budget.max_contributions, _MOST_CONTRIBUTIONS),
@@ -531,7 +547,9 @@ def _teach(learner: AnyLearner, maker: Maker, count: int, batches: int = _BATCHE
     came = 0
     while came < count:
         policy = learner.policy()
-        step = min(max(learner.batch_size, count // batches), count - came)
+        step = min(max(learner.batch_of(), count // batches), count - came)
+        if step % maker.budget.group:  # the last people fill no group
+            break
         contexts = people.contexts(people.crowd(step, rng))
         actions, _ = policy.act(contexts, rng)
         if people.arms:

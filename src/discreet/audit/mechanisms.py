@@ -7,6 +7,7 @@
 | PrivUnit, the l2 ball               | coins, masses of caps            |
 | exponential mechanism               | integers at which options change |
 | noise sources                       | tests of their draws             |
+| shuffled groups                     | all outcomes of up to four people|
 
 The SecureNoise forms draw from OpenDP and from the operating system.
 
@@ -35,10 +36,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,7 @@ from discreet.privacy.prefix_sums import (
     SeparateEpochs,
 )
 from discreet.privacy.selection import ExponentialMechanism
+from discreet.privacy.shuffling import shuffled_epsilon
 from discreet.privacy.vectors import GaussianVector, PrivUnit, VectorReport, l2_ball
 from discreet.validation import FloatArray, IntArray
 
@@ -107,6 +109,7 @@ def mechanism_checks() -> Iterator[Check]:
     yield from _subset_checks()
     yield from (design.check for design in _vector_reports())
     yield from _selection_checks()
+    yield from _shuffled_checks()
     about = "reports of one person after the other"
     yield _exactly("reports, independent", "local", _independent, about)
     for name, source in (("simulated", SimulatedNoise), ("secure", secure)):
@@ -293,6 +296,93 @@ def subset_design(
         neighbours=groups,
         about=about,
     )
+
+
+# Shuffled groups of reports.
+
+
+def _shuffled_checks() -> Iterator[Check]:
+    for name, mechanism in _SHUFFLED.items():
+        exact = partial(worst_group, values_of(mechanism), mechanism.epsilon)
+        yield _exactly(f"shuffled, {name}", "shuffled", exact, "every group of up to four people")
+    exact = partial(worst_group, [partial(_with_coin, value) for value in range(3)], EPSILON)
+    about = "the same, with a public coin in each report"
+    yield _exactly("shuffled, public coins", "shuffled", exact, about)
+
+
+_SHUFFLED: dict[str, Finite] = {
+    "one bit": SignedSubsetSelection(1, 1, EPSILON),
+    "four values": SignedSubsetSelection(2, 1, EPSILON),
+    "two of three bins": SignedSubsetSelection(3, 2, EPSILON),
+    "unary encoding": UnaryEncoding(2, EPSILON),
+}
+
+DrawReport = Callable[[NoiseSource], Hashable]
+
+
+def values_of(mechanism: Finite) -> list[DrawReport]:
+    """A report for each of at most four values."""
+    count = mechanism.values // 2 if isinstance(mechanism, UnaryEncoding) else mechanism.bins
+    values = product(range(min(count, 2)), (1, -1))
+    return [partial(_word, mechanism, own, sign) for own, sign in values]
+
+
+def _with_coin(value: int, noise: NoiseSource) -> Hashable:
+    """A public coin, which merges two of three values or not, and a report."""
+    coin = int(noise.below(2, (1,))[0])
+    bins, place = (1, value // 2) if coin else (2, value)
+    mechanism = SignedSubsetSelection(bins, 1, EPSILON)
+    return coin, _word(mechanism, place // 2, 1 - 2 * (place % 2), noise)
+
+
+def _any_order(reports: tuple[Hashable, ...]) -> Hashable:
+    return tuple(sorted(reports, key=repr))
+
+
+def worst_group(
+    values: Sequence[DrawReport],
+    epsilon: float,
+    passed_on: Callable[[tuple[Hashable, ...]], Hashable] = _any_order,
+    short: int = 0,
+    reports: int = 1,
+) -> Exact:
+    """The worst two values of one person among all others', against the bound for groups.
+
+    Args:
+        values: draws a report for each value.
+        epsilon: the claimed epsilon of a report.
+        passed_on: the learner's view of a group's reports.
+        short: by how many reports groups are smaller than the bound assumes.
+        reports: how many of them are the person's.
+    """
+    laws = [law_of(value) for value in values]
+    found = []
+    for group, delta in product((2, 3, 4), (0.2, 0.02)):
+        claim = Claim(shuffled_epsilon(epsilon, group, delta), delta)
+        worst = 0.0
+        for others in combinations_with_replacement(laws, group - 1 - short):
+            seen = [_group_law([*[law] * reports, *others], passed_on) for law in laws]
+            pairs = combinations(seen, 2)
+            worst = max(worst, *(exact_epsilon(one, other, delta) for one, other in pairs))
+        words = f"groups of {group - short}, of every {len(laws)} values"
+        found.append(Exact(claim, worst, words))
+    return max(found, key=lambda exact: exact.epsilon / exact.claim.epsilon)
+
+
+def _group_law(
+    laws: Sequence[Mapping[Hashable, float]],
+    passed_on: Callable[[tuple[Hashable, ...]], Hashable],
+) -> dict[Hashable, float]:
+    """The law of what is passed on of independent reports with these laws."""
+    law: dict[Any, float] = {(): 1.0}
+    for each in laws:
+        longer: dict[Any, float] = {}
+        for reports, chance in law.items():
+            for report, probability in each.items():
+                key = passed_on((*reports, report))
+                longer[key] = longer.get(key, 0.0) + chance * probability
+        law = longer
+    return law
 
 
 # Reports of vectors.

@@ -51,6 +51,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "papers.ma2025.learners.gradients.models NetworkModel.start",
             "privacy.noise SimulatedNoise.__init__",
         ),
+        "secrets.SystemRandom": ("learners.shuffler Shuffler._order",),
         _HALTON: (
             "learners.epochs.features ContextDistribution.usual",
             "learners.partition.tree spread_within",

@@ -293,17 +293,20 @@ class Maker:
         )
 
     def asked(self, source: bool = False) -> Claim:
-        """The budget of one person; reports of an auxiliary `source` are pure."""
+        """The budget of one person; reports of an auxiliary `source`, and those that are shuffled,
+        are pure."""
+        if self.budget.group > 1 and not source:
+            return Claim(self.budget.contribution_epsilon)
         return Claim(self.budget.epsilon, 0.0 if source else self.budget.delta)
 
     def terms(self, source: bool = False, share: float = 1.0) -> Terms:
         """What a person's side agrees to: this learner, at that share of its epsilon."""
-        asked = self.asked(source)
-        epsilon, contributions = (
-            share * asked.epsilon,
-            1 if source else self.budget.max_contributions,
-        )
-        return Terms(self.domain, self.space, epsilon, self.bounds, asked.delta, contributions)
+        budget = self.budget
+        epsilon, bounds = share * budget.epsilon, self.bounds
+        if source:
+            return Terms(self.domain, self.space, epsilon, bounds)
+        covers = budget.delta, budget.max_contributions, budget.group, budget.honest
+        return Terms(self.domain, self.space, epsilon, bounds, *covers)
 
     def crowd(self) -> Participants:
         """People who can take part."""
@@ -408,7 +411,7 @@ class JointRun(Subject):
             learner, policy = self._published(learner, transcript)
             if learnt:
                 self._looked_at(learner, transcript, _DEAR)
-            stop = came + learner.batch_size
+            stop = came + learner.batch_of()
             if self.variant == "lagging" and came <= self.place < stop:
                 stop += 1  # the others are enough for a policy, so the person enters a later sum
             stop = min(stop, count)

@@ -52,7 +52,7 @@ def plan(
         str | None, typer.Option(help="Learners to choose from, instead of the file's: a,b.")
     ] = None,
     trust_model: Annotated[
-        str | None, typer.Option(help="local or joint, where the file has learners under both.")
+        str | None, typer.Option(help="local, shuffled or joint; the file's first if left out.")
     ] = None,
     replicates: Annotated[
         int | None, typer.Option(min=2, help="Replicates on which all numbers rest; 8 if left out.")

@@ -410,6 +410,8 @@ class Learner(ABC, Generic[P, R, S]):
             "max_contributions": (source or self._target).budget.max_contributions,
             "arm_names": self.arm_names,
         }
+        if self.budget.group > 1 and source is None:
+            header |= {"group_size": self.budget.group, "honest": self.budget.honest}
         if source is not None:
             header |= {"stream": source.name, "epsilon": source.budget.epsilon}
         return header
@@ -425,9 +427,11 @@ class Learner(ABC, Generic[P, R, S]):
         return sum(source.people for source in self._sources.values())
 
     def batch_of(self, stream: str = TARGET_NAME) -> int:
-        """How many reports lie between the present policy of a stream and the next."""
+        """How many reports lie between the present policy of a stream and the next; whole groups
+        where they are shuffled."""
         opened = self.stream(stream)
-        return self.batch_size if opened is self._target else self._source_batch(opened)
+        least = self.batch_size if opened is self._target else self._source_batch(opened)
+        return -(-least // opened.budget.group) * opened.budget.group
 
     @property
     def published_from(self) -> int:
@@ -489,7 +493,9 @@ class Learner(ABC, Generic[P, R, S]):
                     f"the reports are for the learner {batch.source!r:.120}, this is "
                     f"{self.identity!r}; send reports to the learner whose policy made them."
                 )
-            made.append((stream, stream.policy_of(batch), batch))
+            policy = stream.policy_of(batch)
+            stream.check_groups(len(batch))
+            made.append((stream, policy, batch))
         return made
 
     def _named_by(self, given: Any) -> Stream[P, S] | None:
@@ -543,6 +549,7 @@ class Learner(ABC, Generic[P, R, S]):
                 )
             check_fields(statistics)
             stream.check_noise(statistics.noise)
+            stream.check_groups(statistics.reports)
             # Else the sums could be saved and never be read again.
             if (statistics.reports > 0) != bool(statistics.noise):
                 raise InvalidInput(

@@ -56,7 +56,15 @@ from discreet.people.domain import (
     with_names,
 )
 from discreet.privacy import NoiseSource, OnceEach, Release, SecureNoise
-from discreet.privacy.accounting import GaussianEvent, MaxContributions, PureEvent, composed_epsilon
+from discreet.privacy.accounting import (
+    GaussianEvent,
+    GroupSize,
+    Honest,
+    MaxContributions,
+    PureEvent,
+    ShuffledEvent,
+    composed_epsilon,
+)
 from discreet.privacy.noise import NO_NOISE
 from discreet.validation import (
     CoinArray,
@@ -64,6 +72,7 @@ from discreet.validation import (
     IntArray,
     InvalidInput,
     nearest_whole,
+    number_from,
     positive_number,
     probability,
     whole_number,
@@ -197,6 +206,9 @@ class Policy(Serializable, ABC, Generic[H]):
         arm_names: of the arms, in the order of their numbers; () for arms without names, and where
             actions are points.
         stream: whose people report under it, `target` or the name of a source.
+        group_size: how many of its reports the learner sees at once, in random order; 1 without a
+            shuffler.
+        honest: the least share of the others in a group who follow the protocol.
         for_sources: whether sources can have policies of this class.
         decision_fields: the fields that only choosing needs; None in the policy of a source.
         accepts_logged_actions: whether reports may be about logged actions.
@@ -224,6 +236,9 @@ class Policy(Serializable, ABC, Generic[H]):
     stream: Annotated[str, CheckedBy(check_stream_name)] = field(
         default=TARGET_NAME, kw_only=True, metadata=OPTIONAL_FIELD
     )
+
+    group_size: GroupSize = field(default=1, kw_only=True, metadata=OPTIONAL_FIELD)
+    honest: Honest = field(default=1.0, kw_only=True, metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -441,6 +456,12 @@ class Policy(Serializable, ABC, Generic[H]):
     def release(self, noise: str) -> Release | None:
         """The record of one report; None where nothing of a person is used."""
 
+    def event(self, epsilon: float) -> PureEvent:
+        """The cost of one report that is private with epsilon by itself."""
+        if self.group_size == 1:
+            return PureEvent(epsilon)
+        return ShuffledEvent(epsilon, self.group_size, self.honest)
+
     def unprotected_release(self, data: str) -> Release:
         """The record of a report that holds `data` without protection."""
         return Release(
@@ -627,6 +648,9 @@ class Terms:
         reward_bounds: the bounds of rewards.
         delta: the delta at which epsilon is read; 0 for pure reports.
         max_contributions: the number of reports covered; a `ContributionCounter` enforces it.
+        group_size: how many reports the learner sees at once, from a shuffler that this side
+            trusts: then (most_epsilon, delta) is what groups hold.
+        honest: see `Policy`.
     """
 
     domain: Box
@@ -635,11 +659,15 @@ class Terms:
     reward_bounds: RewardBounds = RewardBounds()  # noqa: RUF009 - frozen, so it can be shared
     delta: float = 0.0
     max_contributions: int = 1
+    group_size: int = 1
+    honest: float = 1.0
 
     def __post_init__(self) -> None:
         with_names(self.arms)  # refuses names that are no names
         positive_number(self.most_epsilon, "most_epsilon")
         whole_number(self.max_contributions, "max_contributions", minimum=1)
+        whole_number(self.group_size, "group_size", minimum=1)
+        number_from(self.honest, "honest", 0.0, 1.0)
         if self.delta != 0.0:
             probability(self.delta, "delta")
 
@@ -662,7 +690,12 @@ class Terms:
             "reward_bounds": to_json(self.reward_bounds),
             "delta": self.delta,
             "max_contributions": self.max_contributions,
+            **({} if self.group_size == 1 else self._shuffled),
         }
+
+    @property
+    def _shuffled(self) -> dict[str, Any]:
+        return {"group_size": self.group_size, "honest": self.honest}
 
     @classmethod
     def from_fields(cls, fields: Any) -> Terms:
@@ -681,6 +714,8 @@ class Terms:
                 reward_bounds=from_json(fields["reward_bounds"], RewardBounds, "reward_bounds"),
                 delta=fields["delta"],
                 max_contributions=fields["max_contributions"],
+                group_size=fields.get("group_size", 1),
+                honest=fields.get("honest", 1.0),
             )
             given = fields["sha256"]
         except (KeyError, TypeError) as error:
@@ -707,6 +742,8 @@ class Terms:
             ("arm_names", names, policy.arm_names),
             ("reward_bounds", self.reward_bounds, policy.reward_bounds),
             ("max_contributions", self.max_contributions, policy.max_contributions),
+            ("group_size", self.group_size, policy.group_size),
+            ("honest", self.honest, policy.honest),
         ]:
             if offered != agreed:
                 raise InvalidInput(

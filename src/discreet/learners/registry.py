@@ -222,7 +222,7 @@ class Declared:
     """What is public about a problem before the first person comes.
 
     Attributes:
-        trust_model: local, joint or none.
+        trust_model: local, shuffled, joint or none.
         space: what people can be given.
         columns: of a context, or of a point.
         people: how many are expected.
@@ -257,10 +257,12 @@ class _Rule:
 
 # Kernel takes no more than _MOST_COLUMNS.
 _MANY_COLUMNS, _MOST_COLUMNS, _MANY_ARMS = 6, 32, 20
+# Trust models in which private reports leave people.
+_REPORTED = ("local", "shuffled")
 _RULES = (
     _Rule(
         lambda declared: (
-            isinstance(declared.space, DecisionSets) and declared.trust_model == "local"
+            isinstance(declared.space, DecisionSets) and declared.trust_model in _REPORTED
         ),
         Choice(
             "private_glm",
@@ -296,7 +298,8 @@ _RULES = (
     ),
     _Rule(
         lambda declared: (
-            declared.columns > (_MANY_COLUMNS if declared.trust_model == "local" else _MOST_COLUMNS)
+            declared.columns
+            > (_MANY_COLUMNS if declared.trust_model in _REPORTED else _MOST_COLUMNS)
         ),
         Choice("partition", "of many columns it cuts those that matter, in little time"),
     ),

@@ -25,7 +25,6 @@ from discreet.codec import Range, Shape
 from discreet.learners.messages import PUBLIC_COINS, Reports
 from discreet.learners.policy import Policy
 from discreet.privacy import NoiseSource, Release
-from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import CoinArray, IntArray, InvalidInput, SignArray
 
@@ -87,7 +86,7 @@ class SignedReporter:
         mechanism = self.mechanism
         return Release(
             mechanism=self.name,
-            event=PureEvent(mechanism.epsilon),
+            event=policy.event(mechanism.epsilon),
             sensitivity=1.0,
             sensitivity_source=f"any two of the {2 * mechanism.bins} values ({self.place_name}, "
             "sign) are neighbours",

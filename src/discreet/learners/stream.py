@@ -75,6 +75,8 @@ class Stream(Generic[P, S]):
             self.reward_bounds,
             budget.delta,
             budget.max_contributions,
+            budget.group,
+            budget.honest,
         )
 
     @property
@@ -94,6 +96,14 @@ class Stream(Generic[P, S]):
     def due(self, batch: int) -> bool:
         """Whether the next policy is due, which is so after `batch` new reports."""
         return not self.policies or self.people - self.published_at >= batch
+
+    def check_groups(self, reports: int) -> None:
+        """Refuse reports that are not whole groups of a shuffler."""
+        if reports % self.budget.group:
+            raise InvalidInput(
+                f"{reports} reports came to {self.title}, whose people trust a shuffler to pass on "
+                f"groups of {self.budget.group}; pass whole groups, as Shuffler.add returns them."
+            )
 
     def publish(self, policy: P) -> None:
         """The next policy, decided on all sums so far."""

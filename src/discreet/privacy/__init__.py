@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from discreet.privacy.budget import Local as Local
     from discreet.privacy.budget import NonPrivate as NonPrivate
     from discreet.privacy.budget import Outsourced as Outsourced
+    from discreet.privacy.budget import Shuffled as Shuffled
     from discreet.privacy.guarantee import Guarantee as Guarantee
     from discreet.privacy.guarantee import check_protects as check_protects
     from discreet.privacy.guarantee import derive_guarantee as derive_guarantee
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "accounting": ("Adjacency", "OnceEach", "Release", "Rounds"),
-        "budget": ("Budget", "Joint", "Local", "NonPrivate", "Outsourced"),
+        "budget": ("Budget", "Joint", "Local", "NonPrivate", "Outsourced", "Shuffled"),
         "guarantee": ("Guarantee", "check_protects", "derive_guarantee"),
         "noise": ("NoiseSource", "SecureNoise", "SimulatedNoise", "Unprotected"),
     }

@@ -8,7 +8,9 @@ its privacy. Events with adaptively chosen inputs compose as follows:
 * all Gaussian: mu^2 adds, exactly (Dong, Roth and Su 2022, Corollary 2), and (epsilon, delta)
   follow from delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
   (Balle and Wang 2018, Theorem 8);
-* both kinds: privacy loss distributions. A pure mechanism enters as its dominating pair,
+* reports that were shuffled (shuffling.py): epsilons add, each at an equal share of delta; at delta
+  0 each is a pure mechanism;
+* pure and Gaussian: privacy loss distributions. A pure mechanism enters as its dominating pair,
   randomized response at the same epsilon, so the answer is an upper bound whatever it was.
 
 Sensitivities are in the multiplier already (scale / sensitivity for replaced records), so the
@@ -60,6 +62,25 @@ class PureEvent:
 
 
 @dataclass(frozen=True)
+class ShuffledEvent(PureEvent):
+    """A report that is epsilon-private, seen only among those of a shuffled group.
+
+    Attributes:
+        group: how many reports are in it.
+        honest: the share of the others who follow the protocol.
+    """
+
+    group: int
+    honest: float = 1.0
+
+    def amplified(self, delta: float) -> float:
+        """Epsilon at `delta` for who sees shuffled groups only."""
+        from discreet.privacy.shuffling import shuffled_epsilon
+
+        return shuffled_epsilon(self.epsilon, self.group, delta, self.honest)
+
+
+@dataclass(frozen=True)
 class GaussianEvent:
     """Gaussian noise of standard deviation noise_multiplier x sensitivity (l2, replace-one)."""
 
@@ -71,10 +92,15 @@ class GaussianEvent:
 
 Event = PureEvent | GaussianEvent
 
-TrustModel = Literal["local", "joint", "outsourced", "none"]
+TrustModel = Literal["local", "shuffled", "joint", "outsourced", "none"]
 # More contributions than these leave next to nothing for each.
 MaxContributions = Annotated[int, Range(1, 10_000)]
 Protects = Literal["person", "contribution"]
+# Of a shuffled group: its reports, the share of honest people among the others, and the largest
+# epsilon for which it has a bound.
+GroupSize = Annotated[int, Range(1, 10_000_000)]
+Honest = Annotated[float, Range(above=0.0, high=1.0)]
+MOST_SHUFFLED = 100.0
 
 
 @dataclass(frozen=True)
@@ -133,7 +159,7 @@ class Release:
 
     Attributes:
         mechanism: its name.
-        event: what it costs one person (accounting.py).
+        event: what it costs one person.
         sensitivity: largest distance between the values of two records, of one contribution each,
             in the mechanism's metric.
         sensitivity_source: how `sensitivity` was computed.
@@ -186,7 +212,11 @@ def composed_epsilon(events: Sequence[Event], delta: float) -> float:
     pure = [event.epsilon for event in events if isinstance(event, PureEvent)]
     gaussian = [event for event in events if isinstance(event, GaussianEvent)]
     if not gaussian:
-        return _pure_epsilon([epsilon for epsilon in pure if epsilon > 0.0], delta)
+        held = _pure_epsilon([epsilon for epsilon in pure if epsilon > 0.0], delta)
+        shuffled = [event for event in events if isinstance(event, ShuffledEvent)]
+        if delta == 0.0 or not shuffled or len(shuffled) < len(events):
+            return held
+        return min(held, math.fsum(each.amplified(delta / len(shuffled)) for each in shuffled))
     if delta == 0.0:
         raise InvalidInput(
             "delta was 0, but a Gaussian release promises nothing at delta 0; give a delta "

@@ -4,6 +4,8 @@ A budget is a request; a `Guarantee` (guarantee.py) follows from the noise that 
 
     Local(epsilon, delta=0, max_contributions=1)   each person's reports are private when they leave
     their side
+    Shuffled(epsilon, delta, group, honest=1)      private reports, of which the learner sees
+    shuffled groups only
     Joint(epsilon, delta, max_contributions=1)     a trusted learner; everything others see is
     private
     Outsourced(epsilon, delta, radius)   a curator releases a table once to a modeler
@@ -31,7 +33,15 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Self
 
 from discreet.codec import Range, check_fields
-from discreet.privacy.accounting import MaxContributions, Protects, TrustModel, gaussian_epsilon
+from discreet.privacy.accounting import (
+    MOST_SHUFFLED,
+    GroupSize,
+    Honest,
+    MaxContributions,
+    Protects,
+    TrustModel,
+    gaussian_epsilon,
+)
 from discreet.privacy.calibration import gaussian_noise_multiplier, pure_share
 from discreet.validation import InvalidInput, one_of
 
@@ -45,13 +55,15 @@ class Budget(ABC):
     """The protection requested; a frozen dataclass, equal by value and hashable.
 
     Attributes:
-        trust_model: `local`, `joint`, `outsourced` or `none`.
+        trust_model: `local`, `shuffled`, `joint`, `outsourced` or `none`.
         is_local: whether reports are private when they leave a person.
         is_central: whether the holder of plain reports draws noise before publishing.
         epsilon: what one person may pay; infinity without a promise.
         delta: 0 for pure differential privacy.
         max_contributions: how many contributions of one person (epsilon, delta) covers.
         protects: whether it is promised to a person, or to each contribution by itself.
+        group: how many reports the learner sees at once, in random order; 1 without a shuffler.
+        honest: the least share of the others in a group who follow the protocol.
     """
 
     trust_model: ClassVar[TrustModel]
@@ -61,6 +73,8 @@ class Budget(ABC):
     delta: float
     max_contributions: int = 1
     protects: Protects = "person"
+    group: int = 1
+    honest: float = 1.0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -111,7 +125,7 @@ class Budget(ABC):
             for entry in fields(self)  # type: ignore[arg-type]
             if entry.init
         }
-        usual = {"max_contributions": 1, "protects": "person"}
+        usual = {"max_contributions": 1, "protects": "person", "honest": 1.0}
         shown = {n: value for n, value in given.items() if n not in usual or value != usual[n]}
         return {"trust_model": self.trust_model, **shown}
 
@@ -153,6 +167,50 @@ class Local(Budget):
         # At a k-th of delta epsilon is above 0, whatever the budget.
         delta = self.delta / self.max_contributions
         return gaussian_epsilon(self.noise_multiplier * (1.0 + _CLOSE), delta), delta
+
+
+@dataclass(frozen=True, repr=False)
+class Shuffled(Budget):
+    """Local reports, of which the learner sees nothing but shuffled groups (shuffling.py).
+
+    A shuffler with an operator of its own passes on the reports of `group` people under one policy
+    in random order, without ids or times. The learner's view is (epsilon, delta) for each of them;
+    a report by itself keeps `contribution_epsilon`, even if shuffler and learner conspire.
+
+    Attributes:
+        epsilon: above 0, at most 100.
+        delta: strictly between 0 and 1; below 1 / people.
+        group: n; 0 for the usual number at this epsilon.
+        honest: the least share of the others in any group who do not conspire with the learner.
+    """
+
+    trust_model: ClassVar[TrustModel] = "shuffled"
+    is_local: ClassVar[bool] = True
+    epsilon: Annotated[float, Range(above=0.0, high=MOST_SHUFFLED)]
+    delta: Annotated[float, Range(above=0.0, below=1.0)]
+    group: GroupSize = 0
+    honest: Honest = 1.0
+
+    def __post_init__(self) -> None:
+        if self.group == 0:
+            object.__setattr__(self, "group", self._usual(self.epsilon))
+        super().__post_init__()
+
+    @property
+    def contribution_epsilon(self) -> float:
+        from discreet.privacy.shuffling import shuffled_report_epsilon
+
+        return shuffled_report_epsilon(self.group, self.epsilon, self.delta, self.honest)
+
+    @staticmethod
+    def _usual(epsilon: float) -> int:
+        from discreet.privacy.shuffling import usual_group
+
+        return usual_group(epsilon)
+
+    def at(self, epsilon: float) -> Self:
+        usual = self.group == self._usual(self.epsilon)
+        return replace(self, epsilon=epsilon, group=0 if usual else self.group)
 
 
 @dataclass(frozen=True, repr=False)
@@ -219,7 +277,7 @@ class NonPrivate(Budget):
 
 
 _BUDGETS: dict[str, type[Budget]] = {
-    kind.trust_model: kind for kind in (Local, Joint, Outsourced, NonPrivate)
+    kind.trust_model: kind for kind in (Local, Shuffled, Joint, Outsourced, NonPrivate)
 }
 
 

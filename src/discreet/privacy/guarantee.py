@@ -17,13 +17,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context
 from html import escape
 from itertools import product
 from typing import Annotated, ClassVar
 
-from discreet.codec import Range, Serializable, decode, encode
+from discreet.codec import OPTIONAL_FIELD, Range, Serializable, decode, encode
 from discreet.privacy.accounting import (
     Adjacency,
     Event,
@@ -32,6 +32,7 @@ from discreet.privacy.accounting import (
     PureEvent,
     Release,
     Rounds,
+    ShuffledEvent,
     TrustModel,
     composed_epsilon,
 )
@@ -50,7 +51,7 @@ class Guarantee(Serializable):
     """The protection of one person, derived from the releases.
 
     Attributes:
-        trust_model: `local`, `joint`, `outsourced` or `none`.
+        trust_model: `local`, `shuffled`, `joint`, `outsourced` or `none`.
         epsilon: the epsilon held; infinity where nothing is promised.
         delta: the delta held; 0 for pure differential privacy.
         adjacency: which data sets are neighbours.
@@ -58,6 +59,8 @@ class Guarantee(Serializable):
         noise: the noise sources used.
         reports_per_person: how many reports the guarantee covers.
         releases: how many releases it was derived from.
+        report_epsilon: where reports are shuffled, the epsilon of one report at delta 0, which is
+            held whatever becomes of the others; else None.
     """
 
     kind: ClassVar[str] = "guarantee"
@@ -70,6 +73,9 @@ class Guarantee(Serializable):
     noise: tuple[str, ...]
     reports_per_person: Annotated[int, Range(1)]
     releases: Annotated[int, Range(0)]
+    report_epsilon: Annotated[float, Range(0.0, infinite=True)] | None = field(
+        default=None, metadata=OPTIONAL_FIELD
+    )
 
     def repeated(self, times: int) -> Guarantee:
         """The guarantee of a person who takes part `times` times.
@@ -87,13 +93,14 @@ class Guarantee(Serializable):
             self,
             epsilon=self.epsilon * count,
             delta=min(1.0, self.delta * growth) if self.delta > 0.0 else 0.0,
+            report_epsilon=None if self.report_epsilon is None else self.report_epsilon * count,
             reports_per_person=self.reports_per_person * count,
         )
 
     @property
     def protects_nobody(self) -> bool:
         """Whether epsilon is above the limit, or delta 1: the promise excludes nothing."""
-        return _beyond(self.epsilon) or self.delta >= 1.0
+        return _beyond(self.report_epsilon or self.epsilon) or self.delta >= 1.0
 
     @property
     def sentence(self) -> str:
@@ -137,6 +144,7 @@ class Guarantee(Serializable):
             "one person's record": self.adjacency.record,
             "reports of a person that it covers": f"{self.reports_per_person}",
             "what entered": ", ".join(self.data),
+            "epsilon of a report by itself": rounded_up(self.report_epsilon or 0.0),
             "noise": ", ".join(self.noise),
             "derived from": f"{self.releases:,} release{'' if self.releases == 1 else 's'}",
         }
@@ -170,6 +178,7 @@ class Guarantee(Serializable):
     def _promise(self) -> str:
         who = {
             "local": "that leaves a person's device",
+            "shuffled": "that the shuffler passes on",
             "joint": "that other people can see",
             "outsourced": "in the released table",
         }[self.trust_model]
@@ -191,7 +200,13 @@ class Guarantee(Serializable):
         count = self.reports_per_person
         if self.adjacency.unit == "contribution":
             return f"{text}{self._each_contribution}"
-        noun = "report" if self.trust_model == "local" else "participation"
+        if self.report_epsilon is not None:
+            factor, epsilon = factor_text(self.report_epsilon), rounded_up(self.report_epsilon)
+            text += (
+                " If the shuffler conspires with the learner, nothing that leaves a person's "
+                f"device is more than {factor} times as likely (epsilon = {epsilon} by itself)."
+            )
+        noun = "participation" if self.trust_model in ("joint", "outsourced") else "report"
         covers = f"one {noun}" if count == 1 else f"{count} {noun}s"
         text += f" This holds for {covers} by a person"
         if count == 1:
@@ -242,10 +257,16 @@ def check_protects(
         allowed: whether the user accepts an epsilon without protection.
         word: the option by which the user accepts it.
     """
-    if allowed or promise.trust_model == "none" or not _beyond(promise.epsilon):
+    epsilon = promise.epsilon
+    if promise.trust_model == "shuffled":  # held if the shuffler conspires, too
+        if isinstance(promise, Guarantee):
+            epsilon = promise.report_epsilon or 0.0
+        else:
+            epsilon = promise.contribution_epsilon
+    if allowed or promise.trust_model == "none" or not _beyond(epsilon):
         return
     raise InvalidInput(
-        f"epsilon was {rounded_up(promise.epsilon)}, and above {PROTECTS_NOBODY:g} it protects "
+        f"epsilon was {rounded_up(epsilon)}, and above {PROTECTS_NOBODY:g} it protects "
         "no one: someone who knew only that a record belongs to one of all the people alive could "
         f"be more than 99.9% sure whose it is. Choose a smaller epsilon (promises that mean "
         f"something are mostly below 10), or say {word} to go on without protection."
@@ -265,9 +286,10 @@ def derive_guarantee(
     """
     if not 0.0 <= delta < 1.0:
         raise InvalidInput(f"delta was {delta}; it must be at least 0 and below 1.")
-    epsilon = max(
-        (composed_epsilon(events, delta) for events in _events_of_a_person(releases)), default=0.0
-    )
+    people = _events_of_a_person(releases)
+    epsilon = max((composed_epsilon(events, delta) for events in people), default=0.0)
+    shuffled = trust_model == "shuffled"
+    apart = max((composed_epsilon(events, 0.0) for events in people if shuffled), default=0.0)
     if trust_model == "none":
         epsilon = math.inf
     return Guarantee(
@@ -281,6 +303,7 @@ def derive_guarantee(
             (release.people.max_contributions for release in releases), default=1
         ),
         releases=len(releases),
+        report_epsilon=apart if shuffled else None,
     )
 
 
@@ -361,7 +384,13 @@ def _worst(events: Sequence[Event]) -> list[Event]:
     gaussian = [event for event in events if isinstance(event, GaussianEvent)]
     worst: list[Event] = []
     if pure:
-        worst.append(max(pure, key=lambda event: event.epsilon))
+        epsilon = max(event.epsilon for event in pure)
+        shuffled = [event for event in pure if isinstance(event, ShuffledEvent)]
+        if len(shuffled) < len(pure):
+            worst.append(PureEvent(epsilon))
+        else:  # no group is worse than the least of all, with the fewest honest people
+            group = min(event.group for event in shuffled)
+            worst.append(ShuffledEvent(epsilon, group, min(each.honest for each in shuffled)))
     if gaussian:
         worst.append(min(gaussian, key=lambda event: event.noise_multiplier))
     return worst

@@ -29,6 +29,7 @@ from discreet.learners.base import Learner
 from discreet.learners.contributions import earlier_contributions
 from discreet.learners.policy import Actions, Policy
 from discreet.learners.registry import make_learner
+from discreet.learners.shuffler import Shuffler
 from discreet.learners.values import Value
 from discreet.privacy import Budget, Guarantee, NonPrivate, SimulatedNoise
 from discreet.records import RunRecord
@@ -61,7 +62,8 @@ def run_learner(
 
     Where people come more than once (`Population.ids`), a person under local privacy makes as many
     reports as the budget covers and then acts without reporting; a trusted learner gets the ids and
-    counts for itself.
+    counts for itself. Shuffled reports reach it in whole groups; the last of a population, which
+    fill none, do not.
 
     Args:
         learner: which serves them.
@@ -83,11 +85,11 @@ def run_learner(
     if ids is not None and counted and budget.is_local:
         silent = earlier_contributions(ids) >= budget.max_contributions
         check_contributions(learner, int(silent.sum()))
-    start = 0
+    shuffler, start = Shuffler(budget.group, rng) if budget.group > 1 else None, 0
     while start < len(people):
         policy = learner.policy()
-        under = learner.people - learner.published_from
-        stop = min(start + max(learner.batch_size - under, 1), len(people))
+        under = learner.people - learner.published_from + len(shuffler or ())
+        stop = min(start + max(learner.batch_of() - under, 1), len(people))
         contexts, actions = people.served(start, stop, partial(_acted, policy, rng))
         stop = start + len(contexts)
         rewards = people.received(actions, start)
@@ -98,7 +100,9 @@ def run_learner(
         if len(rewards):
             reports = policy.report(contexts, actions, rewards, noise)
             trusted = counted and budget.is_central
-            learner.update(reports, ids[start:stop] if ids is not None and trusted else None)
+            given = [reports] if shuffler is None else shuffler.add(reports)
+            for each in given:
+                learner.update(each, ids[start:stop] if ids is not None and trusted else None)
         start = stop
         for call in after:
             call(policy, stop)

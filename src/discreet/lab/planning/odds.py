@@ -99,12 +99,15 @@ class Explanation:
 
 _OUTPUT = {
     "local": "your report",
+    "shuffled": "what the shuffler passes on",
     "joint": "all published outputs",
     "outsourced": "the released table",
 }
 _AGAINST = {
     "local": "This holds against everyone, including the organisation that asks, because only a "
     "randomised report leaves your device.",
+    "shuffled": "This holds against everyone who sees no more than groups of shuffled reports, the "
+    "organisation that asks included, as long as it does not conspire with the shuffler.",
     "joint": "This holds against everyone except the organisation that asks, which sees your data, "
     "as long as what you were given is disclosed to no one but you.",
     "outsourced": "This holds against everyone who gets the table, but not against the curator, "

@@ -58,9 +58,9 @@ from discreet.lab.studies.settings import on_table
 from discreet.learners.registry import Declared, learner_class, usual_learner, usual_trust_model
 from discreet.parallel import in_parallel
 from discreet.people.domain import arm_count
-from discreet.privacy import Budget, Guarantee, NonPrivate
-from discreet.privacy.budget import budget_from_fields
+from discreet.privacy import Budget, Guarantee, Joint, Local, NonPrivate, Shuffled
 from discreet.privacy.guarantee import PROTECTS_NOBODY
+from discreet.privacy.shuffling import usual_group
 from discreet.toml_files import read_toml
 from discreet.validation import (
     ErrorCollector,
@@ -68,6 +68,7 @@ from discreet.validation import (
     InvalidInput,
     distinct,
     number_from,
+    one_of,
     positive_number,
     whole_number,
 )
@@ -79,6 +80,8 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _HALVINGS = 4
 _FEWEST = 20  # people of a horizon
 _DELTA = 1e-6  # where a learner needs one and the study has none
+# Those that a plan compares: one person, one report or contribution.
+TRUST_MODELS = ("local", "shuffled", "joint")
 
 
 @dataclass(frozen=True)
@@ -210,10 +213,7 @@ def _trust_model(
     own = [setting.budget.trust_model for setting in study.settings if setting.private]
     models: tuple[str, ...] = tuple(dict.fromkeys(own))
     if asked is not None:
-        allowed = ("local", "joint")
-        if asked not in allowed:
-            raise InvalidInput(f"trust_model was {asked!r}; it must be 'local' or 'joint'.")
-        return asked, ()
+        return one_of(asked, "trust_model", TRUST_MODELS), ()
     if learners:
         first = learner_class(learners[0]).trust_models
         models = tuple(model for model in models if model in first)
@@ -267,9 +267,16 @@ def _contender(study: Study, name: str, model: str, budget: Budget | None) -> Co
             "name another one."
         )
     options = next((each.options for each in study.settings if each.learner == name), {})
-    delta = {} if model == "local" else {"delta": _DELTA}
-    usual = budget_from_fields({"trust_model": model, "epsilon": 1.0, **delta})
-    return Contender(name, name, budget or usual, options)
+    return Contender(name, name, budget or usual_budget(model, 1.0, study.rounds), options)
+
+
+def usual_budget(model: str, epsilon: float, people: int) -> Budget:
+    """The budget of a trust model for people of a study that states none."""
+    if model == "local":
+        return Local(epsilon)
+    if model == "joint":
+        return Joint(epsilon, _DELTA)
+    return Shuffled(epsilon, _DELTA, usual_group(epsilon, people))
 
 
 def _usual(study: Study, model: str, people: int) -> str:

@@ -214,7 +214,7 @@ def plan(
         epsilon: the user's own, which is tried too.
         epsilons: that are tried.
         learners: names in place of those of the study.
-        trust_model: `local` or `joint`, where the study has learners under both.
+        trust_model: `local`, `shuffled` or `joint`; the study's first if left out.
         replicates: fresh ones on which all numbers rest, at least 2.
         jobs: processes.
         table: a public or older table in place of the study's, which is not read.

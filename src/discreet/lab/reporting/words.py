@@ -138,7 +138,7 @@ def promises(guarantees: Iterable[Guarantee], brief: bool = False) -> str:
 
     Args:
         guarantees: in any order.
-        brief: whether to give the first sentence of a guarantee and whom it covers alone.
+        brief: whether to give only what a guarantee states and whom it covers.
     """
     groups: dict[Guarantee, set[float]] = {}
     for guarantee in guarantees:
@@ -157,8 +157,9 @@ def _promise(kind: Guarantee, epsilons: Sequence[float], brief: bool) -> str:
     text = replace(first, noise=()).sentence
     warning = first.sentence.removeprefix(text)
     sentences = re.split(r"(?<=\.) ", text)
-    if brief and len(sentences) > 2:
-        text = f"{sentences[0]} {sentences[-1]}"
+    first_ones = 1 if first.report_epsilon is None else 2
+    if brief and len(sentences) > first_ones + 1:
+        text = " ".join([*sentences[:first_ones], sentences[-1]])
     # Epsilons that differ in digits that are not shown are one.
     factors = {rounded_up(each.epsilon): factor_text(each.epsilon) for each in rest}
     factors.pop(rounded_up(first.epsilon), None)

@@ -26,6 +26,7 @@ from discreet.learners.registry import (
 )
 from discreet.privacy import Budget, NonPrivate, check_protects
 from discreet.privacy.budget import budget_from_fields
+from discreet.privacy.shuffling import usual_group
 from discreet.toml_files import Place, checked, toml_value
 from discreet.validation import ErrorCollector, InvalidInput
 
@@ -56,9 +57,11 @@ class LearnerEntry(Strict):
     label: str | None = None
     epsilon: list[float] | float = Field(default_factory=list)
     delta: float | None = None
-    trust_model: Literal["local", "joint", "outsourced", "none"] | None = None
+    trust_model: Literal["local", "shuffled", "joint", "outsourced", "none"] | None = None
     max_contributions: int = Field(default=1, ge=1, le=10_000)
     protects: Literal["person", "contribution"] = "person"
+    group: int | None = Field(default=None, ge=1, le=10_000_000)
+    honest: float = Field(default=1.0, gt=0.0, le=1.0)
     non_private: bool = False
     protects_nobody: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
@@ -104,11 +107,13 @@ def _settings(
             entry.delta is not None
             or entry.max_contributions > 1
             or entry.protects == "contribution"
+            or entry.group is not None
+            or entry.honest < 1.0
         )
         if entry.epsilon or entry.non_private or entry.trust_model or asks:
             raise InvalidInput(
                 f"{entry.name} is a reference and takes no budget; remove its epsilon, delta, "
-                "max_contributions, protects, trust_model and non_private."
+                "max_contributions, protects, group, honest, trust_model and non_private."
             )
         return [Setting(entry.name, entry.label or entry.name, NonPrivate(), entry.options)]
     if entry.name is None and problem is None:
@@ -130,7 +135,7 @@ def _settings(
         errors.add(f"epsilon was {toml_value(epsilons)}; name each once.")
     for epsilon in dict.fromkeys(epsilons):
         with errors.collected():
-            budget = _budget(entry, private.learner, asked or allowed[0], epsilon)
+            budget = _budget(entry, private.learner, asked or allowed[0], epsilon, people)
             label = f"{entry.label or private.learner}, epsilon {epsilon:g}"
             settings.append(Setting(private.learner, label, budget, entry.options, private.reason))
     if entry.non_private and "none" not in learner_class(free.learner).trust_models:
@@ -159,7 +164,9 @@ def _chosen(entry: LearnerEntry, model: str, problem: Problem | None, people: in
     return usual_learner(Declared(model, problem.space, columns, people, kernel))
 
 
-def _budget(entry: LearnerEntry, learner: str, trust_model: str, epsilon: float) -> Budget:
+def _budget(
+    entry: LearnerEntry, learner: str, trust_model: str, epsilon: float, people: int
+) -> Budget:
     """The budget of one epsilon; `InvalidInput` for one that the learner does not take."""
     allowed = learner_class(learner).trust_models
     if trust_model == "none" or allowed == ("none",):
@@ -176,9 +183,13 @@ def _budget(entry: LearnerEntry, learner: str, trust_model: str, epsilon: float)
         "delta": entry.delta,
         "max_contributions": entry.max_contributions,
         "protects": entry.protects,
+        "group": entry.group,
+        "honest": entry.honest,
     }
-    usual = {"delta": None, "max_contributions": 1, "protects": "person"}
-    fields |= {name: value for name, value in given.items() if value != usual[name]}
+    usual = {"max_contributions": 1, "protects": "person", "honest": 1.0}
+    if trust_model == "shuffled" and entry.group is None:
+        given["group"] = usual_group(epsilon, people)
+    fields |= {name: value for name, value in given.items() if value != usual.get(name)}
     budget = budget_from_fields(fields)
     check_protects(budget, entry.protects_nobody, "protects_nobody = true")
     return budget

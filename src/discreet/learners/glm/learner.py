@@ -116,7 +116,7 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
     Args:
         domain: the public bounds of points; `Ball` for vectors of bounded length.
         space: `DecisionSets(most)`.
-        budget: `Local(epsilon)`; reports are pure.
+        budget: `Local(epsilon)` or `Shuffled(epsilon, delta)`; reports are pure.
         kernel: a scikit-learn kernel in the units of the domain, or its text. Its features are
             what the model is linear in; by default 1 and the columns of a point.
         link: `linear` for mean rewards that are linear in the features, on the scale of the reward
@@ -129,7 +129,7 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
     """
 
     name: ClassVar[str] = "private_glm"
-    trust_models: ClassVar[tuple[str, ...]] = ("local",)
+    trust_models: ClassVar[tuple[str, ...]] = ("local", "shuffled")
     spaces: ClassVar[tuple[type[Any], ...]] = (DecisionSets,)
     reports_type = ScoreReports
     statistics_type = ScoreStatistics
@@ -146,7 +146,7 @@ class PrivateGLM(Learner[ScorePolicy, ScoreReports, ScoreStatistics]):
         **common: Unpack[Common],
     ) -> None:
         super().__init__(domain, space, budget, **common)
-        if budget.delta > 0.0 and budget.max_contributions == 1:
+        if isinstance(budget, Local) and budget.delta > 0.0 and budget.max_contributions == 1:
             raise InvalidInput(
                 f"delta was {budget.delta:g}; the reports of {self.name} are pure, so give an "
                 "epsilon without delta. (Several contributions of a person may have one.)"

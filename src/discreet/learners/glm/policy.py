@@ -52,7 +52,6 @@ from discreet.learners.messages import PUBLIC_COINS, Reports, Statistics, public
 from discreet.learners.policy import Actions, CandidatesOrCount, PointPolicy
 from discreet.people.domain import Candidates, DecisionSets
 from discreet.privacy import NoiseSource, Release
-from discreet.privacy.accounting import PureEvent
 from discreet.privacy.vectors import PrivUnit
 from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
@@ -268,7 +267,7 @@ class ScorePolicy(PointPolicy):
     def release(self, noise: str) -> Release | None:
         return Release(
             mechanism=f"{self.score_mechanism.mechanism}; by the public coin, on 1 number instead",
-            event=PureEvent(self.epsilon),
+            event=self.event(self.epsilon),
             sensitivity=self.score_mechanism.sensitivity,
             sensitivity_source="what is reported is brought to length 1 at most, so any two lie at "
             "most 2 apart",

@@ -70,7 +70,7 @@ from discreet.learners.signs import SignedReports
 from discreet.learners.stream import Stream
 from discreet.learners.values import AS_REPORTED, MODEL_ERROR_FINE, ValuePosterior
 from discreet.people.domain import Arms, Box
-from discreet.privacy import Budget, Local, NonPrivate
+from discreet.privacy import Budget, Local, NonPrivate, Shuffled
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
 
@@ -102,7 +102,7 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     """
 
     name: ClassVar[str] = "kernel"
-    trust_models: ClassVar[tuple[str, ...]] = ("local", "joint", "none")
+    trust_models: ClassVar[tuple[str, ...]] = ("local", "shuffled", "joint", "none")
     varies: ClassVar[bool] = True
     central: ClassVar[bool]
     _hyperparameters: HyperparameterPosterior
@@ -240,7 +240,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     the target.
 
     Args:
-        budget: `Local(epsilon)`, or `NonPrivate()` for the same learner without noise.
+        budget: `Local(epsilon)`, `Shuffled(epsilon, delta)`, or `NonPrivate()` for the same learner
+            without noise.
         density: "learned" from the reports, or "uniform" if contexts are known to be uniform.
         batch: least number of reports between two policies.
         growth: later, that number is this share of all reports so far; beyond 2,000 people more.
@@ -273,7 +274,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         self,
         domain: Box,
         arms: Arms,
-        budget: Local | NonPrivate,
+        budget: Local | Shuffled | NonPrivate,
         *,
         density: str = "learned",
         batch: int = 10,

@@ -109,7 +109,7 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
     """
 
     name: ClassVar[str] = "partition"
-    trust_models: ClassVar[tuple[str, ...]] = ("local", "none")
+    trust_models: ClassVar[tuple[str, ...]] = ("local", "shuffled", "none")
     reports_type = SignedReports
     statistics_type = PartitionStatistics
     saved: ClassVar[tuple[str, ...]] = ("_decided",)

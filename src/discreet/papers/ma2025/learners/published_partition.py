@@ -36,7 +36,6 @@ from discreet.learners.policy import Actions, ArmPolicy
 from discreet.learners.stream import Stream
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget, Local, NoiseSource, Release
-from discreet.privacy.accounting import PureEvent
 from discreet.privacy.frequency import LaplaceOnCells
 from discreet.privacy.noise import laplace_epsilon
 from discreet.validation import (
@@ -173,7 +172,7 @@ class EliminationPolicy(ArmPolicy):
         pairs = f"{mechanism.cells} (bin, arm) pairs"
         return Release(
             mechanism=f"Laplace on U and V of {pairs}, eq. {equation}",
-            event=PureEvent(held),
+            event=self.event(held),
             sensitivity=sensitivity,
             sensitivity_source="largest l1 distance of (U, V) over records at the reward bounds",
             scale=scale,
@@ -360,7 +359,7 @@ class PublishedPartition(EliminationLearner[LaplaceReports]):
     """
 
     name: ClassVar[str] = "published_partition"
-    trust_models: ClassVar[tuple[str, ...]] = ("local",)
+    trust_models: ClassVar[tuple[str, ...]] = ("local", "shuffled")
     reports_type = LaplaceReports
     takes_sources: ClassVar[bool] = True
 
