@@ -79,6 +79,28 @@ def test_horizons_are_runs_of_their_own(tmp_path: Path) -> None:
     assert smooth.line(4.0).worth[1, 1] == pytest.approx(-again.record.value / 40)
 
 
+def test_other_trust_models_stand_beside_the_plan(tmp_path: Path) -> None:
+    path = write_study(tmp_path, SMOOTH, 400)
+    plan = planned(path, epsilons=(0.5, 2.0, 16.0), replicates=2)
+    models = [each.setting.budget.trust_model for each in plan.others]
+    assert models == ["shuffled", "joint"]
+    assert {each.learner for each in plan.others} == {"kernel"}
+    assert {each.epsilon for each in plan.others} == {0.5}  # as close to 1 as 2, and the first
+    for line in plan.others:
+        assert line.worth.shape == (2, 1)
+        again = simulate(plan.problem, line.setting, 400, plan.seed, 1)
+        assert line.worth[1, 0] == pytest.approx(-again.record.value / 400)
+        fixed = simulate(plan.problem, Setting("best_fixed", "f"), 400, plan.seed, 1)
+        assert line.gain[1, 0] == pytest.approx((fixed.record.value - again.record.value) / 400)
+    frame = plan.frame
+    assert set(frame.loc[frame["trust_model"] == "shuffled", "people"]) == {400}
+    own = planned(path, epsilons=(1.0,), epsilon=2.0, trust_model="joint", replicates=2)
+    assert [(each.setting.budget.trust_model, each.epsilon) for each in own.others] == [
+        ("local", 2.0),
+        ("shuffled", 2.0),
+    ]
+
+
 def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
     path = write_study(tmp_path, SMOOTH, 120)
     plan = planned(

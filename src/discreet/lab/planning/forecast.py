@@ -462,6 +462,7 @@ class Forecast:
         seconds_each: that a replicate with all lines took.
         path: of the study file; None where there is none.
         question: which of the three was asked for, and the two that were given, if one was.
+        others: private lines of other trust models at one epsilon, with all people only.
     """
 
     name: str
@@ -479,6 +480,7 @@ class Forecast:
     seconds_each: float = 0.0
     path: Path | None = None
     question: tuple[Asked, float, float] | None = None
+    others: tuple[PlanLine, ...] = ()
 
     @property
     def people(self) -> int:
@@ -684,13 +686,7 @@ class Forecast:
         if not self.worthwhile:
             return PlanAnswer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
         if count in self.horizons and place == int(place):
-            at = self.horizons.index(int(count))
-            free = self.free.gain[:, at]
-            if not free.mean() > self._rounding:
-                return PlanAnswer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
-            kept = ratio(self.private[int(place)].gain[:, at], free)
-            low, high = 1.0 - kept.high, 1.0 - kept.low
-            return PlanAnswer("loss", 1.0 - kept.mean, low, high, -math.inf, math.inf, math.inf)
+            return self.loss_of(self.private[int(place)], self.horizons.index(int(count)))
         lost, least = (
             1.0 - along(self.grid, self._between(rows, place), count)
             for rows in (self.kept, self.kept_at_best)
@@ -701,6 +697,15 @@ class Forecast:
         # Losses are never out of range, but may rest on a curve.
         simulated = math.inf if count <= self.people else -math.inf
         return PlanAnswer("loss", float(lost[0]), low, high, -math.inf, math.inf, simulated)
+
+    def loss_of(self, line: PlanLine, at: int = -1) -> PlanAnswer:
+        """The share of the gain that a line loses at one of the horizons, counted as in `free`."""
+        free = self.free.gain[:, at]
+        if not self.worthwhile or not free.mean() > self._rounding:
+            return PlanAnswer("loss", None, math.nan, math.nan, -math.inf, math.inf, math.inf)
+        kept = ratio(line.gain[:, at], free)
+        low, high = 1.0 - kept.high, 1.0 - kept.low
+        return PlanAnswer("loss", 1.0 - kept.mean, low, high, -math.inf, math.inf, math.inf)
 
     def advice(self) -> Advice:
         """The smallest epsilon that keeps enough, as all larger ones do; see `verdicts`."""
@@ -739,9 +744,9 @@ class Forecast:
     def records(self) -> Iterator[dict[str, Value]]:
         """The rows of the frame as records, for files."""
         sign = 1.0 if self.problem.metric == "reward" else -1.0
-        for line in self.lines:
+        for line in (*self.lines, *self.others):
             budget = line.setting.budget
-            for place, people in enumerate(self.horizons):
+            for place, people in enumerate(self.horizons[-line.worth.shape[1] :]):
                 worth, gain = student(sign * line.worth[:, place]), student(line.gain[:, place])
                 row: dict[str, Value] = {
                     "plan": self.name,
@@ -765,10 +770,10 @@ class Forecast:
                     "verdict": None,
                 }
                 if line.kind == "private" and self.worthwhile:
-                    lost = self.loss_for(budget.epsilon, people)
+                    lost = self.loss_of(line, place - line.worth.shape[1])
                     if lost.value is not None:
                         row |= {"loss": lost.value, "loss_low": lost.low, "loss_high": lost.high}
-                    if people == self.people:
+                    if people == self.people and line in self.private:
                         row["verdict"] = self.verdicts[budget.epsilon].word
                 yield row
 

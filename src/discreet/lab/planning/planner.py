@@ -34,6 +34,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -713,7 +714,9 @@ def make_forecast(
     )
     winners = {each.epsilon: each.setting for each in races if each.won}
     settings = [*(winners[epsilon] for epsilon in (*design.epsilons, None)), *design.references]
+    others = _other_models(study, design, request.epsilon)
     runs = runs_of(settings, design.horizons, range(request.replicates))
+    runs += runs_of(others, design.horizons[-1:], range(request.replicates))
     selected, done = time.monotonic(), 0
     grid.carry_out(runs, lambda: one_more("Simulating", len(runs)))
     ended = time.monotonic()
@@ -733,6 +736,10 @@ def make_forecast(
         seconds_each=(ended - selected) / request.replicates,
         path=study.path,
         question=request.question,
+        others=tuple(
+            _line(grid, design, request.replicates, "private", each, design.horizons[-1:])
+            for each in others
+        ),
     )
 
 
@@ -740,13 +747,39 @@ def _lines(
     grid: SimulationGrid, design: PlanDesign, winners: Mapping[float | None, Setting], count: int
 ) -> Iterator[PlanLine]:
     """The lines of the winners and references over the first replicates."""
-    replicates = range(count)
-    reference = grid.worth(BEST_FIXED if design.fixed else UNIFORM, design.horizons, replicates)
-
-    def line(kind: Kind, setting: Setting) -> PlanLine:
-        worth = grid.worth(setting.label, design.horizons, replicates)
-        return PlanLine(kind, setting, worth, worth - reference, grid.guarantees.get(setting.label))
-
+    line = partial(_line, grid, design, count)
     yield from (line("private", winners[epsilon]) for epsilon in design.epsilons)
     yield line("none", winners[None])
     yield from (line("reference", setting) for setting in design.references)
+
+
+def _line(
+    grid: SimulationGrid,
+    design: PlanDesign,
+    count: int,
+    kind: Kind,
+    setting: Setting,
+    horizons: Sequence[int] | None = None,
+) -> PlanLine:
+    """The line of a setting over the first replicates, by default at all horizons."""
+    at, replicates = horizons or design.horizons, range(count)
+    worth = grid.worth(setting.label, at, replicates)
+    reference = grid.worth(BEST_FIXED if design.fixed else UNIFORM, at, replicates)
+    return PlanLine(kind, setting, worth, worth - reference, grid.guarantees.get(setting.label))
+
+
+def _other_models(study: Study, design: PlanDesign, epsilon: float | None) -> list[Setting]:
+    """The usual learners of the trust models that a plan is not under, at the epsilon that was
+    asked for, or the one closest to 1; those that can work with these people."""
+    problem, people = design.problem, design.people
+    at = min(design.epsilons, key=lambda each: abs(math.log(each))) if epsilon is None else epsilon
+    settings = []
+    for model in TRUST_MODELS:
+        name = _usual(study, model, people)
+        kind = learner_class(name)
+        if model not in kind.trust_models or type(problem.space) not in kind.spaces:
+            continue
+        if model != design.private[0].budget.trust_model:
+            label = f"{name}, {model}, epsilon {at:g}"
+            settings.append(Setting(name, label, usual_budget(model, at, people)))
+    return [each for each in settings if _works(problem, [each], people)]

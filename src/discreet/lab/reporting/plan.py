@@ -53,6 +53,7 @@ from discreet.lab.reporting.layout import (
     BODY,
     CHANCE,
     FAINT,
+    GREEN,
     GREY,
     INK,
     NARROW,
@@ -73,6 +74,7 @@ from discreet.lab.reporting.numbers import (
     about_time,
     counted,
     decimals,
+    listed,
     number_text,
     unsigned_zero,
 )
@@ -528,6 +530,7 @@ def loss_rows(forecast: Forecast) -> list[LossRow]:
     digits = decimals(max(abs(float(line.worth[:, -1].mean())) for line in forecast.lines), 4)
     sign = 1.0 if forecast.problem.metric == "reward" else -1.0
     names = {"best_fixed": _ONE_CHOICE, "uniform": "at random"}
+    rest = [line for line in forecast.lines if line.kind != "private"]
 
     def half(interval: Interval) -> str:
         width = interval.high - interval.mean
@@ -537,12 +540,15 @@ def loss_rows(forecast: Forecast) -> list[LossRow]:
         worth, gain = student(sign * line.worth[:, -1]), forecast.gain(line)
         lost, ends, verdict = ABSENT, "", ""
         if line.epsilon is not None and forecast.worthwhile:
-            answer = forecast.loss_for(line.epsilon, forecast.people)
+            answer = forecast.loss_of(line)
             if answer.value is not None:
                 lost = percent(answer.value)
                 ends = f"{percent(answer.low)} to {percent(answer.high)}"
-            verdict = forecast.verdicts[line.epsilon].word
+            if line in forecast.private:
+                verdict = forecast.verdicts[line.epsilon].word
         name = names.get(line.learner, line.learner)
+        if line in forecast.others:
+            name = f"{name}, {line.setting.budget.trust_model}"
         own = line is forecast.reference
         return LossRow(
             name=f"{name}, no privacy" if line.kind == "none" else name,
@@ -557,7 +563,7 @@ def loss_rows(forecast: Forecast) -> list[LossRow]:
             private=line.kind == "private",
         )
 
-    return [row(line) for line in forecast.lines]
+    return [row(line) for line in (*forecast.private, *forecast.others, *rest)]
 
 
 def people_heads(forecast: Forecast) -> list[str]:
@@ -657,6 +663,9 @@ def loss_note(forecast: Forecast) -> str:
     )
     if forecast.worthwhile:
         note += " loss: share of the gain without privacy."
+    if forecast.others:
+        models = listed([line.setting.budget.trust_model for line in forecast.others])
+        note += f" {models}: the same epsilon under other trust models."
     return note
 
 
@@ -683,17 +692,19 @@ def loss_figure(forecast: Forecast, width: float = WIDE, height: float = 2.7) ->
         half = worth.high - worth.mean
         return {"name": name, "label": name, "x": x, "mean": worth.mean, "half_width": half}
 
-    points = [point(line, "private", line.setting.budget.epsilon) for line in forecast.private]
+    own = forecast.private[0].setting.budget.trust_model if forecast.others else "private"
+    styles: dict[str, Stroke] = {own: Stroke(BLUE, SOLID, mark="o")}
+    points = [point(line, own, line.setting.budget.epsilon) for line in forecast.private]
+    marks = (Stroke(VERMILLION, SOLID, mark="s"), Stroke(GREEN, SOLID, mark="D"))
+    for line, stroke in zip(forecast.others, marks, strict=False):
+        model = line.setting.budget.trust_model
+        styles[model] = stroke
+        points.append(point(line, model, line.setting.budget.epsilon))
     points.append(point(forecast.free, "no privacy", np.nan))
     if forecast.fixed:
         points.append(point(forecast.reference, "one choice for everyone", np.nan))
     points.append(point(forecast.chance, "at random", np.nan))
-    styles = {
-        "private": Stroke(BLUE, SOLID, mark="o"),
-        "no privacy": _FREE,
-        "one choice for everyone": _ONE,
-        "at random": CHANCE,
-    }
+    styles |= {"no privacy": _FREE, "one choice for everyone": _ONE, "at random": CHANCE}
     epsilons = forecast.epsilons
     title = f"{'reward' if reward else 'regret'} per person, {forecast.people:,} people"
     return lines(
