@@ -65,6 +65,8 @@ def test_it_is_gaussian_conditioning(count: int, smooth: Hyperparameters) -> Non
     # Draws are a linear map of normals, L z; L L' is the covariance.
     half = found.draws(np.eye(len(mean)))
     assert np.allclose(half @ half.T, covariance, atol=1e-9)
+    known = rows[:, columns(smooth)[0]]
+    assert found.degrees_of_freedom == pytest.approx(np.trace(covariance @ known.T @ known))
     contexts = np.random.default_rng(2).random((5, 2))
     phi = FEATURES(contexts, found.used)
     deviations = found.deviations(phi)
@@ -126,7 +128,7 @@ def test_without_reports_it_is_the_prior() -> None:
         GaussianNaturalParameters(np.zeros((size, size)), np.zeros(size)),
     )
     assert (found.mean == 0.0).all()
-    assert found.evidence == 0.0
+    assert found.evidence == pytest.approx(0.0, abs=1e-9)
     _, prior = columns(SMOOTH)
     variance = np.diag(prior)
     assert np.allclose(found.covariance_times(np.eye(len(variance))), prior)

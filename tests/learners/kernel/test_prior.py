@@ -58,15 +58,13 @@ def certain(length_scales: tuple[float, ...], scale: float = 1.0) -> Hyperparame
     return HyperparameterPosterior(only, (only,), (1.0,), (0.0,))
 
 
-def test_the_root_is_that_of_the_covariance() -> None:
+def test_the_precision_is_the_inverse_of_the_covariance() -> None:
     rng = np.random.default_rng(0)
     own, common = rng.random(5) + 0.1, rng.random(5)
-    prior = FeaturePrior(np.arange(5), own, common)
-    root = prior.root_times(np.eye(15), 3)
-    covariance = np.kron(np.eye(3), np.diag(own)) + np.kron(np.ones((3, 3)), np.diag(common))
-    assert np.allclose(root, root.T)
-    assert np.allclose(root @ root, covariance)
-    assert np.allclose(prior.root_times(np.arange(15.0), 3), root @ np.arange(15.0))
+    precision = FeaturePrior(np.arange(5), own, common).precision(3)
+    for feature in range(5):
+        covariance = own[feature] * np.eye(3) + common[feature]
+        assert np.allclose(precision[:, :, feature] @ covariance, np.eye(3))
 
 
 def test_each_column_matters_with_the_probability_that_two_of_d_have() -> None:

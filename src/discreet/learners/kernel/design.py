@@ -480,10 +480,10 @@ class DecisionContrasts:
         at = np.searchsorted(ends, (np.arange(_CONTRASTS) + rng.random()) * (ends[-1] / _CONTRASTS))
         rival, point = np.divmod(np.minimum(at, stake.size - 1), len(phi))
         scale = 1.0 / (deviation[rival, point] * math.sqrt(_CONTRASTS))
-        vectors = np.zeros((_CONTRASTS, arms, size))
-        vectors[np.arange(_CONTRASTS), best[point]] = phi[point] * scale[:, None]
-        vectors[np.arange(_CONTRASTS), rival] -= phi[point] * scale[:, None]
-        covariances = posterior.covariance_times(vectors.reshape(_CONTRASTS, -1).T)
+        vectors = np.zeros((arms, size, _CONTRASTS))
+        vectors[best[point], :, np.arange(_CONTRASTS)] = phi[point] * scale[:, None]
+        vectors[rival, :, np.arange(_CONTRASTS)] -= phi[point] * scale[:, None]
+        covariances = posterior.covariance_times(vectors.reshape(-1, _CONTRASTS))
         importance = stake.sum(axis=0) / ends[-1]
         return cls(
             posterior=posterior,

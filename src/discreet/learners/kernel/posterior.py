@@ -19,9 +19,9 @@ prior covariance of theta is own I + common 1 1' over arms, for each feature.
 * a scale of all variances.
 
 *Posterior.* A report is one noisy linear measurement t = a' theta + e with E[e^2] = 1, so the
-natural parameters are J = sum a a' and b = sum t a (gaussian.py). With D the prior covariance, L
-its root and R R' = I + L J L, the posterior has precision D^-1 + J, mean (D^-1 + J)^-1 b and log
-evidence |R^-1 L b|^2 / 2 - log det R.
+natural parameters are J = sum a a' and b = sum t a (gaussian.py). With D the prior covariance and
+R R' = D^-1 + J, the posterior has precision D^-1 + J, mean (D^-1 + J)^-1 b and log evidence
+|R^-1 b|^2 / 2 - log det R - (log det D) / 2.
 
 *Model average.* Length scales stay uncertain for long, and under one that is too long the learner
 is certain of what is wrong. Queries and policies therefore follow from the average of posteriors
@@ -55,13 +55,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg.lapack import dpotrf, dtrtrs
+from scipy.linalg.blas import dtrsm, dtrsv
+from scipy.linalg.lapack import dpotrf
 
 from discreet.codec import Range
 from discreet.gaussian import GaussianNaturalParameters
@@ -100,18 +101,11 @@ class FeaturePrior:
         places: IntArray = (np.arange(arms)[:, None] * features + self.used[None]).ravel()
         return places
 
-    def root_times(self, vectors: FloatArray, arms: int) -> FloatArray:
-        """L V for the symmetric root L of the covariance, and V (K m, F) or (K m,).
-
-        Over arms, root(own I + common 1 1') = root(own) (I + c 1 1' / K) with
-        c = root(1 + K common / own) - 1.
-        """
-        parts = vectors.reshape(arms, len(self.used), -1)
-        scaled: FloatArray = np.sqrt(self.own)[:, None] * parts
-        if self.common.any():
-            excess = np.sqrt(1.0 + arms * self.common / self.own) - 1.0
-            scaled += excess[:, None] * (scaled.sum(axis=0) / arms)
-        return scaled.reshape(vectors.shape)
+    def precision(self, arms: int) -> FloatArray:
+        """(K, K, m) D^-1 between the arms of each feature."""
+        shared = self.common / (self.own * (self.own + arms * self.common))
+        inverse: FloatArray = np.eye(arms)[..., None] / self.own - shared
+        return inverse
 
 
 @dataclass(frozen=True)
@@ -274,41 +268,49 @@ class CoefficientPosterior:
 
     Attributes:
         prior: of the coefficients.
-        root: (K m, K m) the upper triangular R'.
-        evidence: log, up to what the prior does not change.
+        root: (K m, K m) the lower triangular R.
+        whitened: (K m,) R^-1 b.
     """
 
     prior: FeaturePrior
-    mean: FloatArray
     root: FloatArray
-    evidence: float
+    whitened: FloatArray
 
     @classmethod
     def of(
         cls, features: CosineFeatures, prior: FeaturePrior, information: GaussianNaturalParameters
     ) -> CoefficientPosterior:
         """From J (K M, K M) and b (K M,), ordered by arm and then by feature."""
-        precision, weighted, count = information.precision, information.weighted, len(features)
-        arms = len(weighted) // count
-        at = prior.places(arms, count)
-        half = prior.root_times(precision[np.ix_(at, at)], arms)
-        inner = prior.root_times(np.ascontiguousarray(half.T), arms)
-        inner.flat[:: len(inner) + 1] += 1.0
-        root, failed = dpotrf(inner, clean=False, overwrite_a=True)
+        size, m = len(information.weighted), len(prior.used)
+        arms = size // len(features)
+        at = prior.places(arms, len(features))
+        inner = information.precision.take(at[:, None] * size + at)
+        of_features = np.einsum("kili->kli", inner.reshape(arms, m, arms, m))  # a view
+        of_features += prior.precision(arms)
+        root, failed = dpotrf(inner.T, lower=True, clean=False, overwrite_a=True)
         if failed:
             raise np.linalg.LinAlgError(
                 f"the precision J was not positive semidefinite (leading minor {failed} of "
-                "I + L J L); it must be a sum over reports. Use statistics() of a learner."
+                "D^-1 + J); it must be a sum over reports. Use statistics() of a learner."
             )
-        seen = prior.root_times(weighted[at], arms)
-        whitened = _solved(root, seen, transposed=True)
-        mean = prior.root_times(_solved(root, whitened), arms)
-        evidence = 0.5 * float(whitened @ whitened) - float(np.log(np.diagonal(root)).sum())
-        return cls(prior, mean.reshape(arms, -1), root, evidence)
+        return cls(prior, root, _solved(root, information.weighted[at]))
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """(K, m) of theta."""
+        return _solved(self.root, self.whitened, transposed=True).reshape(-1, len(self.used))
+
+    @property
+    def evidence(self) -> float:
+        """Log evidence, up to what the prior does not change."""
+        own, whole = self.prior.own, self.prior.own + self.arms * self.prior.common
+        log_det = 0.5 * ((self.arms - 1) * np.log(own) + np.log(whole)).sum()
+        log_det += np.log(np.diagonal(self.root)).sum()
+        return 0.5 * float(self.whitened @ self.whitened) - float(log_det)
 
     @property
     def arms(self) -> int:
-        return len(self.mean)
+        return len(self.whitened) // len(self.used)
 
     @property
     def used(self) -> IntArray:
@@ -317,19 +319,18 @@ class CoefficientPosterior:
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Effective number of coefficients that reports determine: K m - trace (R R')^-1."""
-        inverse = _solved(self.root, np.eye(self.mean.size))
-        return self.mean.size - float((inverse**2).sum())
+        """Effective number of coefficients that reports determine: K m - trace (R R')^-1 D^-1."""
+        inverse = _solved(self.root, np.eye(self.mean.size)).reshape(-1, *self.mean.shape)
+        products = np.einsum("nki,nli->kli", inverse, inverse)
+        return self.mean.size - float((products * self.prior.precision(self.arms)).sum())
 
     def draws(self, normals: FloatArray) -> FloatArray:
         """Deviations from the mean (K m, F) with the posterior covariance, from normals."""
-        drawn: FloatArray = self.prior.root_times(_solved(self.root, normals), self.arms)
-        return drawn
+        return _solved(self.root, normals, transposed=True)
 
     def covariance_times(self, vectors: FloatArray) -> FloatArray:
         """S V for the posterior covariance S and V (K m, F)."""
-        scaled = self.prior.root_times(vectors, self.arms)
-        return self.draws(_solved(self.root, scaled, transposed=True))
+        return self.draws(_solved(self.root, vectors))
 
     def deviations(self, phi: FloatArray) -> FloatArray:
         """(n, K) posterior standard deviations of 2 f - 1 at contexts with features (n, m)."""
@@ -338,9 +339,7 @@ class CoefficientPosterior:
         for arm in range(self.arms):
             rows = np.zeros((self.mean.size, len(phi)))
             rows[arm * size : (arm + 1) * size] = phi.T
-            scaled = self.prior.root_times(rows, self.arms)
-            half = _solved(self.root, scaled, transposed=True)
-            columns.append(np.sqrt((half**2).sum(axis=0)))
+            columns.append(np.sqrt((_solved(self.root, rows) ** 2).sum(axis=0)))
         return np.stack(columns, axis=1)
 
 
@@ -418,10 +417,14 @@ class PosteriorMixture:
 
 
 def _solved(root: FloatArray, right: FloatArray, transposed: bool = False) -> FloatArray:
-    """R^-1 B, or R'^-1 B, for R (n, n) upper triangular and B (n, F) or (n,)."""
-    # LAPACK itself: SciPy's wrapper takes longer than a system of this size. Roots are those of
-    # `CoefficientPosterior.of`, so none is singular.
-    solved: FloatArray = dtrtrs(root, right, trans=int(transposed))[0]
+    """R^-1 B, or R'^-1 B, for R (n, n) lower triangular and B (n, F) or (n,)."""
+    # BLAS itself, which reads the rows of B as the columns of B': LAPACK takes twice as long. Roots
+    # are those of `CoefficientPosterior.of`, so none is singular.
+    solved: FloatArray
+    if right.ndim == 1:
+        solved = dtrsv(root, right, lower=True, trans=transposed)
+    else:
+        solved = dtrsm(1.0, root, right.T, side=True, lower=True, trans_a=not transposed).T
     return solved
 
 
