@@ -55,7 +55,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from operator import add
 from typing import Annotated, Any
 
@@ -143,11 +143,11 @@ class Hyperparameters:
         kind = int(rng.integers(3 + columns + columns // 2))
         if kind < 3:
             name, values = (("level", SHARES), ("surface", SHARES), ("output_scale", SCALES))[kind]
-            new: Any = {name: float(rng.choice(values))}
+            new: Any = {name: values[rng.integers(len(values))]}
             return replace(self, **new)
         changed = list(self.length_scales)
         for column in rng.choice(columns, 1 if kind < 3 + columns else 2, replace=False):
-            changed[column] = float(rng.choice(length_scales))
+            changed[column] = length_scales[int(rng.integers(len(length_scales)))]
         return replace(self, length_scales=tuple(changed))
 
     @property
@@ -228,13 +228,9 @@ def hyperparameter_posterior(
         length_scales: those that a column may have.
         sweeps: expected number of proposals for each hyperparameter of a particle.
     """
-    known: dict[Hyperparameters, float] = {}
+    evidence = cache(log_evidence)
 
-    def evidence(candidate: Hyperparameters) -> float:
-        if candidate not in known:
-            known[candidate] = log_evidence(candidate)
-        return known[candidate]
-
+    @cache
     def log_posterior(candidate: Hyperparameters) -> float:
         return evidence(candidate) + candidate.log_prior
 
