@@ -466,12 +466,12 @@ class DecisionContrasts:
         singles = phi.astype(np.float32)
         drawn = posterior.draws(_CANDIDATES, rng).astype(np.float32)
         fields = singles @ drawn.reshape(arms, size, -1)  # (K, Q, C)
-        spread = np.einsum("kqc,kqc->kq", fields, fields, dtype=np.float64) / _CANDIDATES
+        spread = np.einsum("kqc,kqc->kq", fields, fields).astype(np.float64) / _CANDIDATES
         means = posterior.mean @ phi.T
         best = means.argmax(axis=0)
         gaps = means[best, points] - means
         fields = fields[best, points] - fields
-        variance = np.einsum("kqc,kqc->kq", fields, fields, dtype=np.float64) / _CANDIDATES
+        variance = np.einsum("kqc,kqc->kq", fields, fields).astype(np.float64) / _CANDIDATES
         deviation = np.sqrt(np.maximum(variance, 1e-18))
         # w s^2, with a floor under which nothing is at stake anywhere.
         stake = mass * deviation * np.maximum(np.exp(-0.5 * (gaps / deviation) ** 2), 1e-200)
