@@ -788,7 +788,8 @@ def _projection(
     blocks = root.reshape(arms, phi.shape[1], -1)
     moment = np.zeros((root.shape[1],) * 2)
     for arm in range(arms):
-        moment += blocks[arm].T @ ((phi.T * shares[:, arm]) @ phi) @ blocks[arm]
+        weighted = phi * np.sqrt(shares[:, arm, None])
+        moment += blocks[arm].T @ (weighted.T @ weighted) @ blocks[arm]
     values, axes = np.linalg.eigh(moment)
     values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
     doubtful = ((axes.T @ (root.T @ doubts)) ** 2).sum(axis=1)
