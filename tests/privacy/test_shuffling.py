@@ -14,9 +14,9 @@ from discreet.privacy import Adjacency, OnceEach, Release, Shuffled, derive_guar
 from discreet.privacy.accounting import PureEvent, ShuffledEvent, composed_epsilon
 from discreet.privacy.guarantee import check_protects
 from discreet.privacy.shuffling import (
+    report_epsilon_of,
     shuffled_delta,
     shuffled_epsilon,
-    shuffled_report_epsilon,
     usual_group,
 )
 from discreet.validation import FloatArray, InvalidInput
@@ -123,7 +123,7 @@ def test_terms_of_the_proof_in_exact_arithmetic() -> None:
 )
 def test_reference_values(group: int, epsilon: float, honest: float, report: float) -> None:
     """Computed by another program, at delta = 1e-6."""
-    found = shuffled_report_epsilon(group, epsilon, 1e-6, honest)
+    found = report_epsilon_of(group, epsilon, 1e-6, honest)
     assert found == pytest.approx(report, abs=2e-3)
     assert shuffled_epsilon(found, group, 1e-6, honest) <= epsilon
     assert shuffled_epsilon(found + 2e-3, group, 1e-6, honest) > epsilon
@@ -142,7 +142,7 @@ def test_shape_and_size() -> None:
     assert (np.diff(epsilons) <= 0.0).all()
     assert shuffled_delta(1.0, 500, 1.0) == 0.0
     assert shuffled_epsilon(math.inf, 500, 1e-6) == math.inf
-    assert shuffled_report_epsilon(1, 1.0, 1e-6) == 1.0  # a group of one is a local report
+    assert report_epsilon_of(1, 1.0, 1e-6) == 1.0  # a group of one is a local report
     assert shuffled_delta(2.0, 101, 0.3, honest=0.5) == shuffled_delta(2.0, 51, 0.3)
 
 

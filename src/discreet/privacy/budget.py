@@ -198,9 +198,9 @@ class Shuffled(Budget):
 
     @property
     def contribution_epsilon(self) -> float:
-        from discreet.privacy.shuffling import shuffled_report_epsilon
+        from discreet.privacy.shuffling import report_epsilon_of
 
-        return shuffled_report_epsilon(self.group, self.epsilon, self.delta, self.honest)
+        return report_epsilon_of(self.group, self.epsilon, self.delta, self.honest)
 
     @staticmethod
     def _usual(epsilon: float) -> int:

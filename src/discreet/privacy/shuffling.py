@@ -66,18 +66,18 @@ def _clones(others: int, chance: float) -> tuple[IntArray, FloatArray]:
     return low + starts, np.add.reduceat(mass, starts)
 
 
-def shuffled_delta(report_epsilon: float, group: int, epsilon: float, honest: float = 1.0) -> float:
+def shuffled_delta(report: float, group: int, epsilon: float, honest: float = 1.0) -> float:
     """The least delta that the claim gives to groups of `group` reports at `epsilon`.
 
     Args:
-        report_epsilon: e0, of one report at delta 0.
+        report: e0, the epsilon of one report at delta 0.
         group: n, at least 1.
         epsilon: at least 0.
         honest: the share of the others who follow the protocol.
     """
-    if epsilon >= report_epsilon:
+    if epsilon >= report:
         return 0.0
-    p, e = math.exp(min(report_epsilon, _LARGEST)), math.exp(epsilon)
+    p, e = math.exp(min(report, _LARGEST)), math.exp(epsilon)
     others = math.floor(honest * (group - 1))
     clones, shares = _clones(others, 2.0 / (p + 1.0))
     tokens = clones + 1
@@ -93,14 +93,14 @@ def shuffled_delta(report_epsilon: float, group: int, epsilon: float, honest: fl
 
 
 @lru_cache(maxsize=1024)
-def shuffled_epsilon(report_epsilon: float, group: int, delta: float, honest: float = 1.0) -> float:
+def shuffled_epsilon(report: float, group: int, delta: float, honest: float = 1.0) -> float:
     """The least epsilon, rounded up, at which groups of `group` reports are (epsilon, delta)."""
-    low, high = 0.0, report_epsilon
+    low, high = 0.0, report
     if not math.isfinite(high) or high > _LARGEST:
-        return report_epsilon
+        return report
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        if shuffled_delta(report_epsilon, group, middle, honest) <= delta:
+        if shuffled_delta(report, group, middle, honest) <= delta:
             high = middle
         else:
             low = middle
@@ -108,7 +108,7 @@ def shuffled_epsilon(report_epsilon: float, group: int, delta: float, honest: fl
 
 
 @lru_cache(maxsize=256)
-def shuffled_report_epsilon(group: int, epsilon: float, delta: float, honest: float = 1.0) -> float:
+def report_epsilon_of(group: int, epsilon: float, delta: float, honest: float = 1.0) -> float:
     """The largest e0, in steps of 0.0001, whose groups are (epsilon, delta); at least epsilon."""
     low = math.floor(epsilon * STEPS)
     high = math.ceil((max(epsilon, math.log(2.0 * group)) + 1.0) * STEPS)

@@ -71,7 +71,7 @@ _FASTER = {1: (0.025, 0.05, 0.1), 2: (0.1,)}
 _FEW_ARMS, _FASTER_OF_MANY_ARMS = 10, (0.1,)
 # Cosines per axis, by the shortest length scale.
 _PER_AXIS = {0.2: 12, 0.1: 18, 0.025: 48}
-# Features with a smaller share of the prior variance are left out.
+# Features with a smaller share of the prior variance are left out (more under strong noise).
 LEFT_OUT = 1e-4
 # At most this many features per arm, with more columns more, and numbers in all of theta.
 _MOST_FEATURES, _MOST_COEFFICIENTS, _FEWEST = 250, 1200, 30

@@ -46,6 +46,7 @@ from discreet.learners.kernel.design import (
     open_statistics,
 )
 from discreet.learners.kernel.features import (
+    LEFT_OUT,
     MOST_COLUMNS,
     CosineFeatures,
     Density,
@@ -149,8 +150,14 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         self, hyperparameters: Hyperparameters, known: GaussianNaturalParameters | None = None
     ) -> CoefficientPosterior:
         """From J and b, by default of all that is used."""
-        prior, known = hyperparameters.prior(self.features), self._known if known is None else known
-        return CoefficientPosterior.of(self.features, prior, known)
+        prior = hyperparameters.prior(self.features, self._left_out)
+        return CoefficientPosterior.of(self.features, prior, known or self._known)
+
+    @property
+    def _left_out(self) -> float:
+        """The share of the prior variance below which a feature is left out."""
+        noisy = self.budget.is_local and self.budget.contribution_epsilon <= 1.0
+        return 1e-3 if noisy and not self.source_total else LEFT_OUT
 
     def _learn(self, sweeps: int = 1) -> None:
         """Update the likely hyperparameters by what all reports say."""

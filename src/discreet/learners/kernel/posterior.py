@@ -160,10 +160,10 @@ class Hyperparameters:
         )
         return columns - _SCALE_PENALTY * math.log2(self.output_scale) ** 2
 
-    def prior(self, features: CosineFeatures) -> FeaturePrior:
-        """The variances of features; those with less than 1e-4 of the whole are left out."""
+    def prior(self, features: CosineFeatures, left_out: float = LEFT_OUT) -> FeaturePrior:
+        """The variances of features; those with less than this share of the whole are left out."""
         whole = features.variances(self.length_scales, self.output_scale)
-        used = np.flatnonzero(whole >= LEFT_OUT * whole.sum())
+        used = np.flatnonzero(whole >= left_out * whole.sum())
         share = np.full(len(whole), self.surface)
         share[0] = self.level
         return FeaturePrior(used, ((1.0 - share) * whole)[used], (share * whole)[used])
@@ -416,12 +416,9 @@ def _solved(root: FloatArray, right: FloatArray, transposed: bool = False) -> Fl
     """R^-1 B, or R'^-1 B, for R (n, n) lower triangular and B (n, F) or (n,)."""
     # BLAS itself, which reads the rows of B as the columns of B': LAPACK takes twice as long. Roots
     # are those of `CoefficientPosterior.of`, so none is singular.
-    solved: FloatArray
     if right.ndim == 1:
-        solved = dtrsv(root, right, lower=True, trans=transposed)
-    else:
-        solved = dtrsm(1.0, root, right.T, side=True, lower=True, trans_a=not transposed).T
-    return solved
+        return np.asarray(dtrsv(root, right, lower=True, trans=transposed))
+    return np.asarray(dtrsm(1.0, root, right.T, side=True, lower=True, trans_a=not transposed).T)
 
 
 PRIOR_LOG_ODDS = 3.0
