@@ -59,10 +59,10 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (246, 74_080),
+    "src": (246, 74_090),
     "service": (42, 10_960),
     "library": (104, 31_950),
-    "lab": (44, 14_840),
+    "lab": (44, 14_850),
     "LocalKernel, a round": (29, 10_380),
     "Capri, a round": (41, 13_295),
     "a policy on a device": (17, 5_680),

@@ -11,6 +11,7 @@ from rich.console import Console, RenderableType
 from scipy.stats import binom
 
 from discreet.codec import decode, encode
+from discreet.lab.reporting.plan import plan
 from discreet.lab.reporting.preflight import (
     Issue,
     Preflight,
@@ -174,6 +175,9 @@ epsilon = {epsilon}
         (one,) = advice
         assert f"state upper = {bound}" in one
         assert f"{times} times smaller" in one
+    if epsilon == 1.0:  # a plan of 200 of these people may cut more
+        made = plan(tmp_path / "study.toml", people=200, epsilons=[1.0], replicates=2)
+        assert any("state upper" in each for each in made.left_out), made.left_out
 
 
 def test_differences_are_in_units_of_the_reward(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ from discreet.lab.reporting.numbers import (
     unsigned_zero,
 )
 from discreet.lab.reporting.page import image, render, write_page
+from discreet.lab.reporting.preflight import wide_range
 from discreet.lab.reporting.provenance import Provenance, provenance
 from discreet.lab.reporting.words import terminal_table
 from discreet.lab.studies import Study
@@ -255,6 +256,9 @@ def plan(
     chosen = [line.learner for line in forecast.lines if line.kind != "reference"]
     origin = replace(provenance(loaded), learners=tuple(dict.fromkeys(chosen)))
     known = {each.name: getattr(forecast, each.name) for each in fields(forecast)}
+    if forecast.private[0].setting.budget.trust_model == "local":
+        noisiest = forecast.epsilons[0], forecast.people
+        known["left_out"] += tuple(wide_range(loaded.problem, [noisiest]))
     return Plan(**known, provenance=origin)
 
 

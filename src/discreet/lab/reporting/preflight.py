@@ -55,7 +55,7 @@ bounds what sums of such rewards tell is not proved for n > 1; a test works thes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeGuard
 
@@ -300,6 +300,11 @@ def preflight(file: str, study: Study) -> Preflight:
     problem = study.problem
     count = arm_count(problem.space)
     lines = tuple(_line(study, setting) for setting in study.settings)
+    local = [
+        (each.epsilon or 0.0, each.reports)
+        for each in lines
+        if each.trust_model == "local" and each.worth
+    ]
     return Preflight(
         file=file,
         title=study.title,
@@ -312,7 +317,7 @@ def preflight(file: str, study: Study) -> Preflight:
         lines=lines,
         offer=problem.offer,
         choices=study.choices,
-        warnings=(*study.warnings, *_wide_range(problem, lines)),
+        warnings=(*study.warnings, *wide_range(problem, local)),
         served=serving_sentence(study.settings, study.serve, study.rounds) or "",
     )
 
@@ -403,19 +408,18 @@ def _binary(problem: Problem) -> TypeGuard[TableProblem]:
     )
 
 
-def _wide_range(problem: Problem, lines: tuple[LinePreflight, ...]) -> Iterator[str]:
-    """Advice where local reports would tell more in a narrower range of rewards.
+def wide_range(problem: Problem, local: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """Advice where local reports, by epsilon and number, would tell more in a narrower range.
 
     Noise is as wide as the range. Cut at C, an arm's mean falls at the rate S(C), the share of its
     rewards above C, and the noise of the mean of n / K reports at c = tanh(epsilon / 2) falls at
     the rate sqrt(K / n) / (2 c). Halving ends before the first is larger, or another arm is best:
     too low a bound misleads, too high a one only costs people.
     """
-    counts = [line.reports for line in lines if line.trust_model == "local" and line.worth]
-    if not isinstance(problem, TableProblem) or _binary(problem) or not counts:
+    if not isinstance(problem, TableProblem) or _binary(problem) or not local:
         return
-    least = min(line.epsilon or 0.0 for line in lines if line.trust_model == "local")
-    allowed = math.sqrt(problem.arms / min(counts)) / (2.0 * math.tanh(least / 2.0))
+    seen = min(math.tanh(epsilon / 2.0) * math.sqrt(reports) for epsilon, reports in local)
+    allowed = 0.5 * math.sqrt(problem.arms) / seen
     rewards, bounds = problem.rewards, problem.reward_bounds
     means, lower, upper = rewards.mean(axis=0), bounds.lower, bounds.upper
     bound = upper
