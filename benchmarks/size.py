@@ -59,13 +59,13 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (246, 74_090),
+    "src": (246, 74_160),
     "service": (42, 10_960),
-    "library": (104, 31_950),
-    "lab": (44, 14_850),
-    "LocalKernel, a round": (29, 10_380),
-    "Capri, a round": (41, 13_295),
-    "a policy on a device": (17, 5_680),
+    "library": (104, 32_010),
+    "lab": (44, 14_860),
+    "LocalKernel, a round": (29, 10_430),
+    "Capri, a round": (41, 13_340),
+    "a policy on a device": (17, 5_690),
     "a study run": (68, 20_360),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def taught(name: str, space: object, people: int):
         contexts = rng.random((10, 3, 2) if isinstance(space, DecisionSets) else (10, 2))
         actions, _ = policy.act(contexts, rng, learner.terms())
         reports = policy.report(contexts, actions, rng.random(10), noise, learner.terms())
-        for group in shuffler.add(reports):
+        for group in shuffler.add(reports, policy.digest):
             learner.update(group)
     return learner, shuffler, reports
 
@@ -58,7 +59,8 @@ def test_learners_see_whole_groups(name: str, space: object, tmp_path: Path) -> 
     assert held.report_epsilon == pytest.approx(BUDGET.contribution_epsilon)
     assert 0.99 < held.epsilon <= 1.0
     # Part of a group is refused, and changes nothing.
-    for give in (learner.update, learner.check_reports, learner.statistics):
+    learner.check_reports(reports)
+    for give in (learner.update, learner.statistics):
         with pytest.raises(InvalidInput, match=r"10 reports came .* groups of 50"):
             give(reports)
     assert learner.people == 100
@@ -131,7 +133,7 @@ def test_every_order_is_equally_likely() -> None:
     """Of the system's randomness, and of a generator: 6,000 orders of three reports."""
     for rng in (None, np.random.default_rng(6)):
         counts = Counter(
-            tuple(Shuffler(3, rng).add(numbered(0, 3))[0].places[:, 0].tolist())
+            tuple(Shuffler(3, rng).add(numbered(0, 3), "a")[0].places[:, 0].tolist())
             for _ in range(6000)
         )
         assert set(counts) == set(permutations(range(3)))
@@ -142,7 +144,7 @@ def test_groups_are_whole_and_of_one_policy() -> None:
     shuffler, passed = Shuffler(4), []
     for start in range(0, 30, 3):
         for version in (0, 1):
-            passed += shuffler.add(numbered(start, 3, version))
+            passed += shuffler.add(numbered(start, 3, version), "a")
     assert all(len(group) == 4 for group in passed)
     for version in (0, 1):
         groups = [group.places[:, 0] for group in passed if group.policy_version == version]
@@ -151,5 +153,43 @@ def test_groups_are_whole_and_of_one_policy() -> None:
     assert len(shuffler) == 4
     assert repr(shuffler) == "Shuffler(group=4, held=4)"
     with pytest.raises(InvalidInput, match="pass what policy"):
-        shuffler.add([1, 2])  # type: ignore[arg-type]
+        shuffler.add([1, 2], "a")  # type: ignore[arg-type]
     assert len(shuffler) == 4
+
+
+def test_other_digests_and_shapes_stand_apart() -> None:
+    """Neither a policy shown to one person nor a report of another shape joins or blocks others."""
+    shuffler = Shuffler(3)
+    assert shuffler.add(numbered(0, 2), "a") == []
+    assert shuffler.add(numbered(2, 1), "b") == []
+    odd = numbered(0, 1)
+    wide = SignedReports(
+        0, "a", odd.noise, odd.public_coins, np.array([[1, 2]]), np.ones((1, 2), np.int8)
+    )
+    assert shuffler.add(wide, "a") == []
+    (group,) = shuffler.add(numbered(3, 1), "a")
+    assert sorted(group.places[:, 0].tolist()) == [0, 1, 3]
+    assert len(shuffler) == 2
+
+
+def test_policies_of_other_groups_are_not_taken(tmp_path: Path) -> None:
+    """A certificate follows from policies, so theirs must be the budget's groups."""
+    learner = KernelBandit(DOMAIN, 3, BUDGET, horizon=500, identity="same")
+    policy = learner.policy()
+    for changed in ({"group_size": 10_000_000}, {"group_size": 1}, {"honest": 0.5}):
+        copy = KernelBandit(DOMAIN, 3, BUDGET, horizon=500, identity="same")
+        with pytest.raises(InvalidInput, match="as this learner published them"):
+            copy.register_policy(replace(policy, **changed))
+    other = KernelBandit(DOMAIN, 3, Shuffled(1.0, 1e-6, 60), horizon=500, identity="same")
+    with pytest.raises(InvalidInput, match="group 50, but the budget"):
+        other.restore_fields(learner.secret_fields())
+    with pytest.raises(InvalidInput, match="of a person one report is shuffled"):
+        replace(policy, max_contributions=2)
+    with pytest.raises(InvalidInput, match="of a person one report is shuffled"):
+        Terms(DOMAIN, 3, 2.0, delta=1e-6, max_contributions=2, group_size=50)
+
+
+def test_too_few_people_are_warned_of() -> None:
+    learner = KernelBandit(DOMAIN, 3, BUDGET, horizon=70)
+    assert "70 people fill 1 groups of 50" in learner.warnings[0]
+    assert not KernelBandit(DOMAIN, 3, BUDGET, horizon=100).warnings

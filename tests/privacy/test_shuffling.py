@@ -141,6 +141,7 @@ def test_shape_and_size() -> None:
     epsilons = [shuffled_delta(3.0, 500, epsilon) for epsilon in np.linspace(0.0, 2.9, 60)]
     assert (np.diff(epsilons) <= 0.0).all()
     assert shuffled_delta(1.0, 500, 1.0) == 0.0
+    assert shuffled_delta(1e-17, 20, 0.0) == 1e-17
     assert shuffled_epsilon(math.inf, 500, 1e-6) == math.inf
     assert report_epsilon_of(1, 1.0, 1e-6) == 1.0  # a group of one is a local report
     assert shuffled_delta(2.0, 101, 0.3, honest=0.5) == shuffled_delta(2.0, 51, 0.3)
@@ -159,7 +160,9 @@ def test_guarantee_has_both_promises() -> None:
     assert held.epsilon == pytest.approx(1.0, abs=1e-4)
     assert held.epsilon <= 1.0
     assert held.report_epsilon == report
-    assert "If the shuffler conspires with the learner" in held.sentence
+    assert "in groups of 300," in held.sentence
+    assert "If the shuffler or others in the group conspire with the observer" in held.sentence
+    assert (held.group, held.honest) == (300, 1.0)
     assert held == type(held).from_json(held.to_json())
     twice = held.repeated(2)
     assert twice.epsilon == 2.0 * held.epsilon
@@ -180,7 +183,8 @@ def test_composition() -> None:
     event = ShuffledEvent(2.0, 300)
     assert composed_epsilon([event], 0.0) == 2.0
     assert composed_epsilon([event], 1e-6) == event.amplified(1e-6)
-    assert composed_epsilon([event, event], 2e-6) == 2.0 * event.amplified(1e-6)
+    # Two reports may be in one group, where the bound does not hold for each of them apart.
+    assert composed_epsilon([event, event], 2e-6) == composed_epsilon([PureEvent(2.0)] * 2, 2e-6)
     assert composed_epsilon([event, PureEvent(0.5)], 1e-6) >= 2.0
 
 
@@ -189,6 +193,11 @@ def test_composition() -> None:
     [
         {"epsilon": 0.0},
         {"epsilon": 101.0},
+        {"epsilon": 0.0, "group": 0},
+        {"epsilon": "1", "group": 0},
+        {"epsilon": math.nan, "group": 0},
+        {"epsilon": [1], "group": 0},
+        {"epsilon": 10**400, "group": 0},
         {"delta": 0.0},
         {"delta": 1.0},
         {"group": -1},
@@ -211,6 +220,7 @@ def test_budget() -> None:
     assert not budget.is_central
     assert Shuffled(1.0, 1e-6, honest=0.5).contribution_epsilon < budget.contribution_epsilon
     assert budget.at(0.25).group == usual_group(0.25)
+    assert Shuffled(1.0, 0.1, 1).contribution_epsilon == 1.0
     assert Shuffled(1.0, 1e-6, 77).at(0.25).group == 77
     check_protects(Shuffled(20.0, 1e-6, 1000))
     with pytest.raises(InvalidInput, match=r"epsilon was 31\.5"):

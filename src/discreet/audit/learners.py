@@ -185,7 +185,7 @@ def checks_of(name: str) -> Iterator[Check]:
 
 def _with_forged(name: str, maker: Maker, source: bool = False) -> Iterator[Check]:
     yield learner_check(name, maker, source)
-    if maker.budget.trust_model == "local":
+    if maker.budget.is_local:
         about = "a report under policies that are forged"
         exact = partial(forged_exact, maker, source)
         yield Check(f"{name}, forged", "learner", "local", exact, about=about)

@@ -119,7 +119,7 @@ def _begun(path: Path, data: Path | None) -> Learner[Any, Any, Any]:
     table = study.serve or ServeTable()
     check_serving(table, study.settings, study.problem, Place(path.name))
     setting = served_setting(study.settings, table)
-    if not setting.budget.is_local:
+    if setting.budget.trust_model != "local":
         raise InvalidInput(
             f"{setting.label} has {setting.budget!r}; only locally private reports are aggregated "
             "from files. Serve this study (`discreet serve`)."

@@ -391,7 +391,14 @@ class Learner(ABC, Generic[P, R, S]):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know about the options chosen, each one sentence; public."""
-        return ()
+        group = self.budget.group
+        if self.horizon is None or self.horizon >= 2 * group:
+            return ()
+        return (
+            f"{self.horizon} people fill {self.horizon // group} groups of {group}, and nothing is "
+            "learnt of others, nor anything acted on before the first group is whole; choose a "
+            "smaller group.",
+        )
 
     @property
     def secret(self) -> bool:
@@ -467,8 +474,9 @@ class Learner(ABC, Generic[P, R, S]):
         """
         self.stream(policy.stream).register_policy(policy)
 
-    def _read(self, reports: Any) -> list[tuple[Stream[P, S], P, R]]:
-        """Each of one or several batches of reports, with its stream and the policy that made it.
+    def _read(self, reports: Any, whole: bool = True) -> list[tuple[Stream[P, S], P, R]]:
+        """Each of one or several batches of reports, with its stream and the policy that made it;
+        where they are shuffled, `whole` groups.
 
         Raises:
             InvalidInput: for anything else, and reports to another learner.
@@ -494,7 +502,8 @@ class Learner(ABC, Generic[P, R, S]):
                     f"{self.identity!r}; send reports to the learner whose policy made them."
                 )
             policy = stream.policy_of(batch)
-            stream.check_groups(len(batch))
+            if whole:
+                stream.check_groups(len(batch))
             made.append((stream, policy, batch))
         return made
 
@@ -514,8 +523,9 @@ class Learner(ABC, Generic[P, R, S]):
 
     def check_reports(self, reports: R, stream: str | None = None) -> None:
         """`InvalidInput` for reports that `statistics` refuses, and for those of another stream
-        than that of this name, if one is given; changes nothing."""
-        for own, policy, batch in self._read(reports):
+        than that of this name, if one is given; changes nothing. Groups need not be whole, so that
+        a shuffler can check each report."""
+        for own, policy, batch in self._read(reports, whole=False):
             if stream not in (None, own.name):
                 raise InvalidInput(
                     f"the reports are for {own.title} of this learner, and came as reports of "

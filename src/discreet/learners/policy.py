@@ -244,6 +244,7 @@ class Policy(Serializable, ABC, Generic[H]):
         super().__post_init__()
         if self.arm_names:
             check_arm_names(self.arm_names, arm_count(self.space) or 0)
+        check_shuffled_once(self.group_size, self.max_contributions)
         if not self.chooses:
             check_source_epsilon(getattr(self, "epsilon", None))
         wrong = [name for name in self.decision_fields if self.chooses != self._has(name)]
@@ -668,6 +669,7 @@ class Terms:
         whole_number(self.max_contributions, "max_contributions", minimum=1)
         whole_number(self.group_size, "group_size", minimum=1)
         number_from(self.honest, "honest", 0.0, 1.0)
+        check_shuffled_once(self.group_size, self.max_contributions)
         if self.delta != 0.0:
             probability(self.delta, "delta")
 
@@ -763,6 +765,15 @@ class Terms:
                 f"{policy.title} promises epsilon = {held!r}, but this side agreed to at most "
                 f"{self.most_epsilon!r}; do not act or report under it."
             )
+
+
+def check_shuffled_once(group_size: int, max_contributions: int) -> None:
+    """Refuse several contributions of a person to shuffled groups, which may be one group."""
+    if group_size > 1 and max_contributions > 1:
+        raise InvalidInput(
+            f"max_contributions was {max_contributions} with groups of {group_size}; of a person "
+            "one report is shuffled. Leave max_contributions out."
+        )
 
 
 def check_reporting(policy: Policy[Any], noise: object, terms: Terms | None) -> NoiseSource:

@@ -1,7 +1,7 @@
 """A shuffler: holds private reports until a group is whole, and passes it on in random order.
 
     shuffler = Shuffler(learner.terms().group_size)
-    for group in shuffler.add(reports):     # of one person or many
+    for group in shuffler.add(reports, policy.digest):     # of one person or many
         learner.update(group)
 
 People trust its operator not to conspire with the learner's; in one process with the learner it is
@@ -29,9 +29,13 @@ class Shuffler:
     """
 
     def __init__(self, group: int, rng: np.random.Generator | None = None) -> None:
+        if not isinstance(rng, np.random.Generator | None):
+            raise InvalidInput(
+                f"rng was {rng!r:.80}; pass numpy.random.default_rng(), or leave it."
+            )
         self.group = whole_number(group, "group", minimum=1)
         self._rng = rng
-        self._held: dict[tuple[int, str, str], Reports] = {}
+        self._held: dict[tuple[object, ...], Reports] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
@@ -39,9 +43,14 @@ class Shuffler:
     def __repr__(self) -> str:
         return f"Shuffler(group={self.group}, held={len(self)})"
 
-    def add(self, reports: Reports) -> list[Reports]:
+    def add(self, reports: Reports, digest: str) -> list[Reports]:
         """Take reports, and return the groups that are whole with them, in which each of their
         orders is equally likely.
+
+        Args:
+            reports: of one policy.
+            digest: of that policy, as their senders know it: a learner that shows one person
+                another policy of the same version would single them out.
 
         Raises:
             InvalidInput: for anything but reports, of which then none is taken.
@@ -50,7 +59,8 @@ class Shuffler:
             raise InvalidInput(
                 f"reports was {reports!r:.80}; pass what policy.report() made, of one policy."
             )
-        key = reports.policy_version, reports.source, reports.noise
+        rows = ((name, each.shape[1:], each.dtype.str) for name, each in reports._rows().items())
+        key = digest, reports.policy_version, reports.source, reports.noise, reports.kind, *rows
         held = self._held.get(key)
         all_of_them = reports if held is None else type(reports).joined([held, reports])
         whole = len(all_of_them) // self.group * self.group

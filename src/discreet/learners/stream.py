@@ -263,6 +263,9 @@ class Stream(Generic[P, S]):
         sums = from_json(saved["sums"], type(self._sums), "sums")
         # A server that is restored from a backup has a new identity, and the same sums.
         self._sums = self.marked(sums)
+        for policy in policies:
+            self._check_agrees(policy)
+        self.check_groups(sums.reports)
         self.policies = list(policies)
         self.published_at = whole_number(saved["published_at"], "published_at")
         self._contributions = ContributionLedger.from_fields(saved.get("contributions", []))
@@ -275,8 +278,19 @@ class Stream(Generic[P, S]):
                 f"{self._contributions.came}; load a file as save() wrote it."
             )
 
+    def _check_agrees(self, policy: P) -> None:
+        """Refuse a policy whose certificate would count on other groups or contributions."""
+        for name in ("group", "honest", "max_contributions"):
+            offered = getattr(policy, "group_size" if name == "group" else name)
+            if offered != getattr(self.budget, name):
+                raise InvalidInput(
+                    f"{policy.title} had {name} {offered}, but the budget of {self.title} is "
+                    f"{self.budget!r}; take policies as this learner published them."
+                )
+
     def register_policy(self, policy: P) -> None:
         """Add the next policy as it was published elsewhere; `InvalidInput` for another one."""
+        self._check_agrees(policy)
         version = len(self.policies)
         if (policy.stream_id, policy.version) != (self.stream_id, version):
             raise InvalidInput(

@@ -8,8 +8,8 @@ its privacy. Events with adaptively chosen inputs compose as follows:
 * all Gaussian: mu^2 adds, exactly (Dong, Roth and Su 2022, Corollary 2), and (epsilon, delta)
   follow from delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
   (Balle and Wang 2018, Theorem 8);
-* reports that were shuffled (shuffling.py): epsilons add, each at an equal share of delta; at delta
-  0 each is a pure mechanism;
+* one shuffled report (shuffling.py), at a delta: the bound of its group; beside others it counts as
+  the pure mechanism that it is;
 * pure and Gaussian: privacy loss distributions. A pure mechanism enters as its dominating pair,
   randomized response at the same epsilon, so the answer is an upper bound whatever it was.
 
@@ -212,11 +212,9 @@ def composed_epsilon(events: Sequence[Event], delta: float) -> float:
     pure = [event.epsilon for event in events if isinstance(event, PureEvent)]
     gaussian = [event for event in events if isinstance(event, GaussianEvent)]
     if not gaussian:
-        held = _pure_epsilon([epsilon for epsilon in pure if epsilon > 0.0], delta)
-        shuffled = [event for event in events if isinstance(event, ShuffledEvent)]
-        if delta == 0.0 or not shuffled or len(shuffled) < len(events):
-            return held
-        return min(held, math.fsum(each.amplified(delta / len(shuffled)) for each in shuffled))
+        if delta > 0.0 and len(events) == 1 and isinstance(events[0], ShuffledEvent):
+            return events[0].amplified(delta)
+        return _pure_epsilon([epsilon for epsilon in pure if epsilon > 0.0], delta)
     if delta == 0.0:
         raise InvalidInput(
             "delta was 0, but a Gaussian release promises nothing at delta 0; give a delta "

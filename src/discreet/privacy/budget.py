@@ -192,7 +192,8 @@ class Shuffled(Budget):
     honest: Honest = 1.0
 
     def __post_init__(self) -> None:
-        if self.group == 0:
+        number = isinstance(self.epsilon, int | float)
+        if self.group == 0 and number and 0.0 < self.epsilon <= MOST_SHUFFLED:
             object.__setattr__(self, "group", self._usual(self.epsilon))
         super().__post_init__()
 
@@ -200,6 +201,8 @@ class Shuffled(Budget):
     def contribution_epsilon(self) -> float:
         from discreet.privacy.shuffling import report_epsilon_of
 
+        if self.group == 1:
+            return self.epsilon
         return report_epsilon_of(self.group, self.epsilon, self.delta, self.honest)
 
     @staticmethod

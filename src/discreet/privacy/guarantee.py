@@ -28,6 +28,8 @@ from discreet.privacy.accounting import (
     Adjacency,
     Event,
     GaussianEvent,
+    GroupSize,
+    Honest,
     OnceEach,
     PureEvent,
     Release,
@@ -61,6 +63,8 @@ class Guarantee(Serializable):
         releases: how many releases it was derived from.
         report_epsilon: where reports are shuffled, the epsilon of one report at delta 0, which is
             held whatever becomes of the others; else None.
+        group: the least number of reports that are shuffled together.
+        honest: the share of the others in a group who do not conspire with the observer.
     """
 
     kind: ClassVar[str] = "guarantee"
@@ -76,6 +80,8 @@ class Guarantee(Serializable):
     report_epsilon: Annotated[float, Range(0.0, infinite=True)] | None = field(
         default=None, metadata=OPTIONAL_FIELD
     )
+    group: GroupSize = field(default=1, metadata=OPTIONAL_FIELD)
+    honest: Honest = field(default=1.0, metadata=OPTIONAL_FIELD)
 
     def repeated(self, times: int) -> Guarantee:
         """The guarantee of a person who takes part `times` times.
@@ -178,7 +184,7 @@ class Guarantee(Serializable):
     def _promise(self) -> str:
         who = {
             "local": "that leaves a person's device",
-            "shuffled": "that the shuffler passes on",
+            "shuffled": f"that the shuffler passes on, in groups of {self.group:,},",
             "joint": "that other people can see",
             "outsourced": "in the released table",
         }[self.trust_model]
@@ -201,10 +207,13 @@ class Guarantee(Serializable):
         if self.adjacency.unit == "contribution":
             return f"{text}{self._each_contribution}"
         if self.report_epsilon is not None:
-            factor, epsilon = factor_text(self.report_epsilon), rounded_up(self.report_epsilon)
+            others = (
+                "others" if self.honest == 1.0 else f"more than {1.0 - self.honest:.0%} of others"
+            )
             text += (
-                " If the shuffler conspires with the learner, nothing that leaves a person's "
-                f"device is more than {factor} times as likely (epsilon = {epsilon} by itself)."
+                f" If the shuffler or {others} in the group conspire with the observer, or the "
+                f"action was seen, the factor is {factor_text(self.report_epsilon)} (epsilon = "
+                f"{rounded_up(self.report_epsilon)})."
             )
         noun = "participation" if self.trust_model in ("joint", "outsourced") else "report"
         covers = f"one {noun}" if count == 1 else f"{count} {noun}s"
@@ -289,6 +298,7 @@ def derive_guarantee(
     people = _events_of_a_person(releases)
     epsilon = max((composed_epsilon(events, delta) for events in people), default=0.0)
     shuffled = trust_model == "shuffled"
+    groups = [each.event for each in releases if isinstance(each.event, ShuffledEvent)]
     apart = max((composed_epsilon(events, 0.0) for events in people if shuffled), default=0.0)
     if trust_model == "none":
         epsilon = math.inf
@@ -304,6 +314,8 @@ def derive_guarantee(
         ),
         releases=len(releases),
         report_epsilon=apart if shuffled else None,
+        group=min((event.group for event in groups), default=1),
+        honest=min((event.honest for event in groups), default=1.0),
     )
 
 

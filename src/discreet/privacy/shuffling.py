@@ -77,6 +77,8 @@ def shuffled_delta(report: float, group: int, epsilon: float, honest: float = 1.
     """
     if epsilon >= report:
         return 0.0
+    if report < 1e-9:  # two reports are no further apart, and differences of p and e are lost
+        return report
     p, e = math.exp(min(report, _LARGEST)), math.exp(epsilon)
     others = math.floor(honest * (group - 1))
     clones, shares = _clones(others, 2.0 / (p + 1.0))

@@ -366,7 +366,7 @@ def test_what_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"processes run on this machine"):
         aggregate(learner, paths, address="tcp://there:8786")
     trusted = Partition(DOMAIN, ARMS, NonPrivate())
-    with pytest.raises(InvalidInput, match="does not protect reports"):
+    with pytest.raises(InvalidInput, match="is not local privacy"):
         aggregate(trusted, paths)
 
 

@@ -100,7 +100,11 @@ def run_learner(
         if len(rewards):
             reports = policy.report(contexts, actions, rewards, noise)
             trusted = counted and budget.is_central
-            given = [reports] if shuffler is None else shuffler.add(reports)
+            given = (
+                [reports]
+                if shuffler is None
+                else shuffler.add(reports, f"version {policy.version}")
+            )
             for each in given:
                 learner.update(each, ids[start:stop] if ids is not None and trusted else None)
         start = stop

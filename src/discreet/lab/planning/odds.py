@@ -107,14 +107,16 @@ _AGAINST = {
     "local": "This holds against everyone, including the organisation that asks, because only a "
     "randomised report leaves your device.",
     "shuffled": "This holds against everyone who sees no more than groups of shuffled reports, the "
-    "organisation that asks included, as long as it does not conspire with the shuffler.",
+    "organisation that asks included, as long as neither the shuffler nor others in your group "
+    "conspire with it and no one sees what you were given.",
     "joint": "This holds against everyone except the organisation that asks, which sees your data, "
     "as long as what you were given is disclosed to no one but you.",
     "outsourced": "This holds against everyone who gets the table, but not against the curator, "
     "who holds your row.",
 }
+_ANYWAY = "It holds whatever else an observer knows."
 _GENERAL = (
-    "It holds whatever else an observer knows. What the data teach about people in general, and so "
+    "What the data teach about people in general, and so "
     "perhaps about you, can be learnt without you."
 )
 
@@ -154,7 +156,7 @@ def explain(guarantee: Guarantee) -> Explanation:
         exception,
         f"What is protected is your {guarantee.adjacency.record}. {_AGAINST[model]} "
         f"{_part(guarantee)}",
-        _GENERAL,
+        _GENERAL if model == "shuffled" else f"{_ANYWAY} {_GENERAL}",
     )
 
 

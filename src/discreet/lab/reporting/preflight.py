@@ -444,7 +444,7 @@ def _reports(study: Study, setting: Setting) -> float:
     """How many visits a learner learns from; on average, where a replicate draws some of them."""
     visits, budget = study.problem.visits, setting.budget
     if visits is None or not budget.private or budget.protects == "contribution":
-        return float(study.rounds)
+        return float(study.rounds // budget.group * budget.group)
     return study.rounds * float(np.minimum(visits, budget.max_contributions).sum() / visits.sum())
 
 

@@ -7,6 +7,7 @@ public about the problem (learners/registry.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from discreet.learners.registry import (
     usual_trust_model,
     variant,
 )
-from discreet.privacy import Budget, NonPrivate, check_protects
+from discreet.privacy import Budget, NonPrivate, Shuffled, check_protects
 from discreet.privacy.budget import budget_from_fields
 from discreet.privacy.shuffling import usual_group
 from discreet.toml_files import Place, checked, toml_value
@@ -187,10 +188,15 @@ def _budget(
         "honest": entry.honest,
     }
     usual = {"max_contributions": 1, "protects": "person", "honest": 1.0}
-    if trust_model == "shuffled" and entry.group is None:
-        given["group"] = usual_group(epsilon, people)
     fields |= {name: value for name, value in given.items() if value != usual.get(name)}
+    if trust_model != "shuffled" and fields.keys() & {"group", "honest"}:
+        raise InvalidInput(
+            f"group and honest are about shuffled reports, and the trust model was {trust_model}; "
+            'remove them, or set trust_model = "shuffled".'
+        )
     budget = budget_from_fields(fields)
+    if isinstance(budget, Shuffled) and entry.group is None:
+        budget = replace(budget, group=usual_group(epsilon, people))
     check_protects(budget, entry.protects_nobody, "protects_nobody = true")
     return budget
 

@@ -414,10 +414,10 @@ def aggregate(
         InvalidInput: for damaged files, reports of another study or under policies that this
             learner has not published; all of them are named, and the learner is as before.
     """
-    if not learner.budget.is_local:
+    if learner.budget.trust_model != "local":
         raise InvalidInput(
-            f"{learner.budget!r} does not protect reports when they leave a person; files of plain "
-            "observations are not aggregated. Give a learner with local privacy."
+            f"{learner.budget!r} is not local privacy; files of plain observations, or of shuffled "
+            "groups, are not aggregated. Give a learner with local privacy."
         )
     count = whole_number(workers, "workers", minimum=1)
     files = files_of(paths)
