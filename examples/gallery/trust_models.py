@@ -2,28 +2,24 @@
 Whom must people trust?
 =======================
 
-Mean reward per person under local privacy (no one is trusted: ``partition``), under joint privacy
-(the organisation is trusted: ``kernel``) and without privacy, on a table of the US Current
-Population Survey. Bands are 95% intervals.
+Reward per person at epsilon = 1 under local privacy (no one is trusted), with shuffled reports (two
+operators who do not conspire), under joint privacy (the organisation is trusted) and without
+privacy, on a table of the US Current Population Survey. Bands are 95% intervals.
 """
 
 from discreet import run_study
 
+private = {"name": "kernel", "epsilon": 1.0}
 result = run_study(
     {
         "name": "trust",
         "problem": {"name": "earnings"},
-        "rounds": 2_500,
+        "rounds": 4_000,
         "replicates": 3,
         "learners": [
-            {"name": "partition", "label": "local", "epsilon": 4, "non_private": True},
-            {
-                "name": "kernel",
-                "label": "joint",
-                "trust_model": "joint",
-                "epsilon": 4,
-                "delta": 1e-6,
-            },
+            private | {"label": "local", "non_private": True},
+            private | {"label": "shuffled", "trust_model": "shuffled", "delta": 1e-6},
+            private | {"label": "joint", "trust_model": "joint", "delta": 1e-6},
             {"name": "uniform"},
         ],
     },
