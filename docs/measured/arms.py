@@ -101,6 +101,13 @@ ARMS: tuple[Block, ...] = (
         "--seed 32000 --replicates 6",
     ),
     Printed(
+        name="shuffled",
+        page="docs/shuffling.md",
+        seconds=600,
+        command="python benchmarks/zoo.py --only targets --rows shuffled --learners kernel "
+        "--seed 33000 --replicates 20",
+    ),
+    Printed(
         name="best-arm",
         page=BASELINES,
         seconds=300,
