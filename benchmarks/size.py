@@ -59,13 +59,13 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (246, 74_160),
-    "service": (42, 10_960),
-    "library": (104, 32_010),
-    "lab": (44, 14_860),
-    "LocalKernel, a round": (29, 10_430),
-    "Capri, a round": (41, 13_340),
-    "a policy on a device": (17, 5_690),
+    "src": (249, 75_225),
+    "service": (45, 11_925),
+    "library": (104, 32_020),
+    "lab": (44, 14_870),
+    "LocalKernel, a round": (29, 10_440),
+    "Capri, a round": (41, 13_350),
+    "a policy on a device": (17, 5_700),
     "a study run": (68, 20_360),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20

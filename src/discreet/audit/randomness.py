@@ -91,14 +91,16 @@ ALLOWED: dict[str, frozenset[str]] = {
         _ENTROPY: ("outsourcing.curator Proposal.named", "privacy.noise SecureNoise.keys"),
     }.items()
 }
-# Sources that the audit cannot hand in: answers and devices draw when they are asked for, and a
-# service makes its learners anew.
+# Sources that the audit cannot hand in: answers and devices draw when they are asked for, a service
+# makes its learners anew, and draws reports of no one, for their length and in place of others.
 SOURCES = frozenset(
     {
         "discreet.service.client.device _drawn",
         "discreet.estimator _Fitted.__init__",
         "discreet.outsourcing.mechanisms AnswerNoise.draw",
+        "discreet.service.hpke report_bytes",
         "discreet.service.server.deployment noise_for",
+        "discreet.service.server.ingest _opened",
     }
 )
 # What these draw besides SecureNoise is no noise: names, keys, and coins on a person's side.

@@ -71,6 +71,11 @@ COMMANDS = {
         "Serve studies to people over HTTP, or show how that looks with --demo.",
         "serve study.toml",
     ),
+    "shuffle": Command(
+        "service:shuffle",
+        "Shuffle encrypted reports for a learner that another operator serves.",
+        "shuffle --learner https://calls.example.org --study calls",
+    ),
     "keys": Command(
         "service:keys_app", "Keys to a service, and the key of its database.", "keys list"
     ),

@@ -1,4 +1,4 @@
-"""`discreet serve`, `keys`, `backup` and `restore`: a service and its database.
+"""`discreet serve`, `shuffle`, `keys`, `backup` and `restore`: a service and its database.
 
 A server listens on the loopback by default, and answers no request without a key. Logs go to
 standard error as JSON; a key is shown on a terminal, once, and never written to a log.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from discreet.service.server.backup import Restored
     from discreet.service.server.database import Database
     from discreet.service.server.deployment import AnyLearner, Deployment
+    from discreet.service.server.keys import Keys
     from discreet.service.server.service import Service
 
 _JOIN_SECONDS = 0.2
 # As many people show what the first releases of a learner hold.
 _TRIED = 1_000
-DATABASE = "sqlite:///discreet.db"
+DATABASE, SHUFFLER_DATABASE = "sqlite:///discreet.db", "sqlite:///shuffler.db"
 DatabaseOption = Annotated[
     str,
     typer.Option(help="sqlite:///FILE, or an address of PostgreSQL.", envvar="DISCREET_DATABASE"),
@@ -227,7 +228,7 @@ def _serve(
     data: Path | None,
     clock_confirmed: bool,
 ) -> None:
-    from discreet.service.server.app import log_as_json
+    from discreet.service.server.app import create_app, log_as_json
     from discreet.service.server.service import Service
 
     # Before there is a database, so that a refusal leaves none.
@@ -242,13 +243,13 @@ def _serve(
                 out.say(f"{file}: {name} is served from now on, and its guarantee is fixed.")
         _show_studies(service)
         if listening is not None:
-            _show_key(service, database)
+            _show_key(service.keys, database)
             _warn(listening, names, proxy)
         log_as_json()
         if listening is None:
             _release(service)
         else:
-            _run(service, listening, names, proxy)
+            _run(lambda hosts: create_app(service, hosts), listening, names, proxy)
     finally:
         service.stop()
     err.say("Stopped. All accepted reports are in the database.")
@@ -279,7 +280,7 @@ def _read(file: Path, data: Path | None) -> tuple[Deployment, AnyLearner]:
     from discreet.service.server.encryption import Cipher, needed
 
     deployment, learner = deployment_of(load_study(file, data_dir=data))
-    if learner.secret:
+    if learner.secret or learner.budget.trust_model == "shuffled":
         needed(Cipher.from_environment(), deployment.name)
     return deployment, learner
 
@@ -352,13 +353,15 @@ def _show_studies(service: Service) -> None:
             f"{name}: {served.learner.name} at epsilon = {budget.epsilon:g}, {budget.trust_model} "
             f"privacy; {service.store.row(name).state}"
         )
+        if budget.trust_model == "shuffled":
+            out.say(f"Terms of {name}, for its shuffler and its devices: {served.terms.digest}")
 
 
-def _show_key(service: Service, database: str) -> None:
+def _show_key(keys: Keys, database: str) -> None:
     """Show the operator's first key on a terminal, once."""
     from discreet.service.server.keys import opens
 
-    if any(each["role"] == "operator" and opens(each) for each in service.keys.list()):
+    if any(each["role"] == "operator" and opens(each) for each in keys.list()):
         return
     if not sys.stdout.isatty():
         err.say(
@@ -367,7 +370,7 @@ def _show_key(service: Service, database: str) -> None:
         )
         return
     out.say("The operator's key, shown this once; keep it where you keep passwords:")
-    _say_line(service.keys.make("operator", label="first start"))
+    _say_line(keys.make("operator", label="first start"))
 
 
 def _without_password(database: str) -> str:
@@ -395,14 +398,19 @@ def _warn(listening: socket.socket, names: list[str], proxy: str | None) -> None
         )
 
 
-def _run(service: Service, listening: socket.socket, names: list[str], proxy: str | None) -> None:
+def _run(
+    make_app: Callable[[list[str]], Any],
+    listening: socket.socket,
+    names: list[str],
+    proxy: str | None,
+) -> None:
     """Answer requests until stopped, then finish those that were begun."""
-    from discreet.service.server.app import ANY, create_app, run
+    from discreet.service.server.app import ANY, run
 
     host = listening.getsockname()[0]
     hosts = names if host in ANY else [*names, host]
     with suppress(KeyboardInterrupt):  # uvicorn raises it once the server has stopped
-        if not run(create_app(service, hosts), listening, proxy):
+        if not run(make_app(hosts), listening, proxy):
             raise InvalidInput("the server could not start; its log says why.")
 
 
@@ -416,6 +424,56 @@ def _release(service: Service) -> None:
         service.wait(_JOIN_SECONDS)
 
 
+# A shuffler.
+
+
+def shuffle(
+    learner: Annotated[str, typer.Option(help="The address of the learner's service.")],
+    study: Annotated[str, typer.Option(help="The study, as the learner serves it.")],
+    database: DatabaseOption = SHUFFLER_DATABASE,
+    host: Annotated[str, typer.Option(help="The address on which it listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8001,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A host name of this server in requests; may be repeated."),
+    ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(help="Addresses of trusted proxies, separated by commas."),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.01, help="Between two requests to the learner.")
+    ] = 1.0,
+    allow_http: Annotated[
+        bool, typer.Option("--allow-http", help="The learner is in a private network without TLS.")
+    ] = False,
+) -> None:
+    """Shuffle encrypted reports for a learner that another operator serves.
+
+    DISCREET_SHUFFLER_KEY holds the key that the learner's operator made for the role shuffler.
+    """
+    with refusing_service():
+        _check_proxies(proxy)
+        with _ending_at_once():
+            from discreet.service.server.app import listen, log_as_json
+            from discreet.service.shuffler import LearnerClient, Relay, shuffler_app, token_from
+
+            client = LearnerClient(learner, study, key=token_from(), allow_http=allow_http)
+            listening = listen(host, port)
+            relay = None
+            try:
+                relay = Relay.open(database, client, seconds)
+                _show_key(relay.keys, database)
+                _warn(listening, allow_host or [], proxy)
+                log_as_json()
+                _run(lambda hosts: shuffler_app(relay, hosts), listening, allow_host or [], proxy)
+            finally:
+                listening.close()
+                if relay is not None:
+                    relay.stop()
+        err.say("Stopped. All accepted reports are in the database.")
+
+
 # Keys.
 
 keys_app = typer.Typer(help="Keys to a service, and the key of its database.", no_args_is_help=True)
@@ -424,7 +482,7 @@ keys_app = typer.Typer(help="Keys to a service, and the key of its database.", n
 @keys_app.command("make")
 def make(
     role: Annotated[
-        str, typer.Option(help="operator, client, device, auditor, curator or modeler.")
+        str, typer.Option(help="operator, client, device, shuffler, auditor, curator or modeler.")
     ],
     study: Annotated[
         str | None, typer.Option(help="Its one study or table; all if left out.")
@@ -452,11 +510,14 @@ def make(
 def _is_known(database: Database, name: str) -> bool:
     from sqlalchemy import select
 
-    from discreet.service.server.schema import studies, tables
+    from discreet.service.server.schema import relays, studies, tables
 
     wanted = select(studies.c.name).where(studies.c.name == name)
     with database.reading() as connection:
-        known = wanted.union(select(tables.c.name).where(tables.c.name == name))
+        known = wanted.union(
+            select(tables.c.name).where(tables.c.name == name),
+            select(relays.c.study).where(relays.c.study == name),
+        )
         return connection.execute(known).first() is not None
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sized
 from dataclasses import dataclass, field, replace
@@ -86,6 +87,8 @@ Identity = Annotated[str, Range(1, 100)]
 TARGET_NAME = "target"
 # Beyond these epsilons of a source sums of reports leave the range of floats.
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e4
+# A public key of X25519, or none.
+_KEY = re.compile("(?:[0-9a-f]{64})?")
 
 # What a policy reads contexts of people into: it has a length.
 H = TypeVar("H", bound=Sized)
@@ -652,6 +655,8 @@ class Terms:
         group_size: how many reports the learner sees at once, from a shuffler that this side
             trusts: then (most_epsilon, delta) is what groups hold.
         honest: see `Policy`.
+        learner_key: the public key (X25519, in hexadecimal) to which reports are encrypted on their
+            way through the shuffler; empty without a service.
     """
 
     domain: Box
@@ -662,6 +667,7 @@ class Terms:
     max_contributions: int = 1
     group_size: int = 1
     honest: float = 1.0
+    learner_key: str = ""
 
     def __post_init__(self) -> None:
         with_names(self.arms)  # refuses names that are no names
@@ -672,6 +678,10 @@ class Terms:
         check_shuffled_once(self.group_size, self.max_contributions)
         if self.delta != 0.0:
             probability(self.delta, "delta")
+        if not _KEY.fullmatch(self.learner_key if isinstance(self.learner_key, str) else "-"):
+            raise InvalidInput(
+                f"learner_key was {self.learner_key!r:.80}; give 64 hexadecimal digits, or nothing."
+            )
 
     @property
     def digest(self) -> str:
@@ -697,7 +707,8 @@ class Terms:
 
     @property
     def _shuffled(self) -> dict[str, Any]:
-        return {"group_size": self.group_size, "honest": self.honest}
+        key = {"learner_key": self.learner_key} if self.learner_key else {}
+        return {"group_size": self.group_size, "honest": self.honest, **key}
 
     @classmethod
     def from_fields(cls, fields: Any) -> Terms:
@@ -718,6 +729,7 @@ class Terms:
                 max_contributions=fields["max_contributions"],
                 group_size=fields.get("group_size", 1),
                 honest=fields.get("honest", 1.0),
+                learner_key=fields.get("learner_key", ""),
             )
             given = fields["sha256"]
         except (KeyError, TypeError) as error:

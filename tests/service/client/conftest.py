@@ -79,11 +79,19 @@ def served(folder: Path) -> Iterator[Running]:
 @contextmanager
 def answering(service: Service) -> Iterator[Running]:
     """A service on a port of this machine, until the block ends."""
+    with addressed(create_app(service)) as url:
+        yield Running(service, url)
+    service.stop()
+
+
+@contextmanager
+def addressed(app: Any) -> Iterator[str]:
+    """The address of an application on this machine, until the block ends."""
     import uvicorn
 
     # To configure logging closes the handlers that others made, and with that of absl, which
     # dp-accounting brings, the file in which pytest captures what is printed.
-    config = uvicorn.Config(create_app(service), port=0, log_config=None, lifespan="off")
+    config = uvicorn.Config(app, port=0, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -91,7 +99,6 @@ def answering(service: Service) -> Iterator[Running]:
         assert thread.is_alive()
         time.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
-    yield Running(service, f"http://127.0.0.1:{port}")
+    yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join(10.0)
-    service.stop()

@@ -23,6 +23,7 @@ MATRIX = {
     ("GET", "/v1/studies/{study}/sources/{source}/policy"): EVERYONE,
     ("GET", "/v1/studies/{study}/sources/{source}/policies/{version}"): EVERYONE,
     ("POST", "/v1/studies/{study}/reports"): {"device"},
+    ("POST", "/v1/studies/{study}/groups"): {"shuffler"},
     ("POST", "/v1/studies/{study}/sources/{source}/reports"): {"device"},
     ("POST", "/v1/studies/{study}/decisions"): {"client"},
     ("POST", "/v1/studies/{study}/decisions/{decision}/reward"): {"client"},

@@ -9,11 +9,21 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, select, text
 
 from discreet.service.server import database as databases_module
 from discreet.service.server.database import Database, newest, upgrade, version_of
-from discreet.service.server.schema import keys, metadata, public_coins
+from discreet.service.server.schema import (
+    admitted,
+    groups,
+    held,
+    keys,
+    metadata,
+    public_coins,
+    relayed,
+    relays,
+)
 from discreet.validation import InvalidInput
 from tests.service.server.conftest import Databases
 
@@ -21,8 +31,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade():
@@ -43,6 +53,20 @@ def test_an_empty_database_gets_the_tables_of_the_schema(databases: Databases) -
     database.close()
 
 
+def test_the_first_version_becomes_this_one(databases: Databases) -> None:
+    database, later = Database(databases.new()), {relays, relayed, admitted, held, groups}
+    with database.writing() as connection:
+        first = [table for table in metadata.sorted_tables if table not in later]
+        metadata.create_all(connection, tables=first)
+        scripts = ScriptDirectory.from_config(databases_module._config())
+        MigrationContext.configure(connection).stamp(scripts, "0001")
+    assert upgrade(database)
+    with database.reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        assert version_of(connection) == newest()
+    database.close()
+
+
 def test_an_older_database_is_migrated_with_its_rows(
     databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,11 +76,11 @@ def test_an_older_database_is_migrated_with_its_rows(
     with database.writing() as connection:
         connection.execute(keys.insert().values(row))
     folder = shutil.copytree(databases_module._FOLDER, tmp_path / "migrations")
-    (folder / "versions" / "0002_next.py").write_text(NEXT)
+    (folder / "versions" / "0003_next.py").write_text(NEXT)
     monkeypatch.setattr(databases_module, "_FOLDER", folder)
     assert upgrade(database)
     with database.reading() as connection:
-        assert version_of(connection) == newest() == "0002"
+        assert version_of(connection) == newest() == "0003"
         assert connection.execute(select(keys.c.id, text("other"))).one() == ("a", 7)
     assert not upgrade(database)
     database.close()

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # Of the name of a study or a source, as it stands in addresses and in the database.
 LONGEST_NAME = 100
+# Reports of a shuffled group that is served, as it arrives in one request.
+MOST_SHUFFLED = 10_000
 
 
 def served_learner(
@@ -120,6 +122,11 @@ def served_setting(settings: Sequence[Setting], table: ServeTable) -> Setting:
             f"epsilon was {setting.budget.epsilon:g}, and above {PROTECTS_NOBODY:g} it protects no "
             "one; protects_nobody = true is for simulations alone. Choose a smaller epsilon."
         )
+    shuffled = setting.budget.trust_model == "shuffled"
+    if shuffled and not 2 <= setting.budget.group <= MOST_SHUFFLED:
+        raise InvalidInput(
+            f"group was {setting.budget.group}; a service takes groups of 2 to {MOST_SHUFFLED:,}."
+        )
     return setting
 
 
@@ -186,6 +193,11 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
     if setting is None:
         return
     model = setting.budget.trust_model
+    if model == "shuffled":
+        raise InvalidInput(
+            f"sources had {name!r}, but devices of a shuffled study reach the shuffler alone; "
+            "leave sources out, or serve the learner under local privacy."
+        )
     if not variant(learner_class(setting.learner), None, model).takes_sources:
         raise InvalidInput(
             f"sources had {name!r}, but {setting.learner} learns from no sources under {model} "
@@ -194,7 +206,7 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
 
 
 def _can_be_served(setting: Setting) -> bool:
-    private = setting.budget.trust_model in ("local", "joint")
+    private = setting.budget.trust_model in ("local", "shuffled", "joint")
     return private and learner_class(setting.learner).acts_silently
 
 

@@ -49,6 +49,8 @@ _FORGIVEN = 1e-6
 # So often a service may publish while it is read.
 _ATTEMPTS = 5
 _DAMAGE = (LookupError, TypeError, ValueError)
+# Under these trust models what people pay follows from the policies.
+_FROM_POLICIES = ("local", "shuffled")
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Audit:
             return "\n".join([f"{self.study}: the certificate does not hold.", *self.problems])
         count = sum(self.versions.values())
         how = f"it follows from the {count} policies that were published"
-        if self.guarantee.trust_model != "local":
+        if self.guarantee.trust_model not in _FROM_POLICIES:
             how = f"it follows from the mechanisms declared for {count} policies"
         return f"{self.study}: {self.guarantee.sentence} The certificate holds: {how}."
 
@@ -272,7 +274,7 @@ def _of_stream(
         if row["asked"] != asked or claimed.epsilon < before * (1.0 - _FORGIVEN):
             problems.append(f"{name}: less was paid, or something else asked for, than before.")
         before = max(before, claimed.epsilon)
-        if claimed.trust_model == "local":
+        if claimed.trust_model in _FROM_POLICIES:
             derived, how = _derived(claimed, offers[: place + 1]), "the policies give"
         elif row["declared"] is not None:
             declared = _declared(row["declared"])

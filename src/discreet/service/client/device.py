@@ -19,6 +19,12 @@ hold reports leave in `send` alone, in the order of their actions. Policies are 
 `refresh`, which belongs on a schedule that has nothing to do with the person; `act` fetches one
 only where there is none.
 
+**With a shuffler** (`Terms.group_size` above 1) `url` is the address of the shuffler, and no
+request goes to the learner. The report is encrypted to the learner's key in the terms, which the
+SHA-256 that the person agreed to covers; the ciphertext is what is kept and sent. It leaves
+`reward_seconds` after its action at the earliest, whatever `hold_seconds` is, because its time
+decides its group.
+
 **A report is drawn once.** Its action is marked, on the disk, before anything is drawn, and a
 marked action is never drawn. The report is kept in one transaction with its row of the ledger
 before it is seen; from then on the same bytes are sent.
@@ -35,6 +41,7 @@ drawn or counted. A clock that is set back makes things wait, for `reward_second
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import secrets
@@ -96,7 +103,7 @@ class Device(Client):
     """One person's side of one study.
 
     Args:
-        url: of the service.
+        url: of the service; of the shuffler, where the study has one.
         study: its name.
         key: a token for devices of this study.
         store: the file of this person, the same one for every study that they take part in.
@@ -210,7 +217,7 @@ class Device(Client):
             agreement, policy = self._policy(AT_ONCE)
         except Unreachable:
             return self._default()
-        return self._pending.act(agreement, policy, context, self._hold_seconds)
+        return self._pending.act(agreement, policy, context, self._hold)
 
     def observe(self, context: Any, arm: int | str) -> str | None:
         """Keep an action chosen elsewhere for this person of an auxiliary source.
@@ -233,7 +240,7 @@ class Device(Client):
         """
         self._check_source(True)
         agreement, policy = self._policy(self.patience)
-        return self._pending.observe(agreement, policy, context, arm, self._hold_seconds)
+        return self._pending.observe(agreement, policy, context, arm, self._hold)
 
     def report(self, identity: str | None, reward: float) -> bool:
         """Report what followed from a choice.
@@ -256,7 +263,7 @@ class Device(Client):
         if identity is None or not self._pending.draw(identity, number):
             return False
         # Under hold the time of a report must not follow from that of its reward.
-        if self._hold_seconds == 0.0:
+        if self._hold == 0.0:
             with suppress(Unreachable):
                 self._send(AT_ONCE, False, time.time())
         return True
@@ -280,6 +287,16 @@ class Device(Client):
         accepted = self._send(self.patience, again, now)
         rows = {row.number: row for row in self.ledger()} if accepted else {}
         return [rows[number] for number in accepted]
+
+    @property
+    def _hold(self) -> float:
+        """The least time between an action and its report. With a shuffler the time decides the
+        group of a report, so it must not follow from that of a reward."""
+        try:
+            shuffled = self._known_agreement().terms.group_size > 1
+        except LookupError:
+            shuffled = False
+        return max(self._hold_seconds, self._pending.reward_seconds * shuffled)
 
     # Terms and policies.
 
@@ -340,6 +357,10 @@ class Device(Client):
                 f"this person agreed to the terms {sha256!r:.80}, but the study {self.study!r} "
                 f"asks for {terms.digest}; nothing was agreed to. Show them device.terms()."
             )
+        if terms.group_size > 1:
+            from discreet.service.hpke import check_learner_key
+
+            check_learner_key(terms)
         facts = fields_of(self._ask("GET", study_path(self.study), patience=patience))
         arm = facts.get("default_arm") if isinstance(facts, dict) else None
         arm = arm if isinstance(arm, str | int) else None
@@ -356,7 +377,7 @@ class Device(Client):
         answer = self._ask("GET", path, etag=agreement.policy, patience=patience)
         if answer.status_code == 304:
             return False
-        policy = _read_policy(answer)
+        policy = read_policy(answer)
         if policy.stream != (self.source or TARGET_NAME):
             raise InvalidInput(
                 f"the service sent a {policy.kind} for source = {self.source!r:.80}; it is not "
@@ -390,16 +411,16 @@ class Device(Client):
 
     def _send(self, patience: Patience, again: bool, now: float) -> list[int]:
         """The numbers of the reports that were accepted, of those that are due at a time."""
-        accepted = list[int]()
+        accepted, hold = list[int](), self._hold
         for row in self._pending.reports(("waiting", "refused") if again else ("waiting",)):
             # As far from its action either way as `lapse` goes: a clock that was set back must
             # neither keep a report forever nor send one because its reward is known.
-            if 0.0 < row["due"] - now < 2.0 * self._hold_seconds:
+            if 0.0 < row["due"] - now < 2.0 * hold:
                 continue
             path = study_path(self.study, *self._where, "reports")
             try:
                 answer = self._ask("POST", path, row["body"], patience=patience)
-                if not _is_receipt(answer):
+                if not is_receipt(answer):
                     raise Unreachable(
                         f"something answered {answer.status_code} in place of the service; the "
                         "report is kept, and sent again later.",
@@ -431,7 +452,7 @@ def _reward(value: Any) -> float:
         ) from error
 
 
-def _read_policy(answer: httpx2.Response) -> Policy[Any]:
+def read_policy(answer: httpx2.Response) -> Policy[Any]:
     """The policy in an answer, verified by its ETag."""
     try:
         policy: Policy[Any] = decode(answer.content.decode(), Policy)
@@ -446,13 +467,13 @@ def _read_policy(answer: httpx2.Response) -> Policy[Any]:
     return policy
 
 
-def _is_receipt(answer: httpx2.Response) -> bool:
-    """Whether the service has the report: it says 202, and that it was stored now or before."""
+def is_receipt(answer: httpx2.Response, count: int = 1) -> bool:
+    """Whether the service has the reports: it says 202, and that they were stored now or before."""
     if answer.status_code != 202:
         return False
     try:
         fields = fields_of(answer)
-        return int(fields["stored"]) + int(fields["repeated"]) == 1
+        return int(fields["stored"]) + int(fields["repeated"]) == count
     except (Unreachable, LookupError, TypeError, ValueError):
         return False
 
@@ -477,7 +498,7 @@ class Pending:
     ) -> None:
         self._file = file
         self._place = service, study
-        self._reward_seconds, self._missing = reward_seconds, missing
+        self.reward_seconds, self._missing = reward_seconds, missing
 
     def policy(self, digest: str | None) -> Policy[Any] | None:
         """A policy that is kept; None where it is not."""
@@ -545,7 +566,7 @@ class Pending:
                 marked = self._row(state, identity)
                 if marked is None or marked["drawing"] != mark:
                     return _was_made(state, identity)
-                body = _body(report, policy.chooses)
+                body = _body(report, policy, terms)
                 self._settle(state, row, report.policy_version, body)
         return True
 
@@ -558,7 +579,7 @@ class Pending:
     def _late(self, made: float, now: float) -> bool:
         """Whether rewards of an action no longer count at a time."""
         # Either way, so that a clock that was far ahead keeps no context forever.
-        return abs(now - made) >= self._reward_seconds
+        return abs(now - made) >= self.reward_seconds
 
     def reports(self, states: Sequence[State]) -> list[Any]:
         """Reports in one of these states, in the order in which they are due: `number`, `body`,
@@ -676,14 +697,19 @@ def _drawn(policy: Any, terms: Terms, others: int, row: Any, reward: float) -> R
     return report
 
 
-def _body(report: Reports, random: bool) -> bytes:
+def _body(report: Reports, policy: Policy[Any], terms: Terms) -> bytes:
     """What is sent for one report, now and whenever it is sent again.
 
-    The service knows it again by its public coin, where that is `random`, or else by an id: the
-    public coins of a source are questions, which people share.
+    The service knows it again by its public coin, where that is random, or else by an id: the
+    public coins of a source are questions, which people share. With a shuffler it is encrypted.
     """
+    if terms.group_size > 1:
+        from discreet.service.hpke import encrypted_report
+
+        ciphertext = base64.b64encode(encrypted_report(report, policy, terms)).decode()
+        return body_of({"policy": policy.digest, "ciphertext": ciphertext})
     fields: dict[str, Any] = {"reports": [encode(report)]}
-    if not random or len(getattr(report, "public_coins", ())) != len(report):
+    if not policy.chooses or len(getattr(report, "public_coins", ())) != len(report):
         fields["ids"] = [secrets.randbits(_ID_BITS)]
     return body_of(fields)
 

@@ -27,7 +27,13 @@ from typing import Any, Literal
 from discreet.atomic_files import StateFile
 from discreet.learners.policy import Policy, Terms
 from discreet.privacy import SecureNoise
-from discreet.privacy.accounting import Event, GaussianEvent, PureEvent, composed_epsilon
+from discreet.privacy.accounting import (
+    Event,
+    GaussianEvent,
+    PureEvent,
+    ShuffledEvent,
+    composed_epsilon,
+)
 from discreet.validation import number_from, positive_number
 
 State = Literal["waiting", "accepted", "refused", "lost"]
@@ -65,7 +71,9 @@ class LedgerRow:
         service, study: to whom it went.
         terms: the SHA-256 of what the person had agreed to.
         version: of the policy under which it was made.
-        epsilon, delta: what it cost, by itself.
+        epsilon, delta: what it cost; with a shuffler, as one of its group.
+        report_epsilon: with a shuffler, what it cost by itself, if the shuffler conspires with the
+            learner; else None.
         made: when, in seconds since 1970; by the clock of the device.
         sent: when the service had it; None before.
         state: `waiting` for the service, `accepted`, `refused` by the service, or `lost` where the
@@ -81,6 +89,7 @@ class LedgerRow:
     version: int
     epsilon: float
     delta: float
+    report_epsilon: float | None
     made: float
     sent: float | None
     state: State
@@ -161,7 +170,7 @@ class PersonFile:
         with self.reading() as state:
             if state is None:
                 return []
-            terms = _terms_of(state)
+            agreed = _terms_of(state)
             rows = state.execute("SELECT * FROM ledger ORDER BY number").fetchall()
         return [
             LedgerRow(
@@ -170,8 +179,9 @@ class PersonFile:
                 row["study"],
                 row["sha256"],
                 row["version"],
-                composed_epsilon([_event(row)], _delta(terms, row)),
-                _delta(terms, row),
+                composed_epsilon([_event(row, terms)], _delta_of(terms, [_event(row, terms)])),
+                _delta_of(terms, [_event(row, terms)]),
+                row["epsilon"] if terms.group_size > 1 else None,
                 row["made"],
                 row["sent"],
                 row["state"],
@@ -179,6 +189,7 @@ class PersonFile:
                 row["body"],
             )
             for row in rows
+            for terms in (agreed[_agreed(row)],)
         ]
 
     def spending(self) -> Spending:
@@ -210,7 +221,7 @@ def spending(state: Connection, more: tuple[Row | dict[str, Any], ...] = ()) -> 
     events: dict[tuple[str, str, str], list[Event]] = {}
     wanted = "SELECT service, study, sha256, epsilon, multiplier FROM"
     for row in (*state.execute(f"{wanted} ledger"), *state.execute(f"{wanted} pending"), *more):
-        events.setdefault(_agreed(row), []).append(_event(row))
+        events.setdefault(_agreed(row), []).append(_event(row, terms[_agreed(row)]))
     deltas = {agreed: _delta_of(terms[agreed], some) for agreed, some in events.items()}
     most = state.execute("SELECT epsilon, delta FROM budget").fetchone() or (None, None)
     return Spending(
@@ -230,12 +241,13 @@ def affordable(state: Connection, agreement: Agreement, facts: dict[str, Any]) -
         facts: `service`, `study`, `sha256`, and its event as `event_fields` gives it.
     """
     wanted = "SELECT * FROM {} WHERE service = :service AND study = :study AND sha256 = :sha256"
+    terms = agreement.terms
     before = [
-        _event(row)
+        _event(row, terms)
         for table in ("ledger", "pending")
         for row in state.execute(wanted.format(table), facts)
     ]
-    terms, event = agreement.terms, _event(facts)
+    event = _event(facts, terms)
     if len(before) >= terms.max_contributions:
         return False
     # As a ContributionCounter has it: of two kinds of reports shares do not add up.
@@ -318,17 +330,15 @@ def _terms_of(state: Connection) -> dict[tuple[str, str, str], Terms]:
     return {_agreed(row): Terms.from_fields(json.loads(row["terms"])) for row in rows}
 
 
-def _event(row: Any) -> Event:
+def _event(row: Any, terms: Terms) -> Event:
     if row["multiplier"] is not None:
         return GaussianEvent(row["multiplier"])
+    if terms.group_size > 1:
+        return ShuffledEvent(row["epsilon"], terms.group_size, terms.honest)
     return PureEvent(row["epsilon"])
-
-
-def _delta(terms: dict[tuple[str, str, str], Terms], row: Any) -> float:
-    return _delta_of(terms[_agreed(row)], [_event(row)])
 
 
 def _delta_of(terms: Terms, events: Sequence[Event]) -> float:
     """The delta at which these are read; 0 for one pure report, which needs none."""
-    alone = len(events) == 1 and isinstance(events[0], PureEvent)
+    alone = len(events) == 1 and type(events[0]) is PureEvent
     return 0.0 if alone else terms.delta

@@ -37,10 +37,10 @@ from sqlalchemy import func, select, update
 from discreet.codec import encode
 from discreet.learners.contributions import read_ids
 from discreet.learners.messages import Reports
-from discreet.learners.policy import TARGET_NAME, Policy
-from discreet.people.domain import DecisionSets, PublicBox, PublicSet
+from discreet.learners.policy import TARGET_NAME
 from discreet.privacy import Unprotected
 from discreet.service.aggregation import in_order
+from discreet.service.hpke import report_without_data
 from discreet.service.server.database import Unavailable
 from discreet.service.server.deployment import (
     AnyLearner,
@@ -368,7 +368,8 @@ class Aggregator:
                     if not apart:
                         raise
                     aside.add(row.id)
-                    text = encode(_nothing(learner, row.version))
+                    policy = learner.published(min(row.version, len(learner._policies) - 1))
+                    text = encode(report_without_data(policy, Unprotected(), None))
                     # Nothing is learnt of the contribution, so it need be no one's.
                     who.setdefault(row.id, pseudonym(cipher, name, row.id))
                 texts.append(text)
@@ -481,20 +482,6 @@ def _check(
         learner.check_reports(reports, stream)
     if sum(len(reports) for reports, _ in found) != count:
         raise InvalidInput(f"the row says that it holds {count} reports.")
-
-
-def _nothing(learner: AnyLearner, version: int) -> Reports:
-    """A report of a contribution without its data, which depends on none; to be silenced."""
-    policy: Policy[Any] = learner.published(min(version, len(learner._policies) - 1))
-    domain = policy.domain
-    people: Any = 1
-    place = domain.from_unit(domain.nearest_unit([[np.nan] * domain.dimension]))
-    if isinstance(policy.space, DecisionSets):
-        people = [place]
-    elif not isinstance(policy.space, PublicSet | PublicBox):
-        people = place
-    actions, _ = policy.act(people, np.random.default_rng())
-    return policy.report(people, actions, [policy.reward_bounds.lower], Unprotected())
 
 
 def _learn(learner: AnyLearner, stream: str, gathered: ReleaseInput) -> None:

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import uvicorn
 from anyio import to_thread
@@ -29,10 +29,11 @@ from discreet.service.server.access import REFUSALS, add_answers
 from discreet.service.server.bodies import Health
 from discreet.service.server.dashboard.routes import add_dashboard
 from discreet.service.server.errors import place_of
+from discreet.service.server.keys import Keys
 from discreet.service.server.metrics import Metrics
 from discreet.service.server.middleware import LOOPBACK, Limits, Middleware
 from discreet.service.server.openapi import describe
-from discreet.service.server.routes import control_routes, study_routes
+from discreet.service.server.routes import control_routes, key_routes, study_routes
 from discreet.service.server.service import Service
 from discreet.service.server.tables import table_routes
 from discreet.validation import InvalidInput
@@ -64,14 +65,38 @@ def create_app(
         limits: what it takes.
     """
     metrics, limits = Metrics(service), limits or Limits()
+    app = bare_app(service)
+    app.state.service = service
+    app.include_router(study_routes(service, metrics, limits))
+    app.include_router(control_routes(service, metrics))
+    app.include_router(key_routes(service.keys, service.database))
+    app.include_router(table_routes(service))
+    describe(app)
+    add_dashboard(app, service)
+    guard(app, service.keys, hosts, limits, metrics)
+    return app
+
+
+class Process(Protocol):
+    """What an application starts and stops with."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def missing(self) -> str: ...
+
+
+def bare_app(process: Process) -> FastAPI:
+    """An application that starts and stops with a process, and says whether it is ready."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
+        process.start()
         try:
             yield
         finally:
-            await to_thread.run_sync(service.stop)
+            await to_thread.run_sync(process.stop)
 
     app = FastAPI(
         title="discreet",
@@ -84,7 +109,6 @@ def create_app(
         # Generated clients name their functions after the routes.
         generate_unique_id_function=lambda route: route.name,
     )
-    app.state.service = service
 
     @app.get("/health", responses=REFUSALS)
     def health() -> Health:
@@ -94,24 +118,21 @@ def create_app(
     @app.get("/ready", responses={**REFUSALS, "503": {"model": Health}})
     def ready(response: Response) -> Health:
         """Whether it can serve."""
-        missing = service.missing()
+        missing = process.missing()
         response.status_code = 503 if missing else 200
         return Health(status=missing or "ok")
 
-    app.include_router(study_routes(service, metrics, limits))
-    app.include_router(control_routes(service, metrics))
-    app.include_router(table_routes(service))
-    describe(app)
-    add_dashboard(app, service)
+    return app
+
+
+def guard(
+    app: FastAPI, keys: Keys, hosts: Collection[str], limits: Limits, metrics: Metrics | None
+) -> None:
+    """Put an application behind keys and limits, as `Middleware` has them."""
     add_answers(app)
     app.add_middleware(
-        Middleware,
-        keys=service.keys,
-        hosts=(*LOOPBACK, *hosts),
-        limits=limits,
-        metrics=metrics,
+        Middleware, keys=keys, hosts=(*LOOPBACK, *hosts), limits=limits, metrics=metrics
     )
-    return app
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -62,6 +62,7 @@ from discreet.service.server.schema import (
     leases,
     ledger,
     policies,
+    relays,
     server,
     snapshots,
     studies,
@@ -173,6 +174,11 @@ def restore(database: Database) -> Restored:
             )
         if database.sqlite and connection.scalar(text("PRAGMA integrity_check")) != "ok":
             raise InvalidInput("the database is damaged; use another copy of it.")
+        if connection.execute(select(relays.c.study)).first() is not None:
+            raise InvalidInput(
+                "the database is that of a shuffler, which may have passed on since then what the "
+                "copy holds, so people could be in two groups; begin a new study."
+            )
         with unlocked_rows(connection, database.sqlite):
             return _begun_anew(connection, database, row.identity, place)
 

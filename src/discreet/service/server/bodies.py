@@ -35,6 +35,15 @@ Actor = Annotated[str, Field(description="The id of a key, or `server`.", max_le
 Number = Annotated[int, Field(ge=1, lt=2**31)]
 RowNumber = Annotated[int, Field(ge=0, lt=2**31)]
 Format = Literal["csv", "parquet"]
+Ciphertext = Annotated[
+    str,
+    Field(
+        pattern="^[A-Za-z0-9+/]+={0,2}$",
+        max_length=2**18,
+        description="HPKE (RFC 9180): X25519, HKDF-SHA256, AES-128-GCM; in base64.",
+        json_schema_extra={"contentEncoding": "base64"},
+    ),
+]
 
 
 def _message(name: str) -> WithJsonSchema:
@@ -65,6 +74,23 @@ class ReportsBody(Body):
         list[str | ReportMessage], Field(min_length=1, max_length=MOST_REPORTS, fail_fast=True)
     ]
     ids: Annotated[list[int], Field(max_length=MOST_REPORTS, fail_fast=True)] | None = None
+
+
+class GroupBody(Body):
+    """A whole group of a shuffler: reports of one policy, encrypted, in random order."""
+
+    id: Annotated[Identity, Field(description="Random; the same whenever the group is sent.")]
+    policy: Annotated[Digest, Field(description="The digest of the policy of all its reports.")]
+    ciphertexts: Annotated[
+        list[Ciphertext], Field(min_length=1, max_length=MOST_REPORTS, fail_fast=True)
+    ]
+
+
+class CiphertextBody(Body):
+    """One report, encrypted to the learner's key, with the digest of its policy as `info`."""
+
+    policy: Digest
+    ciphertext: Ciphertext
 
 
 class DecisionBody(Body):
@@ -195,6 +221,14 @@ class TermsFields(Body):
     reward_bounds: Annotated[dict[str, Any], _message("RewardBounds")]
     delta: Delta
     max_contributions: Annotated[int, Field(ge=1)]
+    group_size: Annotated[
+        int | None, Field(ge=2, description="Of a shuffled group; only with a shuffler.")
+    ] = None
+    honest: Annotated[float | None, Field(gt=0, le=1)] = None
+    learner_key: Annotated[
+        str | None,
+        Field(pattern="^[0-9a-f]{64}$", description="X25519, to which reports are encrypted."),
+    ] = None
     sha256: Digest
 
 
@@ -203,6 +237,13 @@ class ReportsReceipt(Body):
 
     stored: Count
     repeated: Count
+
+
+class HeldReports(Body):
+    """Reports that wait for their group, by the digest of their policy, and groups that wait."""
+
+    reports: dict[str, Count]
+    groups: Count
 
 
 class DecisionFields(Body):

@@ -22,6 +22,7 @@ from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.saving import learner_content, learner_of
 from discreet.people.domain import ActionSpace, Box, Candidates, DecisionSets
 from discreet.privacy import NoiseSource, SecureNoise
+from discreet.service.hpke import NUMBER, longest_json
 from discreet.service.server.encryption import Cipher, needed
 from discreet.validation import InvalidInput
 
@@ -31,9 +32,9 @@ _DAY = 86_400.0
 _LONGEST_NAME = 100
 # Bytes of what is sealed: of its length, and at least.
 _FRAME, _LEAST = 8, 2048
-# Characters of JSON: of a number with what divides it from the next, of the brackets of a list, and
-# of what is sealed beside what a person brings: the names of its fields, the action, and who it is.
-_NUMBER, _BRACKETS, _BESIDE = 26, 4, 1600
+# Characters of JSON: of the brackets of a list, and of what is sealed beside what a person brings:
+# the names of its fields, the action, and who it is.
+_BRACKETS, _BESIDE = 4, 1600
 # Characters of a person's id, and of a warning.
 LONGEST_ID, LONGEST_WARNING = 100, 240
 # Bytes of what is beside columns and names in a request and its answer; of a person's id, whose
@@ -41,7 +42,7 @@ LONGEST_ID, LONGEST_WARNING = 100, 240
 _REQUEST, _ANSWER = 32, 192
 _PERSON, _WARNING = 16 + 12 * LONGEST_ID, 16 + 6 * LONGEST_WARNING
 # Characters of JSON: of the contributions of one pseudonym, and of the list of them.
-_CONTRIBUTOR, _CONTRIBUTORS = 2 * _BRACKETS + 37 + _NUMBER, 32
+_CONTRIBUTOR, _CONTRIBUTORS = 2 * _BRACKETS + 37 + NUMBER, 32
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def request_bytes(learner: AnyLearner) -> int:
     """Bytes of JSON that are enough for every request of a decision, by column or in order."""
     domain, space = learner.domain, learner.space
     columns = sum(
-        len(json.dumps(name)) + max([_NUMBER, *(len(json.dumps(label)) for label in labels)]) + 2
+        len(json.dumps(name)) + max([NUMBER, *(len(json.dumps(label)) for label in labels)]) + 2
         for name, labels in zip(domain.names, domain.categories, strict=True)
     )
     points = space.most if isinstance(space, DecisionSets) else 1
@@ -100,7 +101,7 @@ def request_bytes(learner: AnyLearner) -> int:
 def answer_bytes(learner: AnyLearner) -> int:
     """Bytes of JSON that are enough for every answer to one, whatever is chosen."""
     name = max((len(json.dumps(each)) for each in learner.arm_names), default=0)
-    return _ANSWER + _WARNING + name + _NUMBER * learner.domain.dimension
+    return _ANSWER + _WARNING + name + NUMBER * learner.domain.dimension
 
 
 # A learner and its parts in the database.
@@ -193,12 +194,12 @@ def longest_kept(kept: bytes) -> int:
     content = json.loads(unpacked(kept))
     contributors = content["state"]["target"].pop("contributions", [])
     contributions: int = sum(count for _, count in contributors)
-    return _longest(content) + _CONTRIBUTORS + _CONTRIBUTOR * contributions
+    return longest_json(content) + _CONTRIBUTORS + _CONTRIBUTOR * contributions
 
 
 def longest_decision(domain: Box, space: ActionSpace) -> int:
     """Bytes of what people bring to a decision, at most, as it is sealed."""
-    point = _NUMBER * domain.dimension + _BRACKETS
+    point = NUMBER * domain.dimension + _BRACKETS
     return _BESIDE + point * (space.most + 1 if isinstance(space, DecisionSets) else 2)
 
 
@@ -240,15 +241,6 @@ def _numbers(policy: Policy[Any], context: Any, nearest: bool) -> Any:
 def pseudonym(cipher: Cipher | None, study: str, person: str) -> str:
     """A text of one length that stands for a person in the contributions of a study."""
     return "#" + needed(cipher, study).mark(f"person {study} {person}".encode()).hex()[:32]
-
-
-def _longest(value: Any) -> int:
-    """Characters of JSON values, all numbers as long as numbers get."""
-    if isinstance(value, dict):
-        return 2 + sum(len(json.dumps(name)) + 4 + _longest(each) for name, each in value.items())
-    if isinstance(value, list):
-        return 2 + sum(2 + _longest(each) for each in value)
-    return len(json.dumps(value)) if isinstance(value, str) else _NUMBER
 
 
 def decrypted(cipher: Cipher | None, kept: bytes, secret: bool, study: str, place: str) -> bytes:

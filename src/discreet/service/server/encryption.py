@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Mapping
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from discreet.validation import InvalidInput
@@ -40,6 +41,7 @@ class Cipher:
         # One key for each use.
         self._cipher = AESGCM(_derived(key, b"seal"))
         self._marking = _derived(key, b"mark")
+        self._receiving = _derived(key, b"receive")
 
     def __repr__(self) -> str:
         return "Cipher(...)"
@@ -89,13 +91,21 @@ class Cipher:
         key."""
         return hmac.new(self._marking, content, hashlib.sha256).digest()
 
+    def receiving_key(self, study: str) -> X25519PrivateKey:
+        """The private key to which devices of a shuffled study encrypt their reports.
+
+        It follows from the database's key, so it is in no database and in no backup.
+        """
+        derived = hmac.new(self._receiving, study.encode(), hashlib.sha256).digest()
+        return X25519PrivateKey.from_private_bytes(derived)
+
 
 def needed(cipher: Cipher | None, study: str) -> Cipher:
     """The key; `InvalidInput` where there is none."""
     if cipher is None:
         raise InvalidInput(
-            f"the study {study!r} keeps observations of people until they are released, and there "
-            f"is no key to seal them with; {_HOW}."
+            f"the study {study!r} keeps observations of people until they are released, or takes "
+            f"encrypted reports, and there is no key to seal them with; {_HOW}."
         )
     return cipher
 

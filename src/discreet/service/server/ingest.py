@@ -4,12 +4,32 @@ A repeated request gets its first answer. Messages that say the same but for the
 people are put together as lists, and become arrays and are checked once: many messages of one
 person each cost little more than one of many. Where that is refused, or may not give what each
 message gives by itself, each is read by itself, and the refusal is that of the first that is wrong.
+
+**Groups of a shuffler** (docs/shuffling.md) arrive whole, each under an id of its own, which is
+remembered as a public coin of its policy is: until the version takes no reports. So a group that is
+sent again changes nothing, and none counts twice. What is kept is in the order of the public coins
+that devices drew, so the order of the group is not.
+
+*A hostile device* may send a ciphertext that does not open, or that holds no report of its policy.
+Were the group refused, one device could stop the study; were it passed over, the group would be
+short. So its place is taken by a fresh report of the policy for a person without data, drawn here.
+
+- *Privacy.* What is kept is a function of the group as it came and of independent noise, so the
+  promise to the others stays (post-processing). The learner knows that this report hides no one:
+  its device is one of those who do not follow the protocol, whom `honest` counts, as it counts
+  devices that send reports of their choice.
+- *Counting.* The group has n reports, each drawn by the policy, so estimates weigh them as they
+  should; the one drawn here moves them as a report of one made-up person does, which a hostile
+  device could have sent.
+- The receipt is the same, so the shuffler does not learn which ciphertexts were opened.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
@@ -21,17 +41,19 @@ from sqlalchemy import Connection, bindparam, select, text
 
 from discreet.codec import SCHEMA, class_of, decode, encode, fields_from_json
 from discreet.learners.messages import Reports
-from discreet.learners.policy import TARGET_NAME
+from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.privacy import SecureNoise
+from discreet.service.hpke import decrypted_report, report_without_data
 from discreet.service.server.deployment import packed
 from discreet.service.server.errors import Gone
 from discreet.service.server.forgetting import VERSION_DAYS, closed_before
-from discreet.service.server.schema import IN_NONE, batches, studies
-from discreet.service.server.store import Store, check_state
+from discreet.service.server.schema import IN_NONE, batches, former, studies
+from discreet.service.server.store import ServedStudy, Store, check_state
 from discreet.validation import InvalidInput, whole_vector
 
 MOST_REPORTS = 10_000
 _MOST_PUBLIC_COIN = 2**63 - 1
+_LOG = logging.getLogger(__name__)
 # Made once: to make them takes longer than SQLite needs.
 _STANDING = (
     select(studies.c.state, studies.c.closed, batches.c.stored, batches.c.repeated)
@@ -109,6 +131,11 @@ class Ingest:
                 f"the study {name!r} has joint privacy, and takes no reports: ask for a decision, "
                 "and send the reward by its id."
             )
+        if served.private_key is not None:
+            raise InvalidInput(
+                f"the study {name!r} takes groups of its shuffler alone; send the report to the "
+                "address of the shuffler."
+            )
         if not texts:
             raise InvalidInput("reports was empty; send at least one.")
         read = read_reports(texts)
@@ -134,6 +161,59 @@ class Ingest:
             served.check_reports(stream, reports)
         return self._keep(name, stream, digest, joined, numbers, key)
 
+    def add_group(
+        self,
+        name: str,
+        group: str,
+        policy: str,
+        ciphertexts: Sequence[bytes],
+        key: str | None = None,
+    ) -> Receipt:
+        """Keep a group of a shuffler until a release has it; one that is known changes nothing.
+
+        Args:
+            name: of the study.
+            group: the id of the group, the same whenever it is sent.
+            policy: the digest of the policy under which its reports were made.
+            ciphertexts: its reports, encrypted to the key in the terms.
+            key: the id of the key that sent them, by which they can be discarded.
+
+        Raises:
+            InvalidInput: for anything but a whole group of a policy of this study.
+            Conflict, Gone: where the study takes none now.
+        """
+        served = self.store.study(name)
+        if served.private_key is None:
+            raise InvalidInput(f"the study {name!r} has no shuffler, and takes no groups.")
+        size = served.terms.group_size
+        if len(ciphertexts) != size:
+            raise InvalidInput(
+                f"the group had {len(ciphertexts)} ciphertexts; send whole groups of {size}."
+            )
+        made = self._policy(name, policy)
+        reports = _opened(served, made, ciphertexts)
+        numbers = _own_public_coins(reports) or [secrets.randbits(63) for _ in range(size)]
+        order = np.argsort(np.array(numbers), kind="stable")
+        reports, numbers = reports.of(order), [numbers[row] for row in order]
+        known = hashlib.sha256(group.encode())
+        coin = int.from_bytes(known.digest()[:8]) >> 1
+        return self._keep(name, TARGET_NAME, known.hexdigest(), [reports], [numbers], key, coin)
+
+    def _policy(self, name: str, digest: str) -> Policy[Any]:
+        """The policy of the target with this digest."""
+        for fresh in (False, True):
+            policies = self.store.study(name, fresh).policies(TARGET_NAME)
+            for policy in reversed(policies):
+                if policy.digest == digest:
+                    return policy  # type: ignore[no-any-return]
+        with self.store.database.reading() as connection:
+            wanted = select(former.c.digest).where(
+                former.c.study == name, former.c.digest == digest
+            )
+            if connection.execute(wanted).first() is not None:
+                raise Gone("the reports are for a learner from before this server was restored.")
+        raise InvalidInput(f"the study {name!r} has no policy with the digest {digest!r:.80}.")
+
     def _keep(
         self,
         name: str,
@@ -142,7 +222,9 @@ class Ingest:
         made: Sequence[Reports],
         numbers: Sequence[list[int]],
         key: str | None,
+        group: int | None = None,
     ) -> Receipt:
+        """Keep reports whose numbers are new; those of a group, if the number of the group is."""
         request = {"study": name, "stream": stream, "digest": digest}
         total = sum(map(len, numbers))
         # Packed before writers wait for this one: repeated reports are rare.
@@ -153,9 +235,12 @@ class Ingest:
                 return Receipt(known.stored, known.repeated, again=True)
             check_state(name, known.state)
             _check_open(made, closed_before(known.closed, stream))
-            new = self._new_public_coins(connection, name, stream, made, numbers)
+            known_by = numbers if group is None else [[group]]
+            new = self._new_public_coins(connection, name, stream, made, known_by)
             stored = sum(map(len, new.values()))
-            if stored < total:
+            if group is not None:
+                stored *= total
+            elif stored < total:
                 body = packed(_body(*_kept(made, numbers, new)))
             receipt = Receipt(stored, total - stored)
             added = connection.execute(
@@ -197,6 +282,33 @@ class Ingest:
             values = {"study": name, "stream": stream, "version": version, "numbers": rows}
             new[version] = set(connection.scalars(inserting, values).all())
         return new
+
+
+def _opened(served: ServedStudy, policy: Policy[Any], ciphertexts: Sequence[bytes]) -> Reports:
+    """The reports of a group, with fresh ones in place of those that cannot be read."""
+    assert served.private_key is not None
+    terms, noise = served.learner.terms(), SecureNoise()
+    spare = report_without_data(policy, noise, terms)
+    kind: Any = type(spare)
+    found = [decrypted_report(each, policy, served.private_key) for each in ciphertexts]
+
+    def readable(report: Any) -> bool:
+        """Whether the policy can have made a report."""
+        try:
+            kind.joined([spare, report])  # of the same policy, with rows of the same shapes
+            served.check_reports(TARGET_NAME, report)
+            return type(report) is kind
+        except (ValueError, AttributeError):
+            return False
+
+    made = [each if readable(each) else report_without_data(policy, noise, terms) for each in found]
+    replaced = sum(each is not was for each, was in zip(made, found, strict=True))
+    if replaced:
+        what = replaced, len(made), served.deployment.name
+        _LOG.warning("replaced %d of %d reports to %s that could not be read", *what)
+    reports: Reports = kind.joined(made)
+    served.check_reports(TARGET_NAME, reports)
+    return reports
 
 
 def _public_coins(

@@ -5,6 +5,7 @@
 | operator | pause, finish, export, make and revoke keys, and read what auditors read        |
 | client   | ask for decisions under joint privacy, and send their rewards                   |
 | device   | send reports that are private already                                           |
+| shuffler | pass on groups of encrypted reports                                             |
 | auditor  | read certificate, releases, ledger and the operators' log                       |
 | curator  | publish a table, and answer questions about its rows                            |
 | modeler  | read a table, and ask about its rows                                            |
@@ -26,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
 
 from discreet.service.server.database import Database
 from discreet.service.server.errors import NotFound, Unauthorized
@@ -36,13 +37,15 @@ from discreet.service.server.schema import (
     IN_NONE,
     RECORD_SECONDS,
     SET_ASIDE,
+    admitted,
     batches,
     decisions,
+    held,
     keys,
 )
 from discreet.validation import InvalidInput, one_of, positive_number
 
-Role = Literal["operator", "client", "device", "auditor", "curator", "modeler"]
+Role = Literal["operator", "client", "device", "shuffler", "auditor", "curator", "modeler"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 _PREFIX = "dk"
@@ -197,7 +200,7 @@ class Keys:
         return True
 
     def discard(self, identity: str, by: str = "") -> int:
-        """Erase all reports and decisions that came by a key and that no release has.
+        """Erase all reports and decisions that came by a key and that no release, or group, has.
 
         Their public coins and ids stay, so none of them can come again.
 
@@ -223,7 +226,9 @@ class Keys:
                 .where(decisions.c.key == identity, decisions.c.released.is_(None))
                 .values(state="expired", expires=self.now() + RECORD_SECONDS, **ERASED)
             )
-            discarded = sum(reports) + int(decided.rowcount)
+            sent = select(admitted.c.mark).where(admitted.c.key == identity)
+            waited = connection.execute(delete(held).where(held.c.mark.in_(sent)))
+            discarded = sum(reports) + int(decided.rowcount) + int(waited.rowcount)
             note(connection, by, f"discarded {discarded} entries of the key {identity}", key.study)
         return int(discarded)
 

@@ -68,7 +68,7 @@ class Limits:
 
     Attributes:
         body, device, table: bytes of a request's body; of one with a device's key; of a released
-            table.
+            table, or a shuffler's group.
         values, device_values: JSON values of a body, and of one with a device's key.
         body_seconds: in which a body arrives as a whole.
         requests: of one key.
@@ -127,11 +127,17 @@ class Middleware:
         keys: of its clients.
         hosts: the names of this server.
         limits: of requests.
-        metrics: where requests are counted.
+        metrics: where requests are counted; None where nothing of them may stay, not even in the
+            log, because times of requests would link keys to groups.
     """
 
     def __init__(
-        self, app: ASGIApp, keys: Keys, hosts: Collection[str], limits: Limits, metrics: Metrics
+        self,
+        app: ASGIApp,
+        keys: Keys,
+        hosts: Collection[str],
+        limits: Limits,
+        metrics: Metrics | None,
     ) -> None:
         self._app, self._keys = app, keys
         self._hosts, self._limits, self._metrics = frozenset(hosts), limits, metrics
@@ -207,11 +213,15 @@ class Middleware:
         limits, key = self._limits, scope.get(KEY)
         if scope["method"] == "PUT" and scope["path"].startswith(_TABLES):
             return limits.table, limits.values
+        if key is not None and key.role == "shuffler":
+            return limits.table, limits.values
         if key is not None and key.role == "device":
             return min(limits.device, limits.body), limits.device_values
         return limits.body, limits.values
 
     def _note(self, scope: Scope, code: int, seconds: float) -> None:
+        if self._metrics is None:
+            return
         route = getattr(scope.get("route"), "path", None) or "none"
         key: ApiKey | None = scope.get(KEY)
         method = scope["method"] if scope["method"] in METHODS else "other"

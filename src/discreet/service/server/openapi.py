@@ -83,7 +83,8 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     }
     for name, example in (reports | examples()).items():
         name = names.get(name, name)
-        known[name] = {**known[name], "examples": [example]}
+        if name in known:
+            known[name] = {**known[name], "examples": [example]}
     components["securitySchemes"] = {SCHEME: {"type": "http", "scheme": "bearer"}}
     completed: dict[str, Any] = _referred(document, names)
     return completed
@@ -150,6 +151,8 @@ def examples() -> dict[str, Any]:
         "Refusal": {"error": "there is no study 'calls' here."},
         "TermsFields": terms.to_fields(),
         "ReportsBody": {"reports": [reported]},
+        "GroupBody": {"id": "0" * 32, "policy": policy.digest, "ciphertexts": ["eHk="] * 2},
+        "CiphertextBody": {"policy": policy.digest, "ciphertext": "eHk="},
         "DecisionBody": {"context": {"age": 40, "smoker": "yes"}},
         "RewardBody": {"reward": 1.0},
         "KeyBody": {"role": "device", "study": "calls", "label": "app 3", "days": 90.0},

@@ -3,6 +3,8 @@ auditors."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 from collections import Counter
@@ -22,6 +24,7 @@ from discreet.service.server.bodies import (
     DecisionBody,
     DecisionFields,
     Export,
+    GroupBody,
     KeyBody,
     KeyRow,
     LedgerEntry,
@@ -39,15 +42,18 @@ from discreet.service.server.bodies import (
     TermsFields,
     Token,
 )
+from discreet.service.server.database import Database
 from discreet.service.server.deployment import REWARD_BYTES, unpacked
 from discreet.service.server.errors import Forbidden, NotFound
 from discreet.service.server.forgetting import deleted_rows
+from discreet.service.server.keys import Keys
 from discreet.service.server.ledger import noted, rows_of_former
 from discreet.service.server.metrics import Metrics
 from discreet.service.server.middleware import Limits
 from discreet.service.server.schema import batches, decisions, ledger, policies
 from discreet.service.server.service import Service
 from discreet.service.server.store import StoredPolicy
+from discreet.validation import InvalidInput
 
 # One way to write each, so that each policy has one address.
 Version = Annotated[str, Path(pattern="^(0|[1-9][0-9]{0,8})$")]
@@ -82,6 +88,13 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
         "response_class": Response,
         "responses": _POLICY,
     }
+
+    def _check_shuffled(study: str, request: Request) -> None:
+        """Refuse a device of a shuffled study, which shows its address to the shuffler alone."""
+        if key_of(request).role == "device" and store.study(study).private_key is not None:
+            raise Forbidden(
+                f"the study {study!r} has a shuffler; devices ask at the address of the shuffler."
+            )
 
     def _stored(study: str, stream: str, body: ReportsBody, request: Request) -> Response:
         key = key_of(request).id
@@ -121,22 +134,32 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
             request_bytes=min(served.request_bytes, limits.body) if served.secret else None,
         )
 
-    @routes.get("/v1/studies/{study}/terms", openapi_extra=only(*ALL))
-    def terms(study: Named) -> TermsFields:
+    @routes.get(
+        "/v1/studies/{study}/terms",
+        openapi_extra=only(*ALL),
+        response_model_exclude_none=True,
+    )
+    def terms(study: Named, request: Request) -> TermsFields:
         """What people agree to."""
+        _check_shuffled(study, request)
         return TermsFields(**store.study(study).terms.to_fields())
 
     @routes.get("/v1/studies/{study}/policy", **policies)
     def policy(study: Named, request: Request) -> Response:
         """The policy of this moment."""
-        return _sent(store.policy(study), request, _FRESH)
+        _check_shuffled(study, request)
+        return sent_policy(store.policy(study), request, _FRESH)
 
     @routes.get("/v1/studies/{study}/policies/{version}", **policies)
     def past_policy(study: Named, version: Version, request: Request) -> Response:
         """A policy by its version; it never changes."""
-        return _sent(store.policy(study, version=int(version)), request, _FOR_EVER)
+        return sent_policy(store.policy(study, version=int(version)), request, _FOR_EVER)
 
-    @routes.get("/v1/studies/{study}/sources/{source}/terms", openapi_extra=only(*ALL))
+    @routes.get(
+        "/v1/studies/{study}/sources/{source}/terms",
+        openapi_extra=only(*ALL),
+        response_model_exclude_none=True,
+    )
     def source_terms(study: Named, source: Named) -> TermsFields:
         """What people of an auxiliary source agree to."""
         return TermsFields(**store.study(study).terms_of(_source(source)).to_fields())
@@ -144,14 +167,14 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
     @routes.get("/v1/studies/{study}/sources/{source}/policy", **policies)
     def source_policy(study: Named, source: Named, request: Request) -> Response:
         """The policy of an auxiliary source of this moment."""
-        return _sent(store.policy(study, _source(source)), request, _FRESH)
+        return sent_policy(store.policy(study, _source(source)), request, _FRESH)
 
     @routes.get("/v1/studies/{study}/sources/{source}/policies/{version}", **policies)
     def past_source_policy(
         study: Named, source: Named, version: Version, request: Request
     ) -> Response:
         """A policy of an auxiliary source by its version."""
-        return _sent(store.policy(study, _source(source), int(version)), request, _FOR_EVER)
+        return sent_policy(store.policy(study, _source(source), int(version)), request, _FOR_EVER)
 
     # Whatever answers most often gives the answer itself: FastAPI would wake a thread to write it.
     @routes.post(
@@ -163,6 +186,20 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
     def reports(study: Named, body: ReportsBody, request: Request) -> Response:
         """Keep reports; the answer comes when they are stored."""
         return _stored(study, TARGET_NAME, body, request)
+
+    @routes.post(
+        "/v1/studies/{study}/groups",
+        status_code=202,
+        response_model=ReportsReceipt,
+        openapi_extra=only("shuffler"),
+    )
+    def groups(study: Named, body: GroupBody, request: Request) -> Response:
+        """Keep a whole group of a shuffler; one that is known by its id changes nothing."""
+        ciphertexts = [ciphertext_of(each) for each in body.ciphertexts]
+        key = key_of(request).id
+        receipt = service.ingest.add_group(study, body.id, body.policy, ciphertexts, key)
+        metrics.reports(study, TARGET_NAME, receipt)
+        return JSONResponse({"stored": receipt.stored, "repeated": receipt.repeated}, 202)
 
     @routes.post(
         "/v1/studies/{study}/sources/{source}/reports",
@@ -207,11 +244,19 @@ def _source(name: str) -> str:
     return "" if name == TARGET_NAME else name
 
 
+def ciphertext_of(text: str) -> bytes:
+    """The bytes of a ciphertext; `InvalidInput` for no base64."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInput("a ciphertext was no base64; send the bytes of HPKE in it.") from error
+
+
 def _texts(body: ReportsBody) -> list[str]:
     return [each if isinstance(each, str) else json.dumps(each) for each in body.reports]
 
 
-def _sent(policy: StoredPolicy, request: Request, cache: str) -> Response:
+def sent_policy(policy: StoredPolicy, request: Request, cache: str) -> Response:
     """A policy as the bytes of which its ETag is the SHA-256, or that it has not changed since."""
     tag = f'"{policy.digest}"'
     headers = {
@@ -261,42 +306,6 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
         """Everything that was released, and counts; nothing of a person."""
         return exported(service, study)
 
-    @routes.get("/v1/keys", response_model=list[KeyRow], openapi_extra=only("operator"))
-    def keys(request: Request) -> list[dict[str, Any]]:
-        """The keys that this key may revoke."""
-        key = key_of(request)
-        return [
-            each for each in service.keys.list() if key.study is None or each["study"] == key.study
-        ]
-
-    @routes.post("/v1/keys", status_code=201, openapi_extra=only("operator"))
-    def make_key(body: KeyBody, request: Request) -> Token:
-        """Make a key; its token is shown this once."""
-        key = key_of(request)
-        if key.study is not None and body.study != key.study:
-            raise Forbidden(f"the key is one for {key.study!r} alone, and makes keys for it alone.")
-        made = service.keys.make(body.role, body.study, body.label, key.id, body.days, body.rate)
-        return Token(token=made)
-
-    @routes.delete("/v1/keys/{identity}", openapi_extra=only("operator"))
-    def revoke(identity: KeyId, request: Request, discard: bool = False) -> Revoked:
-        """A key opens nothing from now on; with `discard` all that it sent and that no release has
-        is erased."""
-        key = key_of(request)
-        known = {each["id"]: each["study"] for each in service.keys.list()}
-        if identity not in known or not key.covers(known[identity] or ""):
-            raise NotFound(f"there is no key {identity!r} here; list the keys for their ids.")
-        revoked = service.keys.revoke(identity, key.id)
-        discarded = service.keys.discard(identity, key.id) if discard else 0
-        return Revoked(revoked=revoked, discarded=discarded)
-
-    @routes.get("/v1/operations", response_model=list[Operation], openapi_extra=_READERS)
-    def operations(
-        request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0
-    ) -> list[dict[str, Any]]:
-        """What operators did, at most 1,000 lines after one of that id."""
-        return noted(service.database, key_of(request).study, after)
-
     @routes.get("/metrics", openapi_extra=_READERS, response_class=Response, responses=_METRICS)
     def all_metrics(request: Request) -> Response:
         """What Prometheus reads; for keys of all studies."""
@@ -304,6 +313,47 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
             raise Forbidden("the metrics are of all studies; ask with a key for all of them.")
         operates = key_of(request).role == "operator"
         return Response(metrics.text(operates), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def key_routes(held: Keys, database: Database) -> APIRouter:
+    """The routes of keys, for operators, and of the log of what they did."""
+    routes = router("control")
+
+    @routes.get("/v1/keys", response_model=list[KeyRow], openapi_extra=only("operator"))
+    def keys(request: Request) -> list[dict[str, Any]]:
+        """The keys that this key may revoke."""
+        key = key_of(request)
+        return [each for each in held.list() if key.study is None or each["study"] == key.study]
+
+    @routes.post("/v1/keys", status_code=201, openapi_extra=only("operator"))
+    def make_key(body: KeyBody, request: Request) -> Token:
+        """Make a key; its token is shown this once."""
+        key = key_of(request)
+        if key.study is not None and body.study != key.study:
+            raise Forbidden(f"the key is one for {key.study!r} alone, and makes keys for it alone.")
+        made = held.make(body.role, body.study, body.label, key.id, body.days, body.rate)
+        return Token(token=made)
+
+    @routes.delete("/v1/keys/{identity}", openapi_extra=only("operator"))
+    def revoke(identity: KeyId, request: Request, discard: bool = False) -> Revoked:
+        """A key opens nothing from now on; with `discard` all that it sent and that no release has
+        is erased."""
+        key = key_of(request)
+        known = {each["id"]: each["study"] for each in held.list()}
+        if identity not in known or not key.covers(known[identity] or ""):
+            raise NotFound(f"there is no key {identity!r} here; list the keys for their ids.")
+        revoked = held.revoke(identity, key.id)
+        discarded = held.discard(identity, key.id) if discard else 0
+        return Revoked(revoked=revoked, discarded=discarded)
+
+    @routes.get("/v1/operations", response_model=list[Operation], openapi_extra=_READERS)
+    def operations(
+        request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0
+    ) -> list[dict[str, Any]]:
+        """What operators did, at most 1,000 lines after one of that id."""
+        return noted(database, key_of(request).study, after)
 
     return routes
 

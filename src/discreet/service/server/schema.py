@@ -19,6 +19,18 @@
 | tables       | a curator's released table; public                                         |
 | questions    | a row that a modeler asks about, and the curator's answer                  |
 
+The tables of a shuffler, in a database of its own (shuffler.py):
+
+| table    | a row is                                                                       |
+|----------|--------------------------------------------------------------------------------|
+| relays   | a study: what its learner says of it, and the digest of its current policy     |
+| relayed  | a policy of the learner, and the length of ciphertexts under it; public        |
+| admitted | a key that has sent its report, and the hash of what it sent                   |
+| held     | a ciphertext that waits for its group                                          |
+| groups   | a whole group in its random order, until the learner has it                    |
+
+They hold no time and no address, and no column is in the order of arrival.
+
 Times are seconds since 1970 (UTC). Epsilons are whole millionths, rounded up.
 """
 
@@ -173,6 +185,60 @@ decisions = Table(
     _index("ix_decisions_held", ["expires"], "payload IS NOT NULL"),
     _index("ix_decisions_empty", ["expires"], "payload IS NULL"),
     _index("ix_decisions_aside", ["study"], "state = 'unreadable'"),
+)
+
+relays = Table(
+    "relays",
+    metadata,
+    Column("study", String(100), primary_key=True),
+    Column("terms", Text, nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("policy", String(64), nullable=False),
+)
+
+
+def _relay() -> Column[str]:
+    return Column("study", String(100), ForeignKey("relays.study"), primary_key=True)
+
+
+relayed = Table(
+    "relayed",
+    metadata,
+    _relay(),
+    Column("digest", String(64), primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("bytes", Integer, nullable=False),
+)
+
+admitted = Table(
+    "admitted",
+    metadata,
+    _relay(),
+    Column("key", String(16), primary_key=True),
+    Column("mark", LargeBinary, nullable=False),
+    UniqueConstraint("study", "mark"),
+    sqlite_with_rowid=False,
+)
+
+held = Table(
+    "held",
+    metadata,
+    _relay(),
+    Column("digest", String(64), primary_key=True),
+    Column("mark", LargeBinary, primary_key=True),
+    Column("ciphertext", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+groups = Table(
+    "groups",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("study", String(100), ForeignKey("relays.study"), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 # In place of the release of a batch that cannot be read, and enters none. A decision that could not

@@ -17,7 +17,9 @@ from discreet.service.server.encryption import Cipher
 from discreet.service.server.ingest import Ingest
 from discreet.service.server.keys import Keys
 from discreet.service.server.ledger import keep_rows
+from discreet.service.server.schema import relays
 from discreet.service.server.store import Store
+from discreet.validation import InvalidInput
 
 # So long a server that stops waits for a release that is being drawn.
 _STOP_SECONDS = 30.0
@@ -73,6 +75,12 @@ class Service:
             upgrade(database)
             keep_rows(database)
             identity = database.begin(clock_confirmed)
+            with database.reading() as connection:
+                if connection.execute(select(relays.c.study)).first() is not None:
+                    raise InvalidInput(
+                        "the database is that of a shuffler, which no learner may read; name "
+                        "another one."
+                    )
         except BaseException:
             database.close()
             raise

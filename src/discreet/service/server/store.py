@@ -21,14 +21,16 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column, select, update
 
 from discreet.codec import canonical, decode, encode
 from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Policy, Terms
+from discreet.service.hpke import public_key
 from discreet.service.server.database import Database
 from discreet.service.server.deployment import (
     AnyLearner,
@@ -45,6 +47,7 @@ from discreet.service.server.deployment import (
     unpacked,
     without_policies,
 )
+from discreet.service.server.encryption import needed
 from discreet.service.server.errors import Conflict, Gone, NotFound
 from discreet.service.server.findings import finding, written
 from discreet.service.server.ledger import Paid, former_streams, ledger_row, note, paid_before
@@ -117,16 +120,23 @@ class ServedStudy:
     """A study as one process serves it: the learner as it began, and its policies as they appear.
 
     It learns nothing itself: it chooses, and says whether a report can be one. Reports to `former`
-    streams were made before a restore.
+    streams were made before a restore. Reports of a shuffled study are encrypted to `private_key`.
     """
 
     def __init__(
-        self, deployment: Deployment, learner: AnyLearner, former: frozenset[str] = frozenset()
+        self,
+        deployment: Deployment,
+        learner: AnyLearner,
+        former: frozenset[str] = frozenset(),
+        private_key: X25519PrivateKey | None = None,
     ) -> None:
         self.deployment = deployment
         self.learner = learner
         self.secret = learner.secret
+        self.private_key = private_key
         self.terms = learner.terms()
+        if private_key is not None:
+            self.terms = replace(self.terms, learner_key=public_key(private_key))
         self.request_bytes, self.answer_bytes = request_bytes(learner), answer_bytes(learner)
         self.former = former
         self.fresh_until = 0.0
@@ -201,6 +211,8 @@ class Store:
                 "service takes new learners that promise something."
             )
         secret, cipher = learner.secret, self.database.cipher
+        if learner.budget.trust_model == "shuffled":
+            needed(cipher, name)
         began = encrypted(cipher, without_policies(learner), secret, name, "learner")
         made = self.prepared(learner, tuple(learner.streams), name, Paid())
         with self.database.writing() as connection:
@@ -362,8 +374,11 @@ class Store:
                 learner = put_together(began, (), noise_for(secret), f"the study {name!r}")
                 with self.database.reading() as connection:
                     former = former_streams(connection, name)
+                private_key = None
+                if learner.budget.group > 1:
+                    private_key = needed(self.database.cipher, name).receiving_key(name)
                 self._studies[name] = ServedStudy(
-                    decode(row.deployment, Deployment), learner, former
+                    decode(row.deployment, Deployment), learner, former, private_key
                 )
             return self._studies[name]
 

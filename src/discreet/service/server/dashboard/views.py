@@ -76,6 +76,7 @@ _MOST_ARMS = 6  # that have a column of their own
 _SHOWN_RELEASES = 12
 _TRUST = {
     "local": "local: privacy is added on each person's side, no one else need be trusted",
+    "shuffled": "shuffled: as local, and another operator's shuffler hides whose report is whose",
     "joint": "joint: this service is trusted with the data, what others see is private",
 }
 _WAITING = "The figures of this release are being computed."

@@ -1,0 +1,431 @@
+"""The service of a shuffler: takes encrypted reports, and passes on whole groups in random order.
+
+An operator other than the learner's runs it, with a database of its own (docs/shuffling.md). It
+fetches terms and policies from the learner and serves them, so devices reach the shuffler alone.
+
+| step       | what happens                                                                |
+|------------|-----------------------------------------------------------------------------|
+| a report   | `take`: a ciphertext of the policy's length is kept, one of each key        |
+| the n-th   | in the same transaction: a group in random order, and its ciphertexts leave |
+|            | `held`                                                                      |
+| the group  | `forward`: sent under its id until the learner has it, and then erased      |
+
+**What it knows.** Of a report the digest of its policy, its length, and which key sent it. After
+the group is fixed, that the key has reported, and the hash of what it sent, by which the same bytes
+are known again. Neither times nor addresses are stored, or logged.
+
+**Stopped at any point.** A report is acknowledged after the transaction that keeps it, and that
+transaction fixes the group, too; so each report is in one group, a group has n, and none is lost.
+A group whose acknowledgement was lost is sent again under the same id, which changes nothing.
+
+**A rest that fills no group** is never passed on; it is erased when the study is finished.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any, Self
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from discreet.codec import canonical
+from discreet.learners.policy import Policy, Terms
+from discreet.privacy import SecureNoise
+from discreet.service.client.device import is_receipt, read_policy
+from discreet.service.client.transport import (
+    Client,
+    Patience,
+    Refused,
+    Unreachable,
+    body_of,
+    fields_of,
+    study_path,
+)
+from discreet.service.hpke import check_learner_key, ciphertext_bytes
+from discreet.service.server.access import ALL, Named, key_of, only, router
+from discreet.service.server.app import bare_app, guard
+from discreet.service.server.bodies import (
+    CiphertextBody,
+    HeldReports,
+    ReportsReceipt,
+    StudyFacts,
+    TermsFields,
+)
+from discreet.service.server.database import Database, Unavailable, upgrade
+from discreet.service.server.deployment import packed, unpacked
+from discreet.service.server.errors import Forbidden, Gone, NotFound
+from discreet.service.server.keys import Keys
+from discreet.service.server.ledger import keep_rows
+from discreet.service.server.middleware import Limits
+from discreet.service.server.openapi import describe
+from discreet.service.server.routes import ciphertext_of, key_routes, sent_policy
+from discreet.service.server.schema import admitted, groups, held, relayed, relays, studies
+from discreet.service.server.store import StoredPolicy
+from discreet.validation import InvalidInput
+
+KEY_VARIABLE = "DISCREET_SHUFFLER_KEY"
+_LOG = logging.getLogger(__name__)
+_SECONDS = 1.0
+_STOP_SECONDS = 30.0
+# The loop asks again; a learner decrypts a large group in seconds.
+_PATIENCE = Patience(attempts=1, timeout=60.0)
+
+
+class LearnerClient(Client):
+    """The learner's service, with a key of the role `shuffler`.
+
+    Args:
+        url: of the service.
+        study: its name.
+        key: a token for the shuffler of this study.
+        options: as of `Client`: `transport`, `allow_http`.
+    """
+
+    def __init__(self, url: str, study: str, *, key: str, **options: Any) -> None:
+        super().__init__(url, key=key, patience=_PATIENCE, **options)
+        self.study = study
+
+    def facts(self) -> dict[str, Any]:
+        """What the study offers, and how it stands."""
+        facts: dict[str, Any] = fields_of(self._ask("GET", study_path(self.study)))
+        return facts
+
+    def terms(self) -> Terms:
+        """What people agree to."""
+        return Terms.from_fields(fields_of(self._ask("GET", study_path(self.study, "terms"))))
+
+    def policy(self, known: str | None) -> Policy[Any] | None:
+        """The current policy, verified by its ETag; None where it has the digest `known`."""
+        answer = self._ask("GET", study_path(self.study, "policy"), etag=known)
+        return None if answer.status_code == 304 else read_policy(answer)
+
+    def send(self, group: str, digest: str, ciphertexts: list[str]) -> None:
+        """Send a group; returns once the learner has it."""
+        body = body_of({"id": group, "policy": digest, "ciphertexts": ciphertexts})
+        answer = self._ask("POST", study_path(self.study, "groups"), body)
+        if not is_receipt(answer, len(ciphertexts)):
+            raise Unreachable("something answered in place of the learner; the group is kept.")
+
+
+class Relay:
+    """A shuffler of one study.
+
+    Args:
+        database: its own; no learner has access to it.
+        learner: where groups go.
+        seconds: between two looks for news of the learner and for whole groups.
+    """
+
+    def __init__(
+        self, database: Database, learner: LearnerClient, seconds: float = _SECONDS
+    ) -> None:
+        self.database, self.keys = database, Keys(database)
+        self.study, self._learner, self._seconds = learner.study, learner, seconds
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def open(cls, url: str, learner: LearnerClient, seconds: float = _SECONDS) -> Self:
+        """A shuffler on a database, which is made or brought up to date.
+
+        Raises:
+            InvalidInput: where another process has the file, or for the database of a service.
+            Unavailable: where the database cannot be reached.
+        """
+        database = Database(url)
+        try:
+            database.hold()
+            upgrade(database)
+            keep_rows(database)
+            with database.reading() as connection:
+                if connection.execute(select(studies.c.name)).first() is not None:
+                    raise InvalidInput(
+                        "the database is that of a service with studies; a shuffler has its own, "
+                        "which the learner's operator cannot read: name another one."
+                    )
+            database.begin()
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, learner, seconds)
+
+    # What devices ask for.
+
+    def known(self) -> tuple[Terms, dict[str, Any], str]:
+        """The terms, what the learner says of the study, and the digest of its policy.
+
+        Raises:
+            Unavailable: before the learner answered first.
+        """
+        with self.database.reading() as connection:
+            row = connection.execute(select(relays).where(relays.c.study == self.study)).first()
+        if row is None:
+            raise Unavailable("the learner has not answered yet")
+        return Terms.from_fields(json.loads(row.terms)), json.loads(row.facts), row.policy
+
+    def policy(self) -> StoredPolicy:
+        """The current policy as the learner sent it."""
+        digest = self.known()[2]
+        wanted = select(relayed).where(relayed.c.study == self.study, relayed.c.digest == digest)
+        with self.database.reading() as connection:
+            row = connection.execute(wanted).one()
+        return StoredPolicy(row.version, row.digest, row.body, 0.0)
+
+    def take(self, key: str, digest: str, ciphertext: bytes) -> bool:
+        """Keep the report of a key until its group is whole.
+
+        Returns:
+            Whether it is new; the same bytes again change nothing.
+
+        Raises:
+            InvalidInput: for no report under a policy of the study.
+            Forbidden: for a second report of the key.
+            Gone: where the study is finished.
+        """
+        terms, facts, _ = self.known()
+        mark = hashlib.sha256(digest.encode() + ciphertext).digest()
+        own = {"study": self.study, "digest": digest, "mark": mark}
+        with self.database.writing() as connection:
+            # Held until the end, so that of two processes each counts what the other kept.
+            size = connection.scalar(
+                select(relayed.c.bytes)
+                .where(relayed.c.study == self.study, relayed.c.digest == digest)
+                .with_for_update()
+            )
+            sent = select(admitted.c.mark).where(
+                admitted.c.study == self.study, admitted.c.key == key
+            )
+            if connection.scalar(sent) == mark:
+                return False
+            if size is None:
+                raise InvalidInput(f"the study has no policy {digest!r:.80}; fetch it again.")
+            if len(ciphertext) != size:
+                raise InvalidInput(
+                    f"the ciphertext had {len(ciphertext)} bytes; under its policy each has {size}."
+                )
+            if facts["state"] == "finished":
+                raise Gone(f"the study {self.study!r} is finished; it takes nothing more.")
+            admitting = self._new(admitted).values(study=self.study, key=key, mark=mark)
+            if connection.execute(admitting.returning(admitted.c.key)).first() is None:
+                raise Forbidden("a report came with this key already; each key sends one.")
+            connection.execute(insert(held).values(**own, ciphertext=ciphertext))
+            self._fix_group(connection, digest, terms.group_size)
+        return True
+
+    def _fix_group(self, connection: Connection, digest: str, size: int) -> None:
+        """A group of what waits for this policy, if it is whole; each order is equally likely."""
+        waiting = held.c.study == self.study, held.c.digest == digest
+        if connection.scalar(select(func.count()).select_from(held).where(*waiting)) != size:
+            return
+        ciphertexts = list(connection.scalars(select(held.c.ciphertext).where(*waiting)))
+        secrets.SystemRandom().shuffle(ciphertexts)
+        body = packed(json.dumps([base64.b64encode(each).decode() for each in ciphertexts]))
+        connection.execute(
+            insert(groups).values(
+                id=secrets.token_hex(16), study=self.study, digest=digest, body=body
+            )
+        )
+        connection.execute(delete(held).where(*waiting))
+
+    def waiting(self) -> HeldReports:
+        """How many reports wait for their group, by policy, and how many groups for the learner."""
+        counted = select(held.c.digest, func.count()).group_by(held.c.digest)
+        with self.database.reading() as connection:
+            rows = connection.execute(counted.where(held.c.study == self.study)).all()
+            whole = select(func.count()).select_from(groups).where(groups.c.study == self.study)
+            return HeldReports(
+                reports={row[0]: row[1] for row in rows},
+                groups=int(connection.scalar(whole) or 0),
+            )
+
+    # The learner.
+
+    def refresh(self) -> None:
+        """Take over what the learner says of the study now.
+
+        Raises:
+            InvalidInput: for other terms than at first, and for a policy on other terms.
+            Unreachable, Refused: as every request.
+        """
+        facts, terms = self._learner.facts(), self._learner.terms()
+        check_learner_key(terms)
+        try:
+            agreed, before, known = self.known()
+        except Unavailable:
+            agreed, before, known = terms, {}, None
+        if terms.digest != agreed.digest:
+            raise InvalidInput(
+                f"the learner asks for the terms {terms.digest}, but devices agreed to "
+                f"{agreed.digest}; a shuffler relays no other ones."
+            )
+        policy = self._learner.policy(known)
+        if policy is not None:
+            terms.check(policy, SecureNoise.name)
+        elif facts == before:
+            return
+        with self.database.writing() as connection:
+            row = {"facts": json.dumps(facts)}
+            if policy is not None:
+                row["policy"] = policy.digest
+            if known is None:
+                row |= {"study": self.study, "terms": json.dumps(terms.to_fields())}
+                connection.execute(self._new(relays).values(row))
+            else:
+                connection.execute(update(relays).where(relays.c.study == self.study).values(row))
+            if policy is not None:
+                relay = {
+                    "study": self.study,
+                    "digest": policy.digest,
+                    "version": policy.version,
+                    "body": packed(canonical(policy)),
+                    "bytes": ciphertext_bytes(policy, terms),
+                }
+                connection.execute(self._new(relayed).values(relay))
+            if facts["state"] == "finished":
+                connection.execute(delete(held).where(held.c.study == self.study))
+
+    def _new(self, table: Any) -> Any:
+        """An INSERT that leaves a row which is there as it is."""
+        return self.database.inserting(table).on_conflict_do_nothing()
+
+    def forward(self) -> int:
+        """Send whole groups, and erase each once the learner has it; their number.
+
+        Raises:
+            Unreachable, Refused: as every request; the groups are kept.
+        """
+        # Ids are random, so the order in which groups leave is not that in which they were fixed.
+        with self.database.reading() as connection:
+            ids = list(connection.scalars(select(groups.c.id).order_by(groups.c.id)))
+        for each in ids:
+            with self.database.reading() as connection:
+                row = connection.execute(select(groups).where(groups.c.id == each)).one()
+            try:
+                self._learner.send(row.id, row.digest, json.loads(unpacked(row.body)))
+            except Refused as refusal:
+                if refusal.status != 410:
+                    raise
+                _LOG.warning("the learner takes no more reports of a policy; a group is erased")
+            with self.database.writing() as connection:
+                connection.execute(delete(groups).where(groups.c.id == each))
+        return len(ids)
+
+    def run(self) -> None:
+        """Repeat both until stopped, whatever goes wrong meanwhile."""
+        logged = ""
+        while not self._stopping.is_set():
+            for step in (self.refresh, self.forward):
+                wrong = ""
+                try:
+                    step()
+                except (InvalidInput, Unreachable, Unavailable) as error:
+                    wrong = f"the learner's service: {error}"
+                except Exception as error:
+                    wrong = f"the shuffler waits after {type(error).__name__}"
+                if wrong and wrong != logged:  # once, not each second
+                    _LOG.warning(wrong)
+                    logged = wrong
+            self._stopping.wait(self._seconds)
+
+    # A process (app.py).
+
+    def start(self) -> None:
+        """Begin to ask the learner, and to send groups."""
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self.run, name="shuffler", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop between two requests, and give the database back."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+        self._learner.close()
+        self.database.close()
+
+    def missing(self) -> str:
+        """What keeps it from taking reports, in words; empty where nothing does."""
+        try:
+            self.known()
+        except Unavailable as error:
+            return str(error)
+        return ""
+
+
+def token_from(environment: Mapping[str, str] = os.environ) -> str:
+    """The token with which the learner knows its shuffler; `InvalidInput` where there is none."""
+    token = environment.get(KEY_VARIABLE, "")
+    if not token:
+        raise InvalidInput(
+            f"{KEY_VARIABLE} is not set; the learner's operator makes a key for it with `discreet "
+            "keys make --role shuffler --study NAME`."
+        )
+    return token
+
+
+def shuffler_app(
+    relay: Relay, hosts: Collection[str] = (), limits: Limits | None = None
+) -> FastAPI:
+    """The application of a shuffler; it starts and stops with it.
+
+    Args:
+        relay: what it serves.
+        hosts: names of this server beside those of the loopback.
+        limits: what it takes.
+    """
+    app, routes = bare_app(relay), router("shuffler")
+
+    def check(study: str) -> None:
+        if study != relay.study:
+            raise NotFound(f"there is no study {study!r:.80} here.")
+
+    @routes.get("/v1/studies/{study}", response_model=StudyFacts, openapi_extra=only(*ALL))
+    def study(study: Named) -> Response:
+        """What the learner says of the study."""
+        check(study)
+        return JSONResponse(relay.known()[1])
+
+    @routes.get("/v1/studies/{study}/terms", response_model=TermsFields, openapi_extra=only(*ALL))
+    def terms(study: Named) -> Response:
+        """What people agree to: with the learner's key, to which devices encrypt their reports."""
+        check(study)
+        return JSONResponse(relay.known()[0].to_fields())
+
+    @routes.get("/v1/studies/{study}/policy", response_class=Response, openapi_extra=only(*ALL))
+    def policy(study: Named, request: Request) -> Response:
+        """The policy of this moment, as the learner published it."""
+        check(study)
+        return sent_policy(relay.policy(), request, "public, max-age=1")
+
+    @routes.post(
+        "/v1/studies/{study}/reports",
+        status_code=202,
+        response_model=ReportsReceipt,
+        openapi_extra=only("device"),
+    )
+    def report(study: Named, body: CiphertextBody, request: Request) -> Response:
+        """Keep the one report of this key until its group is whole."""
+        check(study)
+        new = relay.take(key_of(request).id, body.policy, ciphertext_of(body.ciphertext))
+        return JSONResponse({"stored": int(new), "repeated": int(not new)}, 202)
+
+    @routes.get("/v1/studies/{study}/held", openapi_extra=only("operator"))
+    def waiting(study: Named) -> HeldReports:
+        """How many reports wait for their group, and how many groups for the learner."""
+        check(study)
+        return relay.waiting()
+
+    app.include_router(routes)
+    app.include_router(key_routes(relay.keys, relay.database))
+    describe(app)
+    guard(app, relay.keys, hosts, limits or Limits(), None)
+    return app

@@ -1,0 +1,725 @@
+"""A learner's service and a shuffler of another operator, and devices that reach the shuffler."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+
+from sqlalchemy import Float, event, select
+
+from discreet import (
+    InvalidInput,
+    Partition,
+    Terms,
+    encode,
+)
+from discreet.cli.service import deployment_of
+from discreet.lab.studies import load_study
+from discreet.learners.messages import Reports
+from discreet.learners.partition.rules import Rules
+from discreet.service.aggregation import in_order
+from discreet.service.client import Auditor, Device, Patience, Unreachable
+from discreet.service.hpke import (
+    ciphertext_bytes,
+    decrypted_report,
+    encrypted_report,
+    public_key,
+)
+from discreet.service.server.backup import back_up, restore
+from discreet.service.server.database import Database
+from discreet.service.server.encryption import KEY_VARIABLE, Cipher
+from discreet.service.server.errors import Forbidden, Gone
+from discreet.service.server.schema import batches, groups, held, relayed, relays
+from discreet.service.server.service import Service
+from discreet.service.shuffler import LearnerClient, Relay, shuffler_app
+from tests.cli.cases import STUDY, invoke, write_study
+from tests.service.client.conftest import addressed
+from tests.service.client.test_device import Killed
+from tests.service.server.conftest import Databases
+from tests.service.server.scene import at_once, count, deployment, on_sqlite
+from tests.service.server.web import create_app
+from tests.service.test_hpke import BUDGET, DOMAIN, SIZE, made
+
+KEY = base64.urlsafe_b64encode(b"k" * 32).decode()
+QUICK = Patience(attempts=4, first=1e-3, longest=0.05, timeout=30.0)
+
+
+def partition() -> Partition:
+    rules = Rules(batch=2 * SIZE)
+    return Partition(DOMAIN, 2, BUDGET, horizon=60, identity="partition", rules=rules)
+
+
+@dataclass
+class World:
+    """Both services, with their addresses."""
+
+    service: Service
+    relay: Relay
+    learner_url: str
+    shuffler_url: str
+    learner_token: str
+
+    @property
+    def terms(self) -> Terms:
+        return self.relay.known()[0]
+
+    def policy(self) -> Any:
+        return self.service.store.study("s", fresh=True).policies("target")[-1]
+
+    def body(self, seed: int) -> dict[str, str]:
+        """What a device sends for one person."""
+        policy = self.policy()
+        report = made(policy, self.terms, seed)
+        sealed = encrypted_report(report, policy, self.terms)
+        return {"policy": policy.digest, "ciphertext": base64.b64encode(sealed).decode()}
+
+    def send(self, body: dict[str, str], token: str) -> httpx2.Response:
+        return self.ask("POST", f"{self.shuffler_url}/v1/studies/s/reports", token, json=body)
+
+    def group(self, ciphertexts: list[bytes], **changes: Any) -> httpx2.Response:
+        """What the learner answers to a group."""
+        token = changes.pop("token", self.learner_token)
+        texts = [base64.b64encode(each).decode() for each in ciphertexts]
+        body = {"id": "a" * 32, "policy": self.policy().digest, "ciphertexts": texts, **changes}
+        return self.ask("POST", f"{self.learner_url}/v1/studies/s/groups", token, json=body)
+
+    def ciphertexts(self, seeds: range = range(SIZE)) -> list[bytes]:
+        policy = self.policy()
+        reports = [made(policy, self.terms, seed) for seed in seeds]
+        return [encrypted_report(each, policy, self.terms) for each in reports]
+
+    @staticmethod
+    def ask(method: str, url: str, token: str, **more: Any) -> httpx2.Response:
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx2.request(method, url, headers=headers, timeout=30.0, **more)
+
+
+@contextmanager
+def learning(folder: Path) -> Iterator[tuple[Service, str]]:
+    """The learner's service with the study `s`, at an address."""
+    service = Service.open(f"sqlite:///{folder / 'learner.db'}", {KEY_VARIABLE: KEY})
+    service.store.register(deployment("s", default_arm="0"), partition())
+    with addressed(create_app(service)) as url:
+        yield service, url
+    service.stop()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with learning(tmp_path) as (service, url):
+        token = service.keys.make("shuffler", "s")
+        client = LearnerClient(url, "s", key=token)
+        relay = Relay.open(f"sqlite:///{tmp_path / 'shuffler.db'}", client)
+        relay.refresh()
+        with addressed(shuffler_app(relay)) as shuffler:
+            yield World(service, relay, url, shuffler, token)
+        relay.stop()
+
+
+def check_counted(service: Service, accepted: list[Reports]) -> None:
+    """The learner's sums are those of exactly these reports, each once."""
+    while service.aggregator.step():
+        pass
+    with service.database.reading() as connection:
+        assert set(connection.scalars(select(batches.c.stored))) == {SIZE}
+    assert service.aggregator.waiting("s") == 0
+    _, learner = service.aggregator._learner("s")
+    assert learner.people == len(accepted)
+    fresh = partition()
+    fresh.policy()
+    found = [(each, each.public_coins.tolist()) for each in accepted]  # type: ignore[attr-defined]
+    fresh.update([part for part, _ in in_order(found)])
+    assert fresh._sums.reports == learner._sums.reports
+    for ours, theirs in zip(fresh._sums.trees, learner._sums.trees, strict=True):
+        for name, array in vars(ours).items():
+            np.testing.assert_allclose(array, getattr(theirs, name), rtol=1e-12)
+
+
+class TestDevices:
+    def test_reports_reach_the_learner_in_whole_groups(self, world: World, tmp_path: Path) -> None:
+        accepted = []
+        private = world.service.store.study("s").private_key
+        for number in range(2 * SIZE + 2):
+            key = world.relay.keys.make("device", "s")
+            store = tmp_path / f"device{number}.db"
+            options: dict[str, Any] = {"store": store, "patience": QUICK, "reward_seconds": 0.02}
+            with Device(world.shuffler_url, "s", key=key, **options) as device:
+                device.agree(device.terms().digest)
+                choice = device.act([0.1 * (number % 10), 0.5])
+                assert device.report(choice.id, 1.0)
+                # It leaves at a fixed time after the action, not when the reward is known.
+                (row,) = device.ledger()
+                assert (row.state, row.delta) == ("waiting", 1e-6)
+                assert 0.9 < row.epsilon <= 1.0
+                assert row.report_epsilon == pytest.approx(BUDGET.contribution_epsilon)
+                time.sleep(0.03)
+                (row,) = device.send()
+                assert device.spending().epsilon == pytest.approx(row.epsilon)
+                assert device.act([0.5, 0.5]).id is None
+                body = json.loads(row.body or b"")
+                sealed = base64.b64decode(body["ciphertext"])
+                report = decrypted_report(sealed, world.policy(), private)
+                assert report is not None
+                accepted.append(report)
+        assert world.relay.waiting().groups == 2
+        assert world.relay.waiting().reports == {world.policy().digest: 2}
+        assert world.relay.forward() == 2
+        check_counted(world.service, accepted[: 2 * SIZE])
+        assert world.relay.waiting().groups == world.relay.forward() == 0
+
+    def test_the_agreed_sha256_covers_the_learners_key(self, world: World, tmp_path: Path) -> None:
+        own = Cipher(b"x" * 32).receiving_key("s")
+        forged = replace(world.terms, learner_key=public_key(own))
+        assert forged.digest != world.terms.digest
+        assert Terms.from_fields(forged.to_fields()) == forged
+        nothing = replace(world.terms, learner_key="")
+        key = world.relay.keys.make("device", "s")
+        for offered, message in ((forged, "asks for"), (nothing, "name no key|no learner_key")):
+            agreed = world.terms.digest if offered is forged else offered.digest
+
+            def answer(request: httpx2.Request, offered: Terms = offered) -> httpx2.Response:
+                return httpx2.Response(200, json=offered.to_fields())
+
+            device = Device(
+                world.shuffler_url,
+                "s",
+                key=key,
+                store=tmp_path / "device.db",
+                agreed=agreed,
+                transport=httpx2.MockTransport(answer),
+            )
+            with pytest.raises(InvalidInput, match=message):
+                device.act([0.5, 0.5])
+
+    def test_devices_do_not_reach_the_learner(self, world: World) -> None:
+        token = world.service.keys.make("device", "s")
+        for place in ("terms", "policy"):
+            url = f"{world.learner_url}/v1/studies/s/{place}"
+            assert world.ask("GET", url, token).status_code == 403
+        report = encode(made(world.policy(), world.terms, 1))
+        url = f"{world.learner_url}/v1/studies/s/reports"
+        answer = world.ask("POST", url, token, json={"reports": [report]})
+        assert answer.status_code == 400
+        assert "send the report to the address of the shuffler" in answer.json()["error"]
+
+
+class TestIntake:
+    def test_each_key_sends_one_report(self, world: World) -> None:
+        tokens = [world.relay.keys.make("device", "s") for _ in range(SIZE + 1)]
+        body = world.body(1)
+        assert world.send(body, tokens[0]).json() == {"stored": 1, "repeated": 0}
+        for _ in range(2):
+            assert world.send(body, tokens[0]).json() == {"stored": 0, "repeated": 1}
+        assert world.send(world.body(2), tokens[0]).status_code == 403
+        assert world.send(body, tokens[1]).status_code == 403
+        for number in range(1, SIZE):
+            assert world.send(world.body(number + 2), tokens[number]).status_code == 202
+        # What waits is erased with its key, and known again.
+        key = tokens[1].split("_")[1]
+        world.send(world.body(8), tokens[SIZE])
+        assert count(world.relay.database, held) == 1
+        assert world.relay.keys.discard(tokens[SIZE].split("_")[1]) == 1
+        assert world.relay.keys.discard(key) == 0
+        # Known again after its group left.
+        world.relay.forward()
+        assert world.send(body, tokens[0]).json() == {"stored": 0, "repeated": 1}
+        assert world.send(world.body(9), tokens[0]).status_code == 403
+        assert count(world.relay.database, held) == 0
+
+    def test_what_is_no_report_of_a_policy_is_refused(self, world: World) -> None:
+        token, body = world.relay.keys.make("device", "s"), world.body(1)
+        sealed = base64.b64decode(body["ciphertext"])
+        wrong = [
+            {**body, "ciphertext": base64.b64encode(sealed[:-1]).decode()},
+            {**body, "ciphertext": base64.b64encode(sealed + b"x").decode()},
+            {**body, "ciphertext": "no base64!"},
+            {**body, "policy": "0" * 64},
+            {"reports": [encode(made(world.policy(), world.terms, 1))]},
+        ]
+        for each in wrong:
+            assert world.send(each, token).status_code == 400
+        assert world.send(body, world.relay.keys.make("operator", "s")).status_code == 403
+        other = f"{world.shuffler_url}/v1/studies/other/terms"
+        assert world.ask("GET", other, world.relay.keys.make("device")).status_code == 404
+        assert count(world.relay.database, held) == 0
+        assert world.send(body, token).status_code == 202
+
+    def test_the_order_is_drawn_from_the_system(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        drawn = []
+
+        class Known(random.SystemRandom):
+            def shuffle(self, x: Any) -> None:
+                drawn.append(sorted(x))
+                x.sort(reverse=True)
+
+        monkeypatch.setattr("discreet.service.shuffler.secrets.SystemRandom", Known)
+        for seed in range(SIZE):
+            world.send(world.body(seed), world.relay.keys.make("device", "s"))
+        with world.relay.database.reading() as connection:
+            row = connection.execute(select(groups)).one()
+        import zlib
+
+        texts = json.loads(zlib.decompress(row.body))
+        assert [base64.b64decode(each) for each in texts] == drawn[0][::-1]
+
+    def test_a_finished_study_forgets_the_rest(self, world: World) -> None:
+        world.send(world.body(1), world.relay.keys.make("device", "s"))
+        body = world.body(2)
+        world.service.store.set_state("s", "finished")
+        world.relay.refresh()
+        assert world.relay.waiting().reports == {}
+        assert world.send(body, world.relay.keys.make("device", "s")).status_code == 410
+
+    def test_a_shuffler_relays_no_other_terms(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = world.terms
+        other = replace(before, group_size=2)
+        monkeypatch.setattr(world.relay._learner, "terms", lambda: other)
+        with pytest.raises(InvalidInput, match="but devices agreed to"):
+            world.relay.refresh()
+        assert world.terms == before
+
+    def test_a_copied_database_is_not_restored(self, world: World, tmp_path: Path) -> None:
+        """What it holds may have been passed on since, in a group with another id."""
+        back_up(world.relay.database, tmp_path / "copy.db")
+        url = f"sqlite:///{tmp_path / 'copy.db'}"
+        with pytest.raises(InvalidInput, match="the database is a copy"):
+            Relay.open(url, LearnerClient(world.learner_url, "s", key=world.learner_token))
+        copy = Database(url)
+        with pytest.raises(InvalidInput, match="could be in two groups"):
+            restore(copy)
+        copy.close()
+
+    def test_neither_operator_takes_the_database_of_the_other(
+        self, world: World, tmp_path: Path
+    ) -> None:
+        client = LearnerClient(world.learner_url, "s", key=world.learner_token)
+        for each in (world.relay.database, world.service.database):
+            each.close()
+        with pytest.raises(InvalidInput, match="is that of a service with studies"):
+            Relay.open(f"sqlite:///{tmp_path / 'learner.db'}", client)
+        with pytest.raises(InvalidInput, match="is that of a shuffler"):
+            Service.open(f"sqlite:///{tmp_path / 'shuffler.db'}", {})
+
+
+class TestServing:
+    STUDY = STUDY.replace(
+        "epsilon = [1.0, 2.0]",
+        'epsilon = 1.0\ntrust_model = "shuffled"\ndelta = 1e-6\ngroup = 50\nhonest = 0.9',
+    )
+
+    def test_a_shuffled_line_is_served(self, tmp_path: Path) -> None:
+        file = write_study(tmp_path, self.STUDY)
+        made, learner = deployment_of(load_study(file))
+        assert (learner.budget.group, learner.budget.honest) == (50, 0.9)
+        service = Service.open(f"sqlite:///{tmp_path / 'none.db'}", {})
+        with pytest.raises(InvalidInput, match="takes encrypted reports, and there is no key"):
+            service.store.register(made, learner)
+        service.stop()
+        assert "under shuffled privacy" in invoke("check", file)[1]
+
+    @pytest.mark.parametrize(
+        ("before", "after", "message"),
+        [
+            ("group = 50", "group = 1", "group was 1; a service takes groups of 2 to 10,000"),
+            ("group = 50", "group = 10_001", "group was 10001"),
+            ("[problem]", "[serve]\nsources = { clinic = 1.0 }\n[problem]", "reach the shuffler"),
+        ],
+    )
+    def test_what_cannot_be_served(
+        self, before: str, after: str, message: str, tmp_path: Path
+    ) -> None:
+        file = write_study(tmp_path, self.STUDY.replace(before, after))
+        with pytest.raises(InvalidInput, match=message):
+            deployment_of(load_study(file))
+
+
+class TestForgedGroups:
+    def test_only_whole_groups_of_the_shuffler(self, world: World) -> None:
+        sealed = world.ciphertexts(range(SIZE + 1))
+        for some in (sealed[: SIZE - 1], sealed):
+            answer = world.group(some)
+            assert answer.status_code == 400
+            assert f"send whole groups of {SIZE}" in answer.json()["error"]
+        assert world.group(sealed[:SIZE], policy="0" * 64).status_code == 400
+        for role in ("device", "operator", "client", "auditor"):
+            token = world.service.keys.make(role, "s")
+            assert world.group(sealed[:SIZE], token=token).status_code == 403
+        other = world.service.keys.make("shuffler", "other")
+        assert world.group(sealed[:SIZE], token=other).status_code == 403
+        assert count(world.service.database, batches) == 0
+
+    def test_a_group_that_is_sent_again_changes_nothing(self, world: World) -> None:
+        sealed = world.ciphertexts()
+        for _ in range(2):
+            assert world.group(sealed).json() == {"stored": SIZE, "repeated": 0}
+        assert world.group(world.ciphertexts(range(7, 7 + SIZE))).json()["stored"] == SIZE
+        assert world.service.aggregator.waiting("s") == SIZE
+        # Its row is deleted before its version closes; then its number is still known.
+        with world.service.database.writing() as connection:
+            connection.execute(batches.delete())
+        assert world.group(sealed).json() == {"stored": 0, "repeated": SIZE}
+        assert world.service.aggregator.waiting("s") == 0
+
+    def test_a_hostile_ciphertext_is_replaced(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        policy, terms = world.policy(), world.terms
+        good = made(policy, terms, 1)
+        size = ciphertext_bytes(policy, terms)
+        bad_place: Any = replace(good, places=good.places + 10**6)  # type: ignore[attr-defined]
+        two = made(policy, terms, 2, people=2)
+        other = replace(good, source="another learner")
+        wide = replace(good, places=np.tile(good.places, 3), signs=np.tile(good.signs, 3))  # type: ignore[attr-defined]
+        hostile = [
+            os.urandom(size),
+            b"short",
+            *(encrypted_report(each, policy, terms) for each in (bad_place, other)),
+            encrypted_report(replace(good, policy_version=1), policy, terms),
+            encrypted_report(good, replace(policy, public_seed=7), terms),
+        ]
+        from discreet.service import hpke
+
+        key = hpke.X25519PublicKey.from_public_bytes(bytes.fromhex(terms.learner_key))
+        for text in (b"[" * 5000, b"\xff", encode(two).encode(), encode(wide).encode()):
+            hostile.append(hpke._SUITE.encrypt(text, key, hpke._info(policy.digest)))
+        for number, each in enumerate(hostile):
+            sealed = [*world.ciphertexts(range(SIZE - 1)), each]
+            answer = world.group(sealed, id=f"{number:032x}")
+            # The shuffler does not learn which were opened.
+            assert (answer.status_code, answer.json()) == (202, {"stored": SIZE, "repeated": 0})
+            assert f"replaced 1 of {SIZE} reports" in caplog.messages[-1]
+        assert world.service.aggregator.waiting("s") == SIZE * len(hostile)
+        while world.service.aggregator.step():
+            pass
+        _, learner = world.service.aggregator._learner("s")
+        assert learner.people % SIZE == 0
+        assert learner.people > 0
+        assert learner.guarantee().trust_model == "shuffled"
+        assert world.service.store.set_aside("s") == 0
+
+    def test_the_certificate_holds(self, world: World) -> None:
+        for number in range(12):
+            seeds = range(number * SIZE, number * SIZE + SIZE)
+            world.group(world.ciphertexts(seeds), id=f"{number:032x}")
+            world.service.aggregator.step()
+        token = world.service.keys.make("auditor", "s")
+        found = Auditor(world.learner_url, "s", key=token).check()
+        assert found.holds, found.problems
+        assert found.guarantee.trust_model == "shuffled"
+        assert found.versions["target"] > 1
+
+    def test_a_restored_learner_refuses_former_policies(self, world: World, tmp_path: Path) -> None:
+        sealed, digest = world.ciphertexts(), world.policy().digest
+        world.group(sealed)
+        back_up(world.service.database, tmp_path / "copy.db")
+        copy = Database(f"sqlite:///{tmp_path / 'copy.db'}", Cipher(b"k" * 32))
+        assert restore(copy).kept == SIZE
+        copy.close()
+        again = Service.open(f"sqlite:///{tmp_path / 'copy.db'}", {KEY_VARIABLE: KEY})
+        with pytest.raises(Gone, match="before this server was restored"):
+            again.ingest.add_group("s", "b" * 32, digest, sealed)
+        assert again.store.study("s").terms == world.service.store.study("s").terms
+        again.stop()
+
+
+def test_what_the_two_databases_hold(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The shuffler's: no report, time, address or order; the learner's: no device and no order."""
+    caplog.set_level(logging.INFO)
+    bodies, keys = [], []
+    for seed in range(2 * SIZE + 1):
+        keys.append(world.relay.keys.make("device", "s"))
+        bodies.append(world.body(seed))
+    made_at = time.time()
+    caplog.clear()
+    for body, key in zip(bodies, keys, strict=True):
+        assert world.send(body, key).status_code == 202
+    own = [each for each in caplog.records if each.name.startswith("discreet")]
+    assert own == []  # no request of a device is logged, so no time of it is
+    for table in (relays, relayed, held, groups):
+        assert not any(isinstance(column.type, Float) for column in table.columns)
+    world.relay.forward()
+    with world.relay.database.reading() as connection:
+        found = {
+            table.name: [tuple(row) for row in connection.execute(select(table))]
+            for table in held.metadata.sorted_tables
+            if table.name != "keys"
+        }
+    assert {name for name, rows in found.items() if rows} == {
+        *("server", "operations", "relays", "relayed", "admitted", "held")
+    }
+    for name in ("relays", "relayed", "admitted", "held"):
+        for row in found[name]:
+            assert not any(isinstance(value, float) and value > made_at - 1e6 for value in row)
+    # In the order of their keys, which are random.
+    assert [row[1] for row in found["admitted"]] == sorted(key.split("_")[1] for key in keys)
+    ids = {key.split("_")[1].encode() for key in keys}
+    policy, private = world.policy(), world.service.store.study("s").private_key
+    world.service.aggregator.step()
+    sealed = [base64.b64decode(body["ciphertext"]) for body in bodies]
+    reports = [encode(decrypted_report(each, policy, private)) for each in sealed]  # type: ignore[arg-type]
+    with world.service.database.reading() as connection:
+        rows = connection.execute(select(batches.c.body)).scalars().all()
+    import zlib
+
+    for row in filter(None, rows):
+        kept = json.loads(zlib.decompress(row))
+        (coins,) = kept["ids"]
+        assert coins == sorted(coins)  # the order of coins, not of the group
+    world.relay.database.close()
+    world.service.database.engine.dispose()
+    shuffler, learner = contents(tmp_path / "shuffler.db"), contents(tmp_path / "learner.db")
+    assert b"127.0.0.1" not in shuffler
+    assert not any(report.encode() in shuffler for report in reports)
+    assert sum(each in shuffler for each in sealed) == 1  # that of the rest
+    assert not any(each in learner for each in (*ids, *sealed))
+
+
+def contents(path: Path) -> bytes:
+    """The bytes of a file of SQLite, after its log was written into it."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    return path.read_bytes()
+
+
+# Stopped at any point.
+
+
+class Memory:
+    """A learner that keeps groups by id, as the service does.
+
+    Attributes:
+        lost: whether the answer to the next group is lost.
+    """
+
+    study = "s"
+
+    def __init__(self) -> None:
+        self.groups: dict[str, list[str]] = {}
+        self.lost = False
+        self._learner = partition()
+        self._policy = self._learner.policy()
+
+    def facts(self) -> dict[str, str]:
+        return {"state": "running"}
+
+    def terms(self) -> Terms:
+        key = Cipher(b"k" * 32).receiving_key("s")
+        return replace(self._learner.terms(), learner_key=public_key(key))
+
+    def policy(self, known: str | None) -> Any:
+        return None if known == self._policy.digest else self._policy
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def send(self, group: str, digest: str, ciphertexts: list[str]) -> None:
+        self.groups.setdefault(group, ciphertexts)
+        if self.lost:
+            self.lost = False
+            raise Unreachable("too late")
+
+
+@on_sqlite
+def test_many_threads_and_processes_fix_whole_groups(databases: Databases) -> None:
+    url, learner = databases.new(), Memory()
+    relays = [Relay.open(url, learner)]  # type: ignore[arg-type]
+    relays[0].refresh()
+    if databases.kind == "postgresql":
+        relays.append(Relay.open(url, learner))  # type: ignore[arg-type]
+    policy = learner.policy(None)
+    size, people = ciphertext_bytes(policy, learner.terms()), 4 * SIZE + 3
+    sealed = [bytes([number]) * size for number in range(people)]
+
+    def send(number: int) -> None:
+        for relay in (*relays, *relays):
+            relay.take(f"{number:016x}", policy.digest, sealed[number])
+
+    at_once([lambda number=number: send(number) for number in range(people)])
+    assert relays[0].waiting().groups == 4
+    assert relays[-1].waiting().reports == {policy.digest: 3}
+    assert relays[0].forward() == 4
+    passed = [each for group in learner.groups.values() for each in group]
+    assert [len(group) for group in learner.groups.values()] == [SIZE] * 4
+    assert len(set(passed)) == 4 * SIZE
+    for relay in relays:
+        relay.stop()
+
+
+def test_stopped_at_every_statement(world: World, tmp_path: Path) -> None:
+    """No group is short, no report is in two, and none that was acknowledged is lost."""
+    world.relay.database.engine.dispose()
+    contents(tmp_path / "shuffler.db")
+    fresh = (tmp_path / "shuffler.db").read_bytes()
+    digest = world.policy().digest
+    size = ciphertext_bytes(world.policy(), world.terms)
+    sealed = [bytes([number]) * size for number in range(SIZE + 1)]
+    place, done = 0, False
+    while not done:
+        path = tmp_path / f"killed{place}.db"
+        path.write_bytes(fresh)
+        learner, acknowledged = Memory(), set[int]()
+        learner.lost = place % 3 == 0
+        database = Database(f"sqlite:///{path}")
+        relay = Relay(database, learner)  # type: ignore[arg-type]
+        passed = 0
+
+        def pass_by(*_: Any, place: int = place) -> None:
+            nonlocal passed
+            passed += 1
+            if passed - 1 == place:
+                raise Killed
+
+        for when in ("before_cursor_execute", "after_cursor_execute", "commit"):
+            event.listen(database.engine, when, pass_by)
+        try:
+            for number in range(SIZE + 1):
+                relay.take(f"{number:016x}", digest, sealed[number])
+                acknowledged.add(number)
+            relay.forward()
+            done = True
+        except (Killed, Unreachable):
+            pass
+        # What the end of a process leaves.
+        after = tmp_path / f"after{place}.db"
+        for end in ("", "-wal"):
+            if (left_by := Path(f"{path}{end}")).exists():
+                Path(f"{after}{end}").write_bytes(left_by.read_bytes())
+        learner.lost = False
+        again = Relay(Database(f"sqlite:///{after}"), learner)  # type: ignore[arg-type]
+        left = again.waiting().groups * SIZE + sum(again.waiting().reports.values())
+        sent = sum(map(len, learner.groups.values()))
+        assert left + sent >= len(acknowledged)
+        for number in range(SIZE + 1):
+            again.take(f"{number:016x}", digest, sealed[number])
+        while again.forward():
+            pass
+        assert [len(group) for group in learner.groups.values()] == [SIZE]
+        (group,) = learner.groups.values()
+        assert len(set(group)) == SIZE
+        assert sum(again.waiting().reports.values()) == 1
+        assert again.take(f"{SIZE:016x}", digest, sealed[SIZE]) is False
+        with pytest.raises(Forbidden):
+            again.take(f"{0:016x}", digest, sealed[1])
+        again.database.close()
+        place += 1
+    assert place > 60
+
+
+def begun(folder: Path, learner_url: str, token: str, port: int) -> subprocess.Popen[bytes]:
+    """`discreet shuffle` in a process of its own."""
+    words = ["shuffle", "--learner", learner_url, "--study", "s", "--port", str(port)]
+    words += ["--database", f"sqlite:///{folder / 'killed.db'}", "--seconds", "0.05"]
+    with (folder / "output").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-c", "from discreet.cli import main; main()", *words],
+            stdout=output,
+            stderr=output,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "DISCREET_SHUFFLER_KEY": token,
+            },
+        )
+
+
+@pytest.mark.chance(0)
+def test_kill_9_loses_no_report_and_counts_none_twice(world: World, tmp_path: Path) -> None:
+    """A process that is killed while devices send; the learner's sums are those of the reports that
+    were accepted."""
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url, end = f"http://127.0.0.1:{port}", time.monotonic() + 240
+    process = begun(tmp_path, world.learner_url, world.learner_token, port)
+    people = 8 * SIZE
+    policy, terms, private = world.policy(), world.terms, world.service.store.study("s").private_key
+    sealed = [encrypted_report(made(policy, terms, seed), policy, terms) for seed in range(people)]
+    ready = threading.Event()
+
+    def until_sent(number: int, token: str) -> None:
+        text = base64.b64encode(sealed[number]).decode()
+        body = {"policy": policy.digest, "ciphertext": text}
+        while True:
+            assert time.monotonic() < end, (tmp_path / "output").read_text()
+            try:
+                answer = world.ask("POST", f"{url}/v1/studies/s/reports", token, json=body)
+                if answer.status_code == 202:
+                    ready.set()
+                    return
+                assert answer.status_code in (401, 503), answer.text
+            except httpx2.TransportError:
+                pass
+            time.sleep(0.02)
+
+    def send_all() -> None:
+        for number in range(people):
+            until_sent(number, tokens[number])
+
+    try:
+        while not (tmp_path / "killed.db").exists() or not alive(url):
+            assert time.monotonic() < end, (tmp_path / "output").read_text()
+            time.sleep(0.05)
+        database = Database(f"sqlite:///{tmp_path / 'killed.db'}")
+        from discreet.service.server.keys import Keys
+
+        tokens = [Keys(database).make("device", "s") for _ in range(people)]
+        sending = threading.Thread(target=send_all)
+        sending.start()
+        rng = random.Random(1)
+        for _ in range(2):
+            ready.wait(120)
+            time.sleep(rng.uniform(0.02, 0.15))
+            process.send_signal(signal.SIGKILL)
+            process.wait(30)
+            ready.clear()
+            process = begun(tmp_path, world.learner_url, world.learner_token, port)
+        sending.join(240)
+        assert not sending.is_alive()
+        while count(database, groups):
+            assert time.monotonic() < end, (tmp_path / "output").read_text()
+            time.sleep(0.05)
+        assert count(database, held) == 0
+        database.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, (tmp_path / "output").read_text()
+    finally:
+        process.kill()
+        process.wait()
+    reports = [decrypted_report(each, policy, private) for each in sealed]  # type: ignore[arg-type]
+    check_counted(world.service, [each for each in reports if each is not None])
+
+
+def alive(url: str) -> bool:
+    try:
+        return httpx2.get(f"{url}/ready", timeout=5.0).status_code == 200
+    except httpx2.TransportError:
+        return False
