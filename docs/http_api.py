@@ -1,4 +1,4 @@
-"""Tables of the service's paths and messages, from the OpenAPI document of the application."""
+"""Tables of the paths and messages of the service and of a shuffler, from their OpenAPI."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 from discreet.service.server.app import create_app
 from discreet.service.server.routes import ALL
 from discreet.service.server.service import Service
+from discreet.service.shuffler import LearnerClient, Relay, shuffler_app
 
 _BOUNDS = {
     "minimum": "at least",
@@ -16,7 +17,12 @@ _BOUNDS = {
     "exclusiveMaximum": "below",
 }
 _SECTIONS = {"Report": "reports", "Policy": "policies"}
-_GROUPS = {"studies": "Studies", "control": "Operators and auditors", "tables": "Tables"}
+_GROUPS = {
+    "studies": "Studies",
+    "control": "Operators and auditors",
+    "tables": "Tables",
+    "shuffler": "A shuffler, which also has the paths of keys",
+}
 
 
 def document() -> dict[str, Any]:
@@ -29,10 +35,21 @@ def document() -> dict[str, Any]:
             service.stop()
 
 
+def shuffler_document() -> dict[str, Any]:
+    """The same of a shuffler."""
+    learner = LearnerClient("http://127.0.0.1:8000", "study", key="none")
+    with TemporaryDirectory() as folder:
+        relay = Relay.open(f"sqlite:///{Path(folder) / 'empty.db'}", learner)
+        try:
+            return shuffler_app(relay).openapi()
+        finally:
+            relay.stop()
+
+
 def http_tables() -> str:
     """The page's tables in Markdown: paths by group, then the fields of what they take and give."""
-    described = document()
-    schemas = described["components"]["schemas"]
+    described, other = document(), shuffler_document()
+    schemas = other["components"]["schemas"] | described["components"]["schemas"]
     lines = ["## Paths"]
     for tag in (None, *_GROUPS):
         lines += ["", f"### {_GROUPS.get(tag, 'Open to everyone')}", ""]
@@ -40,7 +57,8 @@ def http_tables() -> str:
             "| request | who may call | body | response | what it does |",
             "|---|---|---|---|---|",
         ]
-        for path, methods in described["paths"].items():
+        paths = other["paths"] if tag == "shuffler" else described["paths"]
+        for path, methods in paths.items():
             for method, each in methods.items():
                 if each.get("tags", [None])[0] == tag:
                     lines.append(_row(method, path, each))
