@@ -206,10 +206,10 @@ def test_the_first_key_is_shown_on_a_terminal_once(
 
     service = Service.open(f"sqlite:///{tmp_path / 'a.db'}", {})
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    serving._show_key(service, "sqlite:///a.db")
+    serving._show_key(service.keys, "sqlite:///a.db")
     token = capsys.readouterr().out.split()[-1]
     assert service.keys.check(token).role == "operator"
-    serving._show_key(service, "sqlite:///a.db")
+    serving._show_key(service.keys, "sqlite:///a.db")
     assert capsys.readouterr().out == ""
     service.stop()
 
