@@ -171,13 +171,14 @@ def test_trials_of_whole_runs_notice_half_the_noise() -> None:
     worst = worst_neighbours(JointRun(state="a run", maker=maker, tried=_ENDS))
     halved = JointRun(state="halved", maker=broken)
     check = learner_check("usca", maker)
-    honest = finding(replace(check, exact=lambda: worst), 40)
+    # Which runs are told apart depends on how linear algebra rounds, so there are many.
+    honest = finding(replace(check, exact=lambda: worst), 80)
     assert honest.verdict == "holds"
-    assert honest.trials == 40
+    assert honest.trials == 80
     assert 0.0 < honest.lower_bound < 8.0
     wrong = replace(check, exact=lambda: replace(worst, subject=halved))
-    assert finding(wrong, 40).lower_bound > honest.lower_bound
-    assert finding(wrong, 80).verdict == "BROKEN"
+    assert finding(wrong, 80).lower_bound > honest.lower_bound
+    assert finding(wrong, 160).verdict == "BROKEN"
 
 
 def test_runs_have_the_worst_neighbours_that_a_search_finds() -> None:
