@@ -59,8 +59,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (249, 75_225),
-    "service": (45, 11_925),
+    "src": (249, 75_240),
+    "service": (45, 11_940),
     "library": (104, 32_020),
     "lab": (44, 14_870),
     "LocalKernel, a round": (29, 10_440),

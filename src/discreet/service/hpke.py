@@ -63,7 +63,8 @@ def encrypted_report(report: Reports, policy: Policy[Any], terms: Terms) -> byte
     """The report of one person, padded and encrypted to the learner's key in the terms."""
     size = report_bytes(policy, terms)
     text = encode(report).encode().ljust(size)
-    assert len(text) == size
+    if len(text) != size:
+        raise InvalidInput("a report was longer than any under its policy; it was not sent.")
     key = X25519PublicKey.from_public_bytes(bytes.fromhex(terms.learner_key))
     return _SUITE.encrypt(text, key, _info(policy.digest))
 

@@ -227,6 +227,8 @@ class Relay:
         if connection.scalar(select(func.count()).select_from(held).where(*waiting)) != size:
             return
         ciphertexts = list(connection.scalars(select(held.c.ciphertext).where(*waiting)))
+        if len(ciphertexts) != size:  # others were erased between the two questions
+            raise Unavailable("the group changed meanwhile")
         secrets.SystemRandom().shuffle(ciphertexts)
         body = packed(json.dumps([base64.b64encode(each).decode() for each in ciphertexts]))
         connection.execute(
@@ -262,6 +264,8 @@ class Relay:
             agreed, before, known = self.known()
         except Unavailable:
             agreed, before, known = terms, {}, None
+        if before.get("state") == "finished":  # for good: what waited is erased
+            facts["state"] = "finished"
         if terms.digest != agreed.digest:
             raise InvalidInput(
                 f"the learner asks for the terms {terms.digest}, but devices agreed to "
@@ -291,6 +295,10 @@ class Relay:
                 }
                 connection.execute(self._new(relayed).values(relay))
             if facts["state"] == "finished":
+                # A report that comes in at the same time waits for these rows, too.
+                connection.execute(
+                    select(relayed.c.digest).where(relayed.c.study == self.study).with_for_update()
+                )
                 connection.execute(delete(held).where(held.c.study == self.study))
 
     def _new(self, table: Any) -> Any:
@@ -306,6 +314,7 @@ class Relay:
         # Ids are random, so the order in which groups leave is not that in which they were fixed.
         with self.database.reading() as connection:
             ids = list(connection.scalars(select(groups.c.id).order_by(groups.c.id)))
+        refused: Refused | None = None
         for each in ids:
             with self.database.reading() as connection:
                 row = connection.execute(select(groups).where(groups.c.id == each)).one()
@@ -313,10 +322,13 @@ class Relay:
                 self._learner.send(row.id, row.digest, json.loads(unpacked(row.body)))
             except Refused as refusal:
                 if refusal.status != 410:
-                    raise
+                    refused = refusal  # others may pass
+                    continue
                 _LOG.warning("the learner takes no more reports of a policy; a group is erased")
             with self.database.writing() as connection:
                 connection.execute(delete(groups).where(groups.c.id == each))
+        if refused is not None:
+            raise refused
         return len(ids)
 
     def run(self) -> None:

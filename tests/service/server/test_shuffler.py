@@ -39,13 +39,14 @@ from discreet.learners.messages import Reports
 from discreet.learners.partition.rules import Rules
 from discreet.service.aggregation import in_order
 from discreet.service.client import Auditor, Device, Patience, Unreachable
+from discreet.service.client.transport import Refused
 from discreet.service.hpke import (
     ciphertext_bytes,
     decrypted_report,
     encrypted_report,
     public_key,
 )
-from discreet.service.server.backup import back_up, restore
+from discreet.service.server.backup import back_up, confirm_move, restore
 from discreet.service.server.database import Database
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.errors import Forbidden, Gone
@@ -284,12 +285,19 @@ class TestIntake:
         texts = json.loads(zlib.decompress(row.body))
         assert [base64.b64decode(each) for each in texts] == drawn[0][::-1]
 
-    def test_a_finished_study_forgets_the_rest(self, world: World) -> None:
+    def test_a_finished_study_forgets_the_rest(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         world.send(world.body(1), world.relay.keys.make("device", "s"))
         body = world.body(2)
         world.service.store.set_state("s", "finished")
         world.relay.refresh()
         assert world.relay.waiting().reports == {}
+        assert world.send(body, world.relay.keys.make("device", "s")).status_code == 410
+        # For good, whatever the learner says later.
+        running = {**world.relay._learner.facts(), "state": "running"}
+        monkeypatch.setattr(world.relay._learner, "facts", lambda: running)
+        world.relay.refresh()
         assert world.send(body, world.relay.keys.make("device", "s")).status_code == 410
 
     def test_a_shuffler_relays_no_other_terms(
@@ -312,6 +320,8 @@ class TestIntake:
         with pytest.raises(InvalidInput, match="could be in two groups"):
             restore(copy)
         copy.close()
+        with pytest.raises(InvalidInput, match="could be in two groups"):
+            confirm_move(world.relay.database)
 
     def test_neither_operator_takes_the_database_of_the_other(
         self, world: World, tmp_path: Path
@@ -544,6 +554,29 @@ class Memory:
         if self.lost:
             self.lost = False
             raise Unreachable("too late")
+
+
+def test_a_group_that_is_refused_blocks_no_other(tmp_path: Path) -> None:
+    learner, first = Memory(), list[str]()
+    relay = Relay.open(f"sqlite:///{tmp_path / 'relay.db'}", learner)  # type: ignore[arg-type]
+    relay.refresh()
+    policy = learner.policy(None)
+    size, keep = ciphertext_bytes(policy, learner.terms()), learner.send
+    for number in range(2 * SIZE):
+        relay.take(f"key{number}", policy.digest, bytes([number]) * size)
+
+    def send(group: str, digest: str, ciphertexts: list[str]) -> None:
+        if group in first or not first:
+            first.append(group)
+            raise Refused("of an unknown policy", 400)
+        keep(group, digest, ciphertexts)
+
+    learner.send = send  # type: ignore[method-assign]
+    with pytest.raises(Refused):
+        relay.forward()
+    assert len(learner.groups) == 1
+    assert relay.waiting().groups == 1
+    relay.stop()
 
 
 @on_sqlite

@@ -174,13 +174,17 @@ def restore(database: Database) -> Restored:
             )
         if database.sqlite and connection.scalar(text("PRAGMA integrity_check")) != "ok":
             raise InvalidInput("the database is damaged; use another copy of it.")
-        if connection.execute(select(relays.c.study)).first() is not None:
-            raise InvalidInput(
-                "the database is that of a shuffler, which may have passed on since then what the "
-                "copy holds, so people could be in two groups; begin a new study."
-            )
+        _refuse_shuffler(connection)
         with unlocked_rows(connection, database.sqlite):
             return _begun_anew(connection, database, row.identity, place)
+
+
+def _refuse_shuffler(connection: Connection) -> None:
+    if connection.execute(select(relays.c.study)).first() is not None:
+        raise InvalidInput(
+            "the database is that of a shuffler, which may have passed on since then what the "
+            "copy holds, so people could be in two groups; begin a new study."
+        )
 
 
 def confirm_move(database: Database) -> None:
@@ -196,6 +200,7 @@ def confirm_move(database: Database) -> None:
                 "the database is a backup, made while its original was served; restore it without "
                 "--moved. To move a SQLite database, stop the server and copy the file."
             )
+        _refuse_shuffler(connection)
         connection.execute(update(server).values(place=database.place(connection)))
         note(connection, "", "confirmed that the database was moved")
 
