@@ -107,6 +107,15 @@ def served_database(url: str) -> Database:
 
 # A server.
 
+HostOption = Annotated[str, typer.Option(help="The address on which it listens.")]
+PortOption = Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")]
+HostNamesOption = Annotated[
+    list[str] | None, typer.Option(help="A host name of this server in requests; may be repeated.")
+]
+ProxiesOption = Annotated[
+    str | None, typer.Option(help="Addresses of trusted proxies, separated by commas.")
+]
+
 
 def serve(
     studies: Annotated[
@@ -114,16 +123,10 @@ def serve(
         typer.Argument(help="Study files; without any, those that the database knows."),
     ] = None,
     database: DatabaseOption = DATABASE,
-    host: Annotated[str, typer.Option(help="The address on which it listens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A host name of this server in requests; may be repeated."),
-    ] = None,
-    proxy: Annotated[
-        str | None,
-        typer.Option(help="Addresses of trusted proxies, separated by commas."),
-    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    allow_host: HostNamesOption = None,
+    proxy: ProxiesOption = None,
     no_aggregator: Annotated[
         bool,
         typer.Option("--no-aggregator", help="Release nothing; another process on PostgreSQL may."),
@@ -431,16 +434,10 @@ def shuffle(
     learner: Annotated[str, typer.Option(help="The address of the learner's service.")],
     study: Annotated[str, typer.Option(help="The study, as the learner serves it.")],
     database: DatabaseOption = SHUFFLER_DATABASE,
-    host: Annotated[str, typer.Option(help="The address on which it listens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8001,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A host name of this server in requests; may be repeated."),
-    ] = None,
-    proxy: Annotated[
-        str | None,
-        typer.Option(help="Addresses of trusted proxies, separated by commas."),
-    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8001,
+    allow_host: HostNamesOption = None,
+    proxy: ProxiesOption = None,
     seconds: Annotated[
         float, typer.Option(min=0.01, help="Between two requests to the learner.")
     ] = 1.0,

@@ -191,7 +191,7 @@ class Relay:
             Forbidden: for a second report of the key.
             Gone: where the study is finished.
         """
-        terms, facts, _ = self.known()
+        terms = self.known()[0]
         mark = hashlib.sha256(digest.encode() + ciphertext).digest()
         own = {"study": self.study, "digest": digest, "mark": mark}
         with self.database.writing() as connection:
@@ -212,7 +212,8 @@ class Relay:
                 raise InvalidInput(
                     f"the ciphertext had {len(ciphertext)} bytes; under its policy each has {size}."
                 )
-            if facts["state"] == "finished":
+            facts = connection.scalar(select(relays.c.facts).where(relays.c.study == self.study))
+            if json.loads(facts or "{}").get("state") == "finished":
                 raise Gone(f"the study {self.study!r} is finished; it takes nothing more.")
             admitting = self._new(admitted).values(study=self.study, key=key, mark=mark)
             if connection.execute(admitting.returning(admitted.c.key)).first() is None:
@@ -344,8 +345,7 @@ class Relay:
                 except Exception as error:
                     wrong = f"the shuffler waits after {type(error).__name__}"
                 if wrong and wrong != logged:  # once, not each second
-                    _LOG.warning(wrong)
-                    logged = wrong
+                    _LOG.warning(logged := wrong)
             self._stopping.wait(self._seconds)
 
     # A process (app.py).

@@ -153,6 +153,7 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
     @routes.get("/v1/studies/{study}/policies/{version}", **policies)
     def past_policy(study: Named, version: Version, request: Request) -> Response:
         """A policy by its version; it never changes."""
+        _check_shuffled(study, request)
         return sent_policy(store.policy(study, version=int(version)), request, _FOR_EVER)
 
     @routes.get(
