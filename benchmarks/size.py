@@ -59,13 +59,13 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (249, 75_240),
+    "src": (249, 75_320),
     "service": (45, 11_940),
-    "library": (104, 32_020),
+    "library": (104, 32_100),
     "lab": (44, 14_870),
-    "LocalKernel, a round": (29, 10_440),
-    "Capri, a round": (41, 13_350),
-    "a policy on a device": (17, 5_700),
+    "LocalKernel, a round": (29, 10_510),
+    "Capri, a round": (41, 13_375),
+    "a policy on a device": (17, 5_770),
     "a study run": (68, 20_360),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20

@@ -21,6 +21,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sized
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -630,10 +631,29 @@ class PointPolicy(Policy[CandidatesOrCount]):
         raise InvalidInput("this policy takes decision sets; give each person's.")
 
 
-def _sha256(fields: dict[str, Any]) -> str:
-    """SHA-256 of JSON values, whatever the order of their names."""
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+def canonical_json(value: Any) -> str:
+    """JSON values as one text in every language: RFC 8785, for names in ASCII. Numbers are written
+    as `JSON.stringify` of JavaScript writes them, 1.0 as 1 and 1e-06 as 0.000001."""
+    if isinstance(value, dict):
+        pairs = (f"{json.dumps(key)}:{canonical_json(value[key])}" for key in sorted(value))
+        return f"{{{','.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(canonical_json, value))}]"
+    if not isinstance(value, float):
+        return json.dumps(value, ensure_ascii=False)
+    sign, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
+    digits = "".join(map(str, figures))
+    count, point = len(digits), len(digits) + int(exponent)
+    if not -6 < point <= 21:
+        power, rest = point - 1, f".{digits[1:]}" if count > 1 else ""
+        text = f"{digits[0]}{rest}e{power:+d}"
+    elif point <= 0:
+        text = f"0.{'0' * -point}{digits}"
+    elif point < count:
+        text = f"{digits[:point]}.{digits[point:]}"
+    else:
+        text = digits + "0" * (point - count)
+    return f"-{text}" if sign and value else text
 
 
 @dataclass(frozen=True)
@@ -686,7 +706,9 @@ class Terms:
     @property
     def digest(self) -> str:
         """SHA-256 of them, by which a person's side knows those that it agreed to."""
-        return _sha256(self._fields())
+        text = canonical_json(self._fields())
+        # As in JavaScript, half of a pair of surrogates is written as its escape.
+        return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()
 
     def to_fields(self) -> dict[str, Any]:
         """JSON values, with their digest."""

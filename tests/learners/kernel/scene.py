@@ -61,7 +61,7 @@ def random_policy(
         reward_bounds=RewardBounds(),
         public_seed=seed,
         arms=arms,
-        used=chosen,
+        frequencies=features.index[chosen],
         ranks=Ranks.plain(domain.dimension),
         values=values,  # type: ignore[arg-type]
         directions=directions,  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def source_policy(
         arms=arms,
         epsilon=epsilon,
         public_seed=3,
-        used=used,
+        frequencies=features.index[used],
         ranks=Ranks.plain(domain.dimension),
         values=None,
         directions=directions.astype(np.float32),  # type: ignore[arg-type]

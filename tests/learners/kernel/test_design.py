@@ -113,7 +113,7 @@ def test_gains_are_those_of_the_measurements(count: int, epsilon: float) -> None
     learner = LocalKernel(unit_cube(1), ARMS, Local(epsilon), public_seed=5)
     policy = KernelPolicy(
         **learner.policy_header(),
-        used=mixed.used,
+        frequencies=learner.features.index[mixed.used],
         ranks=Ranks.plain(1),
         values=design.values.astype(np.float32),
         directions=design.directions.astype(np.float32),

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from discreet.learners.kernel.features import (
+    _COS_PI,
     CONSTANT_VARIANCE,
     LARGEST_COEFFICIENT,
     LENGTH_SCALES,
     VARYING_VARIANCE,
     CosineFeatures,
     column_matters,
+    cos_pi,
     round_coefficients,
 )
 from discreet.learners.kernel.policy import KernelPolicy
@@ -51,6 +53,21 @@ def test_features_are_orthonormal_on_levels(levels: tuple[int, ...]) -> None:
 def test_columns_with_levels_have_no_more_cosines_than_levels() -> None:
     features = CosineFeatures.of((None, 3, 40), 2)
     assert np.max(features.frequencies, axis=0).tolist() == [11, 2, 11]
+
+
+def test_cosines_are_a_polynomial_that_any_language_can_evaluate() -> None:
+    """In the stated order on Python's floats: the same bits; and close to the true cosine."""
+    x = np.concatenate(
+        [[0.0, 0.25, 0.5, np.nextafter(0.5, 1.0), 1.0], np.random.default_rng(0).random(2_000)]
+    )
+    expected = []
+    for each in x.tolist():
+        nearest, value = min(each, 1.0 - each), _COS_PI[-1]
+        for coefficient in reversed(_COS_PI[:-1]):
+            value = value * (nearest * nearest) + coefficient
+        expected.append(value if each <= 0.5 else -value)
+    assert cos_pi(x).tolist() == expected
+    assert np.abs(cos_pi(x) - np.cos(np.pi * x)).max() < 1e-15
 
 
 def test_levels_lie_at_the_centres_of_their_cells() -> None:

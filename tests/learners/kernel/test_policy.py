@@ -27,6 +27,7 @@ from .scene import SQUARE, random_policy
 
 PUBLIC_COINS_TRIED = np.array([1, 5, 977, 2**40, PUBLIC_COINS - 1], dtype=np.uint64)
 REWARDS = (0.0, 0.3, 1.0)
+ROWS = CosineFeatures.of((None, None), 3).index.tolist()
 Law = FloatArray  # (2 G,) the probability of every report (cell, sign)
 
 
@@ -113,10 +114,10 @@ class TestAgainstALyingLearner:
             ("density", -1.0, "density had"),
             ("density", 0.0, "density had"),
             ("density", math.nan, "NaN"),
-            ("used", -1, "used had -1"),
-            ("used", 10**9, "increasing"),
-            ("used", 1, "increasing"),
-            ("used", 0.5, "used"),
+            ("frequencies", -1, "frequencies had -1"),
+            ("frequencies", 10**9, "in their order"),
+            ("frequencies", 1, "in their order"),
+            ("frequencies", 0.5, "frequencies"),
         ],
     )
     def test_a_bad_number_in_a_policy_is_refused(self, name: str, value: Any, message: str) -> None:
@@ -133,10 +134,11 @@ class TestAgainstALyingLearner:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"used": []}, "used|values"),
-            ({"used": list(range(9))}, "values had shape"),
-            ({"used": [*range(9), 5000]}, "increasing"),
-            ({"used": [*range(9), 8]}, "increasing"),
+            ({"frequencies": []}, "frequencies|values"),
+            ({"frequencies": ROWS[:9]}, "values had shape"),
+            ({"frequencies": [*ROWS[:9], [500, 500]]}, "in their order"),
+            ({"frequencies": [*ROWS[:9], ROWS[8]]}, "in their order"),
+            ({"frequencies": [[*row, 0] for row in ROWS[:10]]}, "shape"),
             ({"values": []}, "values"),
             ({"values": [[[0.0] * 10] * 2] * 4}, "shape"),
             ({"values": [[[0.0] * 10] * 3] * 3}, "shape"),
@@ -171,7 +173,7 @@ class TestAgainstALyingLearner:
         """Going through the features of 30 columns would take a device for ever."""
         fields = json.loads(encode(random_policy(SQUARE, 3, 1.0, 3, used=range(10))))
         fields["domain"] = to_json(unit_cube(30))
-        with pytest.raises(InvalidInput, match="density_bins"):
+        with pytest.raises(InvalidInput, match="dimension = 30"):
             decode_policy(fields)
 
 

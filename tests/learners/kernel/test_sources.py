@@ -196,9 +196,9 @@ def test_malformed_policies_are_refused() -> None:
     assert encode(decode(json.dumps(fields), Policy)) == encode(policy)
     shape = policy.directions.shape
     for change in (
-        {"used": []},
-        {"used": [0, 0, 1, 2]},
-        {"used": [99]},
+        {"frequencies": []},
+        {"frequencies": fields["frequencies"][::-1]},
+        {"frequencies": [[99] * 4] * len(fields["frequencies"])},
         {"directions": np.zeros((0, *shape[1:])).tolist()},
         {"directions": np.zeros((4, 3, shape[2])).tolist()},
         {"directions": np.full(shape, 9.0).tolist()},

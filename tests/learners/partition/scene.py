@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.learners.partition.policy import PartitionPolicy
+from discreet.learners.partition.policy import PartitionPolicy, place_count, selection
 from discreet.learners.partition.tree import Bins, Tree
 from discreet.people.domain import RewardBounds, unit_cube
 
@@ -40,5 +40,6 @@ def quarters(epsilon: float = 1.0) -> PartitionPolicy:
         public_seed=5,
         bins=Bins(tree, ACTIVE),
         offers=OFFERS,
+        size=selection(place_count(ACTIVE), epsilon).size,
         epsilon=epsilon,
     )

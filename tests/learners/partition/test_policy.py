@@ -125,7 +125,9 @@ def test_portions_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_policy_with_every_bin_resolved_still_takes_reports() -> None:
     active = np.eye(4, 3, dtype=bool)[[0, 2, 1, 1]]
-    policy = replace(quarters(), bins=Bins(quarters().tree, active), offers=active.astype(float))
+    policy = replace(
+        quarters(), bins=Bins(quarters().tree, active), offers=active.astype(float), size=1
+    )
     contexts = np.random.default_rng(0).random((20, 2))
     actions, odds = policy.act(contexts, np.random.default_rng(1))
     reports = policy.report(contexts, actions, np.ones(20), SimulatedNoise(2))
@@ -140,7 +142,7 @@ def test_resolved_bins_are_one_bin_that_costs_no_noise_elsewhere() -> None:
     assert policy.asked == 3
     active = ACTIVE & OFFERS.astype(bool) & np.eye(4, 3, dtype=bool)[[0, 2, 1, 1]]
     bins = Bins(policy.tree, active)
-    resolved = replace(policy, bins=bins, offers=active.astype(float))
+    resolved = replace(policy, bins=bins, offers=active.astype(float), size=1)
     assert resolved.mechanism.bins == 1
     assert resolved.release("SecureNoise").mechanism == "signed subset selection, 1 of 1 bins"
 

@@ -537,7 +537,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         bins = [_BINS if count is None else min(count, _BINS) for count in self.domain.levels]
         return JointKernelPolicy(
             **self.policy_header(),
-            used=np.zeros(1, dtype=np.int64),
+            frequencies=self.features.index[:1],
             ranks=self._ranks,
             values=np.eye(self.arms, dtype=np.float32)[:, :, None],
             believed=np.zeros((self.arms, 1)),
@@ -606,7 +606,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         cells = Cells.split(self._placed, weights, count, 1, scales, self.domain.levels, rng)
         return JointKernelPolicy(
             **self.policy_header(),
-            used=used,
+            frequencies=self.features.index[used],
             ranks=self._ranks,
             values=single,
             believed=believed,

@@ -339,7 +339,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             values = contrasts.open_functions(self._noise, self._left, rng)
             return OpenKernelPolicy(
                 **self.policy_header(),
-                used=posterior.used,
+                frequencies=self.features.index[posterior.used],
                 ranks=self._ranks,
                 values=values.astype(np.float32),
             )
@@ -365,7 +365,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         queries = design(cells)
         return KernelPolicy(
             **self.policy_header(),
-            used=posterior.used,
+            frequencies=self.features.index[posterior.used],
             ranks=self._ranks,
             values=queries.values.astype(np.float32),
             directions=queries.directions.astype(np.float32),
@@ -552,7 +552,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         return KernelPolicy(
             **self.policy_header(source),
             values=None,
-            used=posterior.used,
+            frequencies=self.features.index[posterior.used],
             ranks=self._ranks.settled(),
             directions=design(cells).directions.astype(np.float32),
             cells=cells,

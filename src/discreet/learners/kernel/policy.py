@@ -122,24 +122,25 @@ class FunctionPolicy(ArmPolicy):
     """A policy that chooses by one of F arm functions, which the public coin picks.
 
     Attributes:
-        used: (m,) the features that functions are made of.
+        frequencies: (m, d) those of the features that functions are made of (features.py).
         ranks: how contexts are measured before anything else looks at them.
         values: (F, K, m) coefficients theta of the arm functions; None for a source.
         varies: whether functions vary with the context; else they are constants (best_arm).
     """
 
-    used: Annotated[IntArray, Shape("m"), Range(0)]
+    frequencies: Annotated[IntArray, Shape("m", "domain.dimension"), Range(0)]
     ranks: Ranks
     values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")] | None
     varies: bool = field(default=True, kw_only=True, metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        used, count = self.used, len(self.features)
-        if not (used.size and (np.diff(used) > 0).all() and used[-1] < count):
+        used = self.used
+        if not (used.size and used[0] >= 0 and (np.diff(used) > 0).all()):
             raise InvalidInput(
-                f"the policy used the features {used.tolist()!r:.80}; they must be increasing "
-                f"numbers below {count}. Send it as it was made."
+                f"the policy had features of the frequencies {self.frequencies.tolist()!r:.80}; "
+                f"they must be some of the {len(self.features)} of this domain, in their order. "
+                "Send it as it was made."
             )
         columns, dimension = len(self.ranks.knots), self.domain.dimension
         if columns != dimension:
@@ -154,6 +155,11 @@ class FunctionPolicy(ArmPolicy):
     def features(self) -> CosineFeatures:
         """The features that functions are made of, and others."""
         return CosineFeatures.of(self.domain.levels, self.arms, self.varies)
+
+    @cached_property
+    def used(self) -> IntArray:
+        """(m,) which of the features functions are made of."""
+        return self.features.places(self.frequencies)
 
     @cached_property
     def functions(self) -> ArmFunctions:

@@ -29,6 +29,7 @@ from discreet.learners.partition.policy import (
     NodeSums,
     PartitionPolicy,
     PartitionStatistics,
+    place_count,
     selection,
 )
 from discreet.learners.partition.posterior import (
@@ -230,11 +231,13 @@ class Partition(ArmLearner[PartitionPolicy, SignedReports, PartitionStatistics])
 
     def _publish(self) -> PartitionPolicy:
         _, state = self._grown() if self.people == 0 else self._refine()
+        bins, epsilon = self._decided.now.bins, self.budget.contribution_epsilon
         return PartitionPolicy(
             **self.policy_header(),
-            bins=self._decided.now.bins,
+            bins=bins,
             offers=self._thompson(state),
-            epsilon=self.budget.contribution_epsilon,
+            size=selection(place_count(bins.active), epsilon).size,
+            epsilon=epsilon,
         )
 
     def _start_anew(self, view: View, length_scales: tuple[tuple[float, ...], ...]) -> None:

@@ -168,6 +168,13 @@ def selection(bins: int, epsilon: float) -> SignedSubsetSelection:
     return SignedSubsetSelection.best(bins, epsilon)
 
 
+def place_count(active: BoolArray) -> int:
+    """How many places reports tell apart where (L, K) arms are left: each leaf with more than one,
+    and all others together."""
+    asked = int((active.sum(axis=1) > 1).sum())
+    return asked + (asked < len(active))
+
+
 @dataclass(frozen=True, eq=False)
 class PartitionPolicy(ArmPolicy):
     """A tree, and for each of its leaves the probabilities with which arms are offered there.
@@ -175,6 +182,7 @@ class PartitionPolicy(ArmPolicy):
     Attributes:
         bins: the partition and the arms left in each leaf.
         offers: (L, K) the probabilities with which arms are offered in each leaf.
+        size: how many places a report names.
         epsilon: budget of one report; infinity for a non-private reference.
     """
 
@@ -183,6 +191,7 @@ class PartitionPolicy(ArmPolicy):
 
     bins: Bins
     offers: Annotated[FloatArray, Shape("tree.leaf_count", "arms"), Range(0.0)]
+    size: Annotated[int, Range(1)]
     epsilon: Annotated[float, Range(above=0.0, infinite=True)]
 
     def __post_init__(self) -> None:
@@ -194,6 +203,7 @@ class PartitionPolicy(ArmPolicy):
                 f"the policy had offers that do not add up to 1 over the active arms of each of "
                 f"its {self.tree.leaf_count} leaves; send it as it was made."
             )
+        _ = self.mechanism  # refuses a size, or an epsilon, with which no report can be made
 
     @property
     def tree(self) -> Tree:
@@ -227,7 +237,7 @@ class PartitionPolicy(ArmPolicy):
     @cached_property
     def mechanism(self) -> SignedSubsetSelection:
         """Signed subset selection over the places."""
-        return selection(int(self.place.max()) + 1, self.epsilon)
+        return SignedSubsetSelection(place_count(self.active), self.size, self.epsilon)
 
     @cached_property
     def reporter(self) -> SignedReporter:
