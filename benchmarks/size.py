@@ -59,9 +59,9 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (249, 75_320),
-    "service": (45, 11_940),
-    "library": (104, 32_100),
+    "src": (251, 75_800),
+    "service": (45, 11_840),
+    "library": (105, 32_210),
     "lab": (44, 14_870),
     "LocalKernel, a round": (29, 10_510),
     "Capri, a round": (41, 13_375),

@@ -35,7 +35,7 @@ from discreet.people.domain import (
 )
 from discreet.privacy import Local, SecureNoise, SimulatedNoise, derive_guarantee
 from discreet.privacy.accounting import composed_epsilon
-from discreet.service.server.openapi import Schemas
+from discreet.schemas import Schemas
 from discreet.validation import InvalidInput
 
 # Declared units that differ from [0, 1], so that forgetting to map them shows.

@@ -594,7 +594,7 @@ _QUIETER = 0.5
 def forgeries(policy: Policy[Any]) -> Iterator[tuple[str, Any]]:
     """Forged policies that a reader accepts, with what was forged."""
     content = json.loads(encode(policy))
-    for words, forged in _forged(content, ""):
+    for words, forged in altered(content, ""):
         if forged == content:
             continue
         try:
@@ -625,15 +625,15 @@ def _off(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield f"one of {name} false", [False, *value[1:]]
 
 
-def _forged(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """(words, other value) of all forgeries of a part of the message with that name."""
+def altered(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """(words, other value) of all forgeries of a part of a message with that name."""
     if isinstance(value, dict):
         numbers = {key: item for key, item in value.items() if isinstance(item, float)}
         if len(numbers) > 1:
             quieter = {key: _QUIETER * item for key, item in numbers.items()}
             yield f"all numbers of {name or 'the policy'} halved", {**value, **quieter}
         for key, item in value.items():
-            for words, other in _forged(item, f"{name}.{key}".removeprefix(".")):
+            for words, other in altered(item, f"{name}.{key}".removeprefix(".")):
                 yield words, {**value, key: other}
     elif isinstance(value, float):
         for factor in _FACTORS:
@@ -649,7 +649,7 @@ def _forged(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield f"{name} all the same", _each(value, lambda item: leaves[0])
         elif len(value) <= _SHORT:
             for place, item in enumerate(value):
-                for words, other in _forged(item, f"{name}.{place}"):
+                for words, other in altered(item, f"{name}.{place}"):
                     yield words, [*value[:place], other, *value[place + 1 :]]
 
 

@@ -56,6 +56,11 @@ COMMANDS = {
         "Try to break every promise: by exact replay on neighbours, and by trials of whole runs.",
         "audit kernel --trials 0",
     ),
+    "vectors": Command(
+        "audit:vectors",
+        "Write test vectors for clients of a service in other languages.",
+        "vectors vectors --cases 100000",
+    ),
     "model": Command(
         "model:model",
         "One turn of a search: read the answers that have arrived, then ask the next questions.",

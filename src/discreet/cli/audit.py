@@ -104,6 +104,25 @@ def audit(
         raise typer.Exit(1)
 
 
+def vectors(
+    folder: Annotated[Path, typer.Argument(help="Folder for the files; made if need be.")],
+    cases: Annotated[
+        int, typer.Option(min=1, help="Decisions and reports of each learner, about.")
+    ] = 1_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = 0,
+) -> None:
+    """Write test vectors for clients of a service in other languages.
+
+    Decisions and reports for given coins, and policies to be refused; docs/format.md.
+    """
+    from discreet.audit.vectors import write_vectors
+
+    with reporting_errors():
+        written = write_vectors(folder, cases, seed)
+    for name, count in written.items():
+        out.say(f"{name}.json: {count:,} cases")
+
+
 def _checks(name: str, folder: Path | None) -> tuple[list[Check], Study | None]:
     """What a name means, and the study that it is read from, if it is one."""
     from discreet.audit.runner import SERVICE, checks_named

@@ -38,7 +38,7 @@ __all__ = [
 
 # Public coins are below this: JSON readers in browsers hold whole numbers exactly up to here.
 PUBLIC_COINS = 2**53
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+STEP = np.uint64(0x9E3779B97F4A7C15)
 # Noise sources that exist; a report may not invent one.
 NoiseName = Annotated[str, CheckedBy(check_noise_name)]
 
@@ -65,7 +65,7 @@ register_lazy(
 )
 
 
-def _mix(words: CoinArray) -> CoinArray:
+def mix(words: CoinArray) -> CoinArray:
     """The output function of SplitMix64 (Steele, Lea and Flood 2014): a bijection of words."""
     mixed = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -84,8 +84,8 @@ def public_uniforms(
         public_coins: any shape that broadcasts with `places`.
         places: where the number is used, such as the node of a bin.
     """
-    key = _mix(np.asarray([seed], dtype=np.uint64) * _STEP + np.uint64(version) + _STEP)
-    word = _mix(_mix(public_coins + key) + places.astype(np.uint64) * _STEP)
+    key = mix(np.asarray([seed], dtype=np.uint64) * STEP + np.uint64(version) + STEP)
+    word = mix(mix(public_coins + key) + places.astype(np.uint64) * STEP)
     uniforms: FloatArray = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return uniforms
 
