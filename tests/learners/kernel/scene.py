@@ -12,7 +12,7 @@ from discreet.learners.kernel.features import (
     CosineFeatures,
     DensityBins,
     grid_of,
-    round_coefficients,
+    whole_coefficients,
 )
 from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.policy import Actions
@@ -47,9 +47,7 @@ def random_policy(
     features = CosineFeatures.of(levels, arms, varies)
     chosen = np.arange(len(features)) if used is None else np.array(used)
     shape = (functions, arms, len(chosen))
-    values, directions = (
-        round_coefficients(0.7 * rng.standard_normal(shape)).astype(np.float32) for _ in range(2)
-    )
+    values, directions = (whole_coefficients(0.7 * rng.standard_normal(shape)) for _ in range(2))
     kappa = np.ones(len(features.bins)) if density is None else density
     grid = grid_of(seed, 0, features)
     scales = np.full(domain.dimension, 0.8)
@@ -63,8 +61,8 @@ def random_policy(
         arms=arms,
         frequencies=features.index[chosen],
         ranks=Ranks.plain(domain.dimension),
-        values=values,  # type: ignore[arg-type]
-        directions=directions,  # type: ignore[arg-type]
+        values=values,
+        directions=directions,
         cells=Cells.split(grid.points, mass, count, partitions, scales, levels, rng),
         density=kappa,
         epsilon=epsilon,
@@ -89,7 +87,7 @@ def source_policy(
     points = grid.points
     scales, levels = np.array([0.8] * domain.dimension + [0.5]), (*domain.levels, arms)
     used = np.arange(min(len(features), 12))
-    directions = round_coefficients(rng.standard_normal((4, arms, len(used))))
+    directions = whole_coefficients(rng.standard_normal((4, arms, len(used))))
     return KernelPolicy(
         stream="clinic",
         version=version,
@@ -102,7 +100,7 @@ def source_policy(
         frequencies=features.index[used],
         ranks=Ranks.plain(domain.dimension),
         values=None,
-        directions=directions.astype(np.float32),  # type: ignore[arg-type]
+        directions=directions,
         cells=Cells.split(points, np.ones(len(points)), count, 3, scales, levels, rng),
         density=density,
     )

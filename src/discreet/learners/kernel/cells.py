@@ -176,7 +176,8 @@ class Cells(Serializable):
         return cells
 
 
-# Knots of ranks; a power of two and one, so that ranks of columns that are filled are exact.
+# Knots of ranks once a column was measured anew; a power of two and one, so that ranks of columns
+# that are filled are exact.
 _KNOTS = 65
 # The largest number of parts; they are a power of two.
 MOST_PARTS = 8
@@ -221,8 +222,7 @@ class Ranks(Serializable):
     @classmethod
     def plain(cls, dimension: int, asked: Sequence[int] = ()) -> Ranks:
         """Contexts as they are."""
-        knots = np.tile(np.linspace(0.0, 1.0, _KNOTS), (dimension, 1))
-        return cls(knots, 0, np.array(asked, dtype=np.int64))
+        return cls(np.tile([0.0, 1.0], (dimension, 1)), 0, np.array(asked, dtype=np.int64))
 
     def __call__(self, unit: FloatArray) -> FloatArray:
         """(n, d) the ranks of contexts in [0, 1]^d."""
@@ -239,6 +239,11 @@ class Ranks(Serializable):
         even = np.linspace(0.0, 1.0, self.knots.shape[1])
         columns = zip(ranks.T, self.knots, strict=True)
         return np.stack([np.interp(rank, even, knots) for rank, knots in columns], axis=1)
+
+    def fine_knots(self) -> FloatArray:
+        """(d, 65) knots of the same ranks, to be moved."""
+        even = np.linspace(0.0, 1.0, _KNOTS)
+        return np.array([np.interp(even, np.linspace(0.0, 1.0, len(k)), k) for k in self.knots])
 
     def settled(self) -> Ranks:
         """The same, without further questions."""
@@ -258,7 +263,7 @@ class Ranks(Serializable):
         asked = np.array(sorted(narrow + still), dtype=np.int64)
         if still or not narrow or self.stage == _MOST_STAGES:
             return replace(self, asked=asked) if still else self.settled()
-        knots = self.knots.copy()
+        knots = self.fine_knots()
         for column in narrow:
             masses, _ = part_masses(along[column], mechanism)
             knots[column] = _measured_anew(knots[column], masses)

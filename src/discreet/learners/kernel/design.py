@@ -77,7 +77,7 @@ from scipy.sparse import csr_array
 from discreet.codec import Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.kernel.cells import MOST_CELLS, MOST_PARTS, Cells
-from discreet.learners.kernel.features import round_coefficients
+from discreet.learners.kernel.features import Coefficients, whole_coefficients
 from discreet.learners.kernel.policy import KernelPolicy, OpenKernelPolicy
 from discreet.learners.kernel.posterior import PosteriorMixture
 from discreet.learners.messages import Observations, Statistics
@@ -331,7 +331,7 @@ Singles = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class QueryDesign:
-    """Coefficients of functions.
+    """Coefficients of functions, in units of 2^-20.
 
     Attributes:
         values: (F, K, m) of arm functions; for sources there are none.
@@ -339,8 +339,8 @@ class QueryDesign:
         worth: mean gain less cost of a report.
     """
 
-    values: FloatArray
-    directions: FloatArray
+    values: Coefficients
+    directions: Coefficients
     worth: float
 
 
@@ -519,12 +519,12 @@ class DecisionContrasts:
         gain = self._gain(squares, left)
         best = tried.worth_most(gain)
         return QueryDesign(
-            values=round_coefficients(tried.values[:, best].T.reshape(FUNCTIONS, arms, size)),
+            values=whole_coefficients(tried.values[:, best].T.reshape(FUNCTIONS, arms, size)),
             directions=self._coefficients(directions[:, best]),
             worth=float((gain - tried.cost)[best].mean()),
         )
 
-    def open_functions(self, noise: float, left: float, rng: np.random.Generator) -> FloatArray:
+    def open_functions(self, noise: float, left: float, rng: np.random.Generator) -> Coefficients:
         """(F, K, m) the arm functions worth most where people report openly, with this variance of
         t given the context: then a report lowers the variance of contrast i by the share
         (a' S u_i)^2 / s_i^2 / (noise + a' S a)."""
@@ -532,7 +532,7 @@ class DecisionContrasts:
         tried = self.tried(rng)
         squares = (tried.local**2 / (noise + tried.spread[:, None])).T @ tried.given
         best = tried.worth_most(self._gain(squares, left))
-        return round_coefficients(tried.values[:, best].T.reshape(FUNCTIONS, arms, size))
+        return whole_coefficients(tried.values[:, best].T.reshape(FUNCTIONS, arms, size))
 
     def tried(self, rng: np.random.Generator) -> _Candidates:
         """The candidates at the first points."""
@@ -567,7 +567,7 @@ class DecisionContrasts:
         directions = rng.standard_normal((_CONTRASTS, FUNCTIONS), dtype=np.float32)
         _, squares = responses.of(directions)
         return QueryDesign(
-            values=np.zeros((0, arms, size)),
+            values=np.zeros((0, arms, size), dtype=np.int32),
             directions=self._coefficients(directions),
             worth=self.total * float(squares.sum(axis=0).mean()),
         )
@@ -586,12 +586,12 @@ class DecisionContrasts:
             squares = np.where(better, other_squares, squares)
         return squares, directions
 
-    def _coefficients(self, directions: Singles) -> FloatArray:
+    def _coefficients(self, directions: Singles) -> Coefficients:
         """(F, K, m) of the sign functions covariances @ directions."""
         arms, size = self.posterior.mean.shape
         delta = (self.covariances @ directions).T.astype(np.float64)
         largest = np.maximum(np.abs(delta).max(axis=1, keepdims=True), 1e-300)
-        scaled = round_coefficients(delta * (_DIRECTION_SIZE / largest))
+        scaled = whole_coefficients(delta * (_DIRECTION_SIZE / largest))
         return scaled.reshape(-1, arms, size)
 
 

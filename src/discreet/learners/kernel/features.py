@@ -12,9 +12,10 @@ A column with L levels is mapped to the centres (j + 1/2) / L of L cells, where 
 are orthonormal too.
 
 *Exact evaluation.* Cosines are polynomials, computed by +, - and * of doubles in a stated order.
-Features and coefficients are rounded to grids so coarse that every sum of products of them is exact
-in double precision, in whatever order it is added. So a device that evaluates one context, in any
-language, and a site that evaluates thousands find the same arms and signs, bit for bit.
+Features are multiples of 2^-16 and coefficients whole numbers, in units of 2^-20, both so small
+that every sum of products of them is exact in double precision, in whatever order it is added. So
+a device that evaluates one context, in any language, and a site that evaluates thousands find the
+same arms and signs, bit for bit.
 
 | array       | shape  | meaning                                                     |
 |-------------|--------|-------------------------------------------------------------|
@@ -54,10 +55,12 @@ from functools import cached_property, lru_cache
 from typing import Annotated, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.codec import Range, Serializable, Shape
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
+Coefficients = NDArray[np.int32]
 # With more columns there are too many pairs of them.
 MOST_COLUMNS = 32
 CONSTANT_VARIANCE, VARYING_VARIANCE = 0.2, 0.3
@@ -80,7 +83,8 @@ _USUAL_COLUMNS, _FEATURES_PER_COLUMN = 6, 10
 # Grids (see the module): |phi| <= 2^3, |coefficient| < 2^3 and sums of up to 2^11 products leave
 # 53 - 11 - 6 = 36 bits behind the point of a product.
 _FEATURE_GRID, _COEFFICIENT_GRID = 2.0**-16, 2.0**-20
-LARGEST_COEFFICIENT = 7.5
+_LARGEST = 7.5
+LARGEST_COEFFICIENT = int(_LARGEST / _COEFFICIENT_GRID)
 # (-1)^k pi^(2k) / (2k)!: the cosine of pi t, 0 <= t <= 1/2, to 5e-16. Libraries differ.
 _COS_PI = (
     1.0,
@@ -215,11 +219,10 @@ def commonness(length_scale: float) -> float:
     return min(length_scale / LENGTH_SCALES[0], 1.0)
 
 
-def round_coefficients(values: FloatArray) -> FloatArray:
-    """Coefficients on the grid on which sums are exact (see the module)."""
-    inside = np.clip(values, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
-    rounded: FloatArray = np.round(inside / _COEFFICIENT_GRID) * _COEFFICIENT_GRID
-    return rounded
+def whole_coefficients(values: FloatArray) -> Coefficients:
+    """Coefficients as policies hold them (see the module), the largest cut."""
+    inside = np.clip(values, -_LARGEST, _LARGEST)
+    return np.round(inside / _COEFFICIENT_GRID).astype(np.int32)
 
 
 def cos_pi(x: FloatArray) -> FloatArray:

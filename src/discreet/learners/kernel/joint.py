@@ -72,7 +72,6 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.codec import Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
@@ -94,11 +93,11 @@ from discreet.learners.kernel.cells import MOST_CELLS, Cells, Ranks
 from discreet.learners.kernel.design import DecisionContrasts
 from discreet.learners.kernel.features import (
     on_levels,
-    round_coefficients,
     sobol_points,
+    whole_coefficients,
 )
 from discreet.learners.kernel.learner import KernelLearner, LocalKernel
-from discreet.learners.kernel.policy import ArmFunctions, FunctionPolicy
+from discreet.learners.kernel.policy import ArmFunctions, FunctionPolicy, Functions
 from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     Hyperparameters,
@@ -161,7 +160,7 @@ class JointKernelPolicy(FunctionPolicy):
 
     kind: ClassVar[str] = "joint-kernel-policy"
 
-    values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
+    values: Functions
     believed: Annotated[FloatArray, Shape("arms", "m")]
     projection: Annotated[FloatArray, Shape("arms", "m", "s")] | None
     clipping_norm: Annotated[float, Range(above=0.0)]
@@ -425,7 +424,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
     def _locate(self, policy: JointKernelPolicy, drawn: EpochRelease) -> None:
         """Ranks and first weights from the histograms of columns."""
         people, deviation, at = drawn.people, drawn.scale, 0
-        knots, weights = self._ranks.knots.copy(), self.weights.copy()
+        knots, weights = self._ranks.fine_knots(), self.weights.copy()
         for column, count in enumerate(policy.bins.tolist()):
             found, even = drawn.total[at : at + count], people / count
             at += count
@@ -539,7 +538,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             **self.policy_header(),
             frequencies=self.features.index[:1],
             ranks=self._ranks,
-            values=np.eye(self.arms, dtype=np.float32)[:, :, None],
+            values=whole_coefficients(np.eye(self.arms)[:, :, None]),
             believed=np.zeros((self.arms, 1)),
             projection=None,
             clipping_norm=1.0,
@@ -579,13 +578,12 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         else:
             functions = self._functions(contrasts, people, left, deviation, rng)
         inside = np.searchsorted(used, mixture.used)
-        values = np.zeros((len(functions), self.arms, len(used)))
-        values[:, :, inside] = round_coefficients(functions)
+        values = np.zeros((len(functions), self.arms, len(used)), dtype=np.int32)
+        values[:, :, inside] = whole_coefficients(functions)
         believed = np.zeros((self.arms, len(used)))
         believed[:, inside] = mixture.mean
-        single = values.astype(np.float32)
         decision = ArmFunctions(
-            single, self.features, used, self._ranks, (self.public_seed, len(self._policies))
+            values, self.features, used, self._ranks, (self.public_seed, len(self._policies))
         )
         shares = self._shares(decision, self._phi[:, used]) * weights[:, None]
         doubts = np.zeros((self.arms * len(used), _DOUBTS))
@@ -608,7 +606,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             **self.policy_header(),
             frequencies=self.features.index[used],
             ranks=self._ranks,
-            values=single,
+            values=values,
             believed=believed,
             projection=projection,
             clipping_norm=norm,

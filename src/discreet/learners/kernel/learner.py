@@ -341,7 +341,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
                 **self.policy_header(),
                 frequencies=self.features.index[posterior.used],
                 ranks=self._ranks,
-                values=values.astype(np.float32),
+                values=values,
             )
         before = [
             policy
@@ -367,8 +367,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             **self.policy_header(),
             frequencies=self.features.index[posterior.used],
             ranks=self._ranks,
-            values=queries.values.astype(np.float32),
-            directions=queries.directions.astype(np.float32),
+            values=queries.values,
+            directions=queries.directions,
             cells=cells,
             density=density,
             epsilon=self.budget.contribution_epsilon,
@@ -554,7 +554,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             values=None,
             frequencies=self.features.index[posterior.used],
             ranks=self._ranks.settled(),
-            directions=design(cells).directions.astype(np.float32),
+            directions=design(cells).directions,
             cells=cells,
             density=density,
         )

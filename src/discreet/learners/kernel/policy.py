@@ -39,18 +39,17 @@ from functools import cached_property
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.codec import OPTIONAL_FIELD, Range, Shape
 from discreet.learners.kernel.cells import Cells, Ranks
 from discreet.learners.kernel.features import (
     LARGEST_COEFFICIENT,
+    Coefficients,
     CosineFeatures,
     DensityBins,
     Grid,
     arm_places,
     grid_of,
-    round_coefficients,
 )
 from discreet.learners.messages import PUBLIC_COINS, public_uniforms
 from discreet.learners.policy import Actions, ArmPolicy
@@ -61,6 +60,11 @@ from discreet.validation import CoinArray, FloatArray, IntArray, InvalidInput, S
 
 # Where a public coin's uniform numbers are used (public_uniforms).
 _FUNCTION, _PARTITION = np.array([0]), np.array([1])
+# Beyond these bounds sums of products would not be exact, and arms would depend on how sums are
+# rounded.
+Functions = Annotated[
+    Coefficients, Shape("F", "arms", "m"), Range(-LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
+]
 # People are evaluated in portions of this many numbers, which bounds memory.
 _NUMBERS_AT_ONCE = 2**22
 
@@ -70,14 +74,14 @@ class ArmFunctions:
     """How a policy chooses: by arm functions, of which a public coin picks one.
 
     Attributes:
-        values: (F, K, m) coefficients theta.
+        values: (F, K, m) coefficients theta, in units of 2^-20.
         features: of which functions are made, and others.
         used: (m,) those that are used.
         ranks: how contexts are measured before anything else looks at them.
         coin: public seed and version of the policy.
     """
 
-    values: NDArray[np.float32]
+    values: Coefficients
     features: CosineFeatures
     used: IntArray
     ranks: Ranks
@@ -124,13 +128,14 @@ class FunctionPolicy(ArmPolicy):
     Attributes:
         frequencies: (m, d) those of the features that functions are made of (features.py).
         ranks: how contexts are measured before anything else looks at them.
-        values: (F, K, m) coefficients theta of the arm functions; None for a source.
+        values: (F, K, m) coefficients theta of the arm functions, in units of 2^-20; None for a
+            source.
         varies: whether functions vary with the context; else they are constants (best_arm).
     """
 
     frequencies: Annotated[IntArray, Shape("m", "domain.dimension"), Range(0)]
     ranks: Ranks
-    values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")] | None
+    values: Functions | None
     varies: bool = field(default=True, kw_only=True, metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
@@ -148,8 +153,6 @@ class FunctionPolicy(ArmPolicy):
                 f"the policy had ranks of {columns} columns, but its domain has {dimension}. Send "
                 "it as it was made."
             )
-        if self.values is not None:
-            check_coefficients("values", self.values)
 
     @cached_property
     def features(self) -> CosineFeatures:
@@ -182,7 +185,7 @@ class OpenKernelPolicy(FunctionPolicy):
     kind: ClassVar[str] = "open-kernel-policy"
     accepts_logged_actions = True
 
-    values: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
+    values: Functions
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +195,7 @@ class KernelPolicy(FunctionPolicy):
     For a source there are no arm functions, and a public question picks one of each.
 
     Attributes:
-        directions: (F, K, m) coefficients delta of the sign functions.
+        directions: (F, K, m) coefficients delta of the sign functions, in units of 2^-20.
         cells: C partitions into G cells.
         density: (Z,) where people are, as their reports will be read; for a source (Z K,), with
             their arms.
@@ -204,7 +207,7 @@ class KernelPolicy(FunctionPolicy):
     decision_fields: ClassVar[tuple[str, ...]] = ("values",)
     reports_are_private = True
 
-    directions: Annotated[NDArray[np.float32], Shape("F", "arms", "m")]
+    directions: Functions
     cells: Cells
     density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
     epsilon: Annotated[float, Range(above=0.0)]
@@ -217,7 +220,6 @@ class KernelPolicy(FunctionPolicy):
                 f"{self.cells.columns} columns; it needs functions, and cells of at most "
                 f"{self.cell_columns} columns. Send it as it was made."
             )
-        check_coefficients("directions", self.directions)
 
     @property
     def density_bins(self) -> int:
@@ -310,14 +312,3 @@ class KernelPolicy(FunctionPolicy):
 
     def release(self, noise: str) -> Release:
         return self.reporter.release(self, noise)
-
-
-def check_coefficients(name: str, values: NDArray[np.float32]) -> None:
-    """Refuse coefficients with which sums would not be exact (features.py)."""
-    numbers = values.astype(np.float64)
-    off_grid = (round_coefficients(numbers) != numbers).any()
-    if off_grid or (np.abs(numbers) > LARGEST_COEFFICIENT).any():
-        raise InvalidInput(
-            f"{name} had numbers beyond {LARGEST_COEFFICIENT} or off their grid; on other numbers "
-            "arms would depend on how sums are rounded. Send them as made."
-        )
