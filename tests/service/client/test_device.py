@@ -9,6 +9,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -562,6 +563,36 @@ class TestSending:
         assert server.posts() == []
         now = made + 100.0
         assert len(device.send()) == 1
+
+    @pytest.mark.parametrize("told", [True, False])
+    @pytest.mark.parametrize("window", [1.0, 1e6])
+    def test_a_shuffled_report_leaves_when_it_was_due_under_any_app(
+        self, window: float, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Under a later version with other `reward_seconds`, whether its reward is known or not."""
+        from discreet import Shuffled
+        from discreet.service.hpke import public_key
+        from discreet.service.server.encryption import Cipher
+
+        made = now = 1e9
+        monkeypatch.setattr("time.time", lambda: now)
+        server = Server()
+        budget = Shuffled(1.0, 1e-6, 50)
+        server.learner = Partition(DOMAIN, ARMS, budget, horizon=100, identity="study")  # type: ignore[assignment]
+        key = public_key(Cipher(b"k" * 32).receiving_key("s"))
+        terms = replace(server.learner.terms(), learner_key=key)
+        monkeypatch.setattr(server.learner, "terms", lambda: terms)
+        choice = device_of(server, tmp_path, reward_seconds=100.0).act(PERSON)
+        later = device_of(server, tmp_path, reward_seconds=window)
+        for place in (0.5, 50.0, 99.5, -99.5):
+            now = made + place
+            if told and place == 50.0:
+                assert later.report(choice.id, 1.0)
+            assert later.send() == []
+            assert server.posts() == []
+        now = made + 100.0
+        (row,) = later.send()
+        assert (row.made, row.sent, len(server.posts())) == (made, now, 1)
 
     def test_a_report_of_no_reward_where_none_came(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ only where there is none.
 request goes to the learner. The report is encrypted to the learner's key in the terms, which the
 SHA-256 that the person agreed to covers; the ciphertext is what is kept and sent. It leaves
 `reward_seconds` after its action at the earliest, whatever `hold_seconds` is, because its time
-decides its group.
+decides its group. That time is kept with the action, so no later version of an app changes it.
 
 **A report is drawn once.** Its action is marked, on the disk, before anything is drawn, and a
 marked action is never drawn. The report is kept in one transaction with its row of the ledger
@@ -411,11 +411,11 @@ class Device(Client):
 
     def _send(self, patience: Patience, again: bool, now: float) -> list[int]:
         """The numbers of the reports that were accepted, of those that are due at a time."""
-        accepted, hold = list[int](), self._hold
+        accepted = list[int]()
         for row in self._pending.reports(("waiting", "refused") if again else ("waiting",)):
             # As far from its action either way as `lapse` goes: a clock that was set back must
             # neither keep a report forever nor send one because its reward is known.
-            if 0.0 < row["due"] - now < 2.0 * hold:
+            if abs(now - row["made"]) < row["due"] - row["made"]:
                 continue
             path = study_path(self.study, *self._where, "reports")
             try:
@@ -560,7 +560,7 @@ class Pending:
                 others = self._others(state, row)
             policy = self.policy(row["policy"])
             assert policy is not None
-            given = self._missing if self._late(row["made"], time.time()) else reward
+            given = self._missing if self._late(row, terms, time.time()) else reward
             report = _drawn(policy, terms, others, row, given)
             with self._file.changing() as state:
                 marked = self._row(state, identity)
@@ -572,20 +572,22 @@ class Pending:
 
     def lapse(self, now: float) -> None:
         """Report actions whose reward had not come in time, so that silence says nothing."""
-        for row in self._rows("SELECT id, made FROM pending WHERE service = ? AND study = ?"):
-            if self._late(row["made"], now):
+        wanted = "SELECT * FROM pending JOIN agreements USING (service, study, sha256)"
+        for row in self._rows(f"{wanted} WHERE service = ? AND study = ?"):
+            if self._late(row, Terms.from_fields(json.loads(row["terms"])), now):
                 self.draw(row["id"], self._missing)
 
-    def _late(self, made: float, now: float) -> bool:
+    def _late(self, row: Any, terms: Terms, now: float) -> bool:
         """Whether rewards of an action no longer count at a time."""
+        hold = row["due"] - row["made"] if terms.group_size > 1 else self.reward_seconds
         # Either way, so that a clock that was far ahead keeps no context forever.
-        return abs(now - made) >= self.reward_seconds
+        return bool(abs(now - row["made"]) >= min(hold, self.reward_seconds))
 
     def reports(self, states: Sequence[State]) -> list[Any]:
         """Reports in one of these states, in the order in which they are due: `number`, `body`,
-        `due`. Their numbers are in the order of rewards, which must not show under hold."""
+        `made`, `due`. Their numbers are in the order of rewards, which must not show under hold."""
         wanted = (
-            "SELECT number, body, due, state FROM ledger WHERE service = ? AND study = ? "
+            "SELECT number, body, made, due, state FROM ledger WHERE service = ? AND study = ? "
             "ORDER BY due, id"
         )
         return [row for row in self._rows(wanted) if row["state"] in states]
@@ -649,9 +651,7 @@ class Pending:
             (
                 *(row[name] for name in ("id", "service", "study", "sha256")),
                 version,
-                *(row[name] for name in ("epsilon", "multiplier")),
-                time.time(),
-                row["due"],
+                *(row[name] for name in ("epsilon", "multiplier", "made", "due")),
                 "lost" if body is None else "waiting",
                 body,
             ),

@@ -74,7 +74,7 @@ class LedgerRow:
         epsilon, delta: what it cost; with a shuffler, as one of its group.
         report_epsilon: with a shuffler, what it cost by itself, if the shuffler conspires with the
             learner; else None.
-        made: when, in seconds since 1970; by the clock of the device.
+        made: when the person acted, in seconds since 1970; by the clock of the device.
         sent: when the service had it; None before.
         state: `waiting` for the service, `accepted`, `refused` by the service, or `lost` where the
             device was stopped as it was drawn: then nothing left, and it counts all the same.
