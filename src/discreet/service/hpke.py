@@ -11,6 +11,7 @@ else without the learner's key. It names no sender.
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,17 @@ _ADDED = 32 + 16
 # Characters of JSON: of a number with what divides it from the next.
 NUMBER = 26
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
-# How decrypting and reading what a hostile device sent fails.
-_DAMAGE = (InvalidTag, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+# How reading fails what a hostile device sent, and a damaged row of a database.
+DAMAGE = (
+    InvalidTag,
+    zlib.error,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 def public_key(private: X25519PrivateKey) -> str:
@@ -77,7 +87,7 @@ def decrypted_report(
         text = _SUITE.decrypt(ciphertext, private, _info(policy.digest)).decode()
         report: Reports = decode(text, Reports)
         return report if len(report) == 1 else None
-    except _DAMAGE:
+    except DAMAGE:
         return None
 
 

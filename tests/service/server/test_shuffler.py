@@ -41,15 +41,18 @@ from discreet.service.aggregation import in_order
 from discreet.service.client import Auditor, Device, Patience, Unreachable
 from discreet.service.client.transport import Refused
 from discreet.service.hpke import (
+    DAMAGE,
     ciphertext_bytes,
     decrypted_report,
     encrypted_report,
     public_key,
 )
+from discreet.service.server import ingest
 from discreet.service.server.backup import back_up, confirm_move, restore
-from discreet.service.server.database import Database
+from discreet.service.server.database import Database, Unavailable
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.errors import Forbidden, Gone
+from discreet.service.server.ingest import Receipt
 from discreet.service.server.schema import batches, groups, held, relayed, relays
 from discreet.service.server.service import Service
 from discreet.service.shuffler import LearnerClient, Relay, shuffler_app
@@ -61,6 +64,7 @@ from tests.service.server.scene import at_once, count, deployment, on_sqlite
 from tests.service.server.web import create_app
 from tests.service.test_hpke import BUDGET, DOMAIN, SIZE, made
 
+on_both = pytest.mark.parametrize("databases", ["sqlite", "postgresql"], indirect=True)
 KEY = base64.urlsafe_b64encode(b"k" * 32).decode()
 QUICK = Patience(attempts=4, first=1e-3, longest=0.05, timeout=30.0)
 
@@ -382,10 +386,19 @@ class TestForgedGroups:
         assert world.group(sealed[:SIZE], token=other).status_code == 403
         assert count(world.service.database, batches) == 0
 
-    def test_a_group_that_is_sent_again_changes_nothing(self, world: World) -> None:
-        sealed = world.ciphertexts()
+    def test_a_group_that_is_sent_again_changes_nothing(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sealed, opened = world.ciphertexts(), []
+
+        def watched(*given: Any) -> Any:
+            opened.append(given)
+            return decrypted_report(*given)
+
+        monkeypatch.setattr(ingest, "decrypted_report", watched)
         for _ in range(2):
             assert world.group(sealed).json() == {"stored": SIZE, "repeated": 0}
+            assert len(opened) == SIZE
         assert world.group(world.ciphertexts(range(7, 7 + SIZE))).json()["stored"] == SIZE
         assert world.service.aggregator.waiting("s") == SIZE
         # Its row is deleted before its version closes; then its number is still known.
@@ -393,6 +406,94 @@ class TestForgedGroups:
             connection.execute(batches.delete())
         assert world.group(sealed).json() == {"stored": 0, "repeated": SIZE}
         assert world.service.aggregator.waiting("s") == 0
+        assert len(opened) == SIZE
+
+    def test_a_ciphertext_counts_once(
+        self, world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In whatever groups, in whatever order, and twice in one."""
+        kept, service = [], world.service
+        policy, private = world.policy(), service.store.study("s").private_key
+        keep = service.ingest._keep
+
+        def watched(*given: Any) -> Any:
+            kept.append(given[3][0])
+            return keep(*given)
+
+        monkeypatch.setattr(service.ingest, "_keep", watched)
+        first, second = world.ciphertexts(), world.ciphertexts(range(SIZE, 2 * SIZE))
+        assert world.group(first).json() == {"stored": SIZE, "repeated": 0}
+        assert world.group(first[::-1], id="b" * 32).json() == {"stored": 0, "repeated": SIZE}
+        for number, some in enumerate(
+            (
+                [first[0], *second[: SIZE - 1]],
+                [second[-1]] * SIZE,
+            )
+        ):
+            # The answer is that of a group of new ones.
+            answer = world.group(some, id=f"{number:032x}")
+            assert (answer.status_code, answer.json()) == (202, {"stored": SIZE, "repeated": 0})
+            replaced = (1, SIZE - 1)[number]
+            assert f"replaced {replaced} of {SIZE} reports" in caplog.messages[-1]
+        rows = [encode(part.of(np.array([row]))) for part in kept for row in range(SIZE)]
+        for each in (*first, *second):
+            assert rows.count(encode(decrypted_report(each, policy, private))) == 1  # type: ignore[arg-type]
+        assert service.aggregator.waiting("s") == 3 * SIZE
+
+    @on_both
+    def test_a_ciphertext_counts_once_in_groups_at_once(
+        self, databases: Databases, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        service = Service.open(databases.new(), {KEY_VARIABLE: KEY})
+        service.store.register(deployment("s"), partition())
+        policy = service.store.study("s").policies("target")[-1]
+        terms = service.store.study("s").terms
+        first, *rest = (
+            encrypted_report(made(policy, terms, seed), policy, terms)
+            for seed in range(2 * SIZE - 1)
+        )
+        meeting = threading.Barrier(2)
+        keep, answers = service.ingest._keep, []
+
+        def watched(*given: Any) -> Any:
+            meeting.wait(30)  # both have looked up what is known
+            return keep(*given)
+
+        def send(number: int) -> None:
+            some = [first, *rest[number::2]]
+            try:
+                answers.append(service.ingest.add_group("s", f"{number:032x}", policy.digest, some))
+            except Unavailable:
+                service.ingest._keep = keep  # type: ignore[method-assign]
+                answers.append(service.ingest.add_group("s", f"{number:032x}", policy.digest, some))
+                assert f"replaced 1 of {SIZE} reports" in caplog.messages[-1]
+                answers.append(Unavailable)
+
+        service.ingest._keep = watched  # type: ignore[method-assign]
+        at_once([lambda number=number: send(number) for number in range(2)])
+        receipt = Receipt(SIZE, 0)
+        assert [each for each in answers if isinstance(each, Receipt)] == [receipt, receipt]
+        assert len(answers) == 3
+        assert service.aggregator.waiting("s") == 2 * SIZE
+        service.stop()
+
+    @pytest.mark.parametrize("kind", DAMAGE)
+    def test_no_report_stops_its_group(
+        self, kind: Any, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However reading it fails: as the aggregator sets such a row aside."""
+        served = type(world.service.store.study("s"))
+        check, met = served.check_reports, []
+
+        def wrong(self: Any, stream: str, reports: Reports) -> None:
+            if not met:
+                met.append(reports)
+                raise kind
+            check(self, stream, reports)
+
+        monkeypatch.setattr(served, "check_reports", wrong)
+        assert world.group(world.ciphertexts()).json() == {"stored": SIZE, "repeated": 0}
+        assert met
 
     def test_a_hostile_ciphertext_is_replaced(
         self, world: World, caplog: pytest.LogCaptureFixture

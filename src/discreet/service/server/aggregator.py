@@ -25,7 +25,6 @@ import logging
 import secrets
 import threading
 import time
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,7 +39,7 @@ from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME
 from discreet.privacy import Unprotected
 from discreet.service.aggregation import in_order
-from discreet.service.hpke import report_without_data
+from discreet.service.hpke import DAMAGE, report_without_data
 from discreet.service.server.database import Unavailable
 from discreet.service.server.deployment import (
     AnyLearner,
@@ -75,16 +74,6 @@ _LEASE_SECONDS = 60.0
 _MOST_REPORTS = 200_000
 # Reports that are read at once, about.
 _TOGETHER = 5_000
-# How reading a damaged row fails.
-_DAMAGE = (
-    InvalidInput,
-    zlib.error,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    RecursionError,
-)
 
 
 class Superseded(Exception):
@@ -265,7 +254,7 @@ class Aggregator:
         try:
             gathered = self._gathered(name, stream, learner, room)
             _learn(learner, stream, gathered)
-        except _DAMAGE:
+        except DAMAGE:
             # Reports under a policy that another aggregator published meanwhile are no fault.
             current, again = self._learner(name)
             if current != number:
@@ -317,7 +306,7 @@ class Aggregator:
                     kept = json.loads(unpacked(row.body))
                     if apart:
                         _check(learner, stream, _read(kept["reports"], kept["ids"]), row.stored)
-                except _DAMAGE:
+                except DAMAGE:
                     if not apart:
                         raise
                     aside.add(row.id)
@@ -364,7 +353,7 @@ class Aggregator:
                         who[row.id] = pseudonym(cipher, name, given)
                     if apart:
                         _check(learner, TARGET_NAME, _read([text], [[row.id]]), 1)
-                except _DAMAGE:
+                except DAMAGE:
                     if not apart:
                         raise
                     aside.add(row.id)

@@ -5,10 +5,14 @@ people are put together as lists, and become arrays and are checked once: many m
 person each cost little more than one of many. Where that is refused, or may not give what each
 message gives by itself, each is read by itself, and the refusal is that of the first that is wrong.
 
-**Groups of a shuffler** (docs/shuffling.md) arrive whole, each under an id of its own, which is
-remembered as a public coin of its policy is: until the version takes no reports. So a group that is
-sent again changes nothing, and none counts twice. What is kept is in the order of the public coins
-that devices drew, so the order of the group is not.
+**Groups of a shuffler** (docs/shuffling.md) arrive whole, each under an id of its own: one that is
+sent again changes nothing, and nothing of it is decrypted. What is kept is in the order of the
+public coins that devices drew, so the order of the group is not.
+
+*A ciphertext counts once.* 63 bits of its SHA-256 are kept as a public coin of its policy is, until
+the version takes no reports. HPKE lets nobody change a ciphertext so that it still opens, so in
+another group, or twice in one, it is known. In its place too stands a report without data: what a
+hostile shuffler gains by that, a short group of honest people, it has by forging the others.
 
 *A hostile device* may send a ciphertext that does not open, or that holds no report of its policy.
 Were the group refused, one device could stop the study; were it passed over, the group would be
@@ -43,11 +47,12 @@ from discreet.codec import SCHEMA, class_of, decode, encode, fields_from_json
 from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.privacy import SecureNoise
-from discreet.service.hpke import decrypted_report, report_without_data
+from discreet.service.hpke import DAMAGE, decrypted_report, report_without_data
+from discreet.service.server.database import Unavailable
 from discreet.service.server.deployment import packed
 from discreet.service.server.errors import Gone
 from discreet.service.server.forgetting import VERSION_DAYS, closed_before
-from discreet.service.server.schema import IN_NONE, batches, former, studies
+from discreet.service.server.schema import IN_NONE, batches, former, public_coins, studies
 from discreet.service.server.store import ServedStudy, Store, check_state
 from discreet.validation import InvalidInput, whole_vector
 
@@ -169,7 +174,7 @@ class Ingest:
         ciphertexts: Sequence[bytes],
         key: str | None = None,
     ) -> Receipt:
-        """Keep a group of a shuffler until a release has it; one that is known changes nothing.
+        """Keep a group of a shuffler until a release has it; what is known is not counted again.
 
         Args:
             name: of the study.
@@ -181,6 +186,7 @@ class Ingest:
         Raises:
             InvalidInput: for anything but a whole group of a policy of this study.
             Conflict, Gone: where the study takes none now.
+            Unavailable: where another group with some of these ciphertexts is kept meanwhile.
         """
         served = self.store.study(name)
         if served.private_key is None:
@@ -191,13 +197,26 @@ class Ingest:
                 f"the group had {len(ciphertexts)} ciphertexts; send whole groups of {size}."
             )
         made = self._policy(name, policy)
-        reports = _opened(served, made, ciphertexts)
+        digest = hashlib.sha256(group.encode()).hexdigest()
+        place = {"study": name, "stream": TARGET_NAME}
+        known = select(public_coins.c.public_coin).filter_by(**place, version=made.version)
+        sent = {
+            int.from_bytes(hashlib.sha256(each).digest()[:8]) >> 1: each for each in ciphertexts
+        }
+        with self.store.database.reading() as connection:
+            first = connection.execute(_STANDING, {**place, "digest": digest}).one()
+            if first.stored is not None:
+                return Receipt(first.stored, first.repeated, again=True)
+            for coin in connection.scalars(known.where(public_coins.c.public_coin.in_([*sent]))):
+                del sent[coin]
+        if not sent:
+            return Receipt(0, size, again=True)
+        # What is known is replaced, as what does not open is.
+        reports = _opened(served, made, [*sent.values(), *[b""] * (size - len(sent))])
         numbers = _own_public_coins(reports) or [secrets.randbits(63) for _ in range(size)]
         order = np.argsort(np.array(numbers), kind="stable")
         reports, numbers = reports.of(order), [numbers[row] for row in order]
-        known = hashlib.sha256(group.encode())
-        coin = int.from_bytes(known.digest()[:8]) >> 1
-        return self._keep(name, TARGET_NAME, known.hexdigest(), [reports], [numbers], key, coin)
+        return self._keep(name, TARGET_NAME, digest, [reports], [numbers], key, [*sent])
 
     def _policy(self, name: str, digest: str) -> Policy[Any]:
         """The policy of the target with this digest."""
@@ -222,9 +241,9 @@ class Ingest:
         made: Sequence[Reports],
         numbers: Sequence[list[int]],
         key: str | None,
-        group: int | None = None,
+        group: list[int] | None = None,
     ) -> Receipt:
-        """Keep reports whose numbers are new; those of a group, if the number of the group is."""
+        """Keep reports whose numbers are new; those of a group, if all its ciphertexts' are."""
         request = {"study": name, "stream": stream, "digest": digest}
         total = sum(map(len, numbers))
         # Packed before writers wait for this one: repeated reports are rare.
@@ -235,11 +254,13 @@ class Ingest:
                 return Receipt(known.stored, known.repeated, again=True)
             check_state(name, known.state)
             _check_open(made, closed_before(known.closed, stream))
-            known_by = numbers if group is None else [[group]]
+            known_by = numbers if group is None else [group]
             new = self._new_public_coins(connection, name, stream, made, known_by)
             stored = sum(map(len, new.values()))
             if group is not None:
-                stored *= total
+                if stored < len(group):
+                    raise Unavailable("another group had some of these reports meanwhile")
+                stored = total
             elif stored < total:
                 body = packed(_body(*_kept(made, numbers, new)))
             receipt = Receipt(stored, total - stored)
@@ -271,8 +292,8 @@ class Ingest:
     ) -> dict[int, set[int]]:
         """Those public coins of each version that were not known yet, which they are now."""
         given: dict[int, set[int]] = {}
-        for reports, public_coins in zip(made, numbers, strict=True):
-            given.setdefault(reports.policy_version, set()).update(public_coins)
+        for reports, coins in zip(made, numbers, strict=True):
+            given.setdefault(reports.policy_version, set()).update(coins)
         sqlite = self.store.database.sqlite
         inserting = _INSERTING_SQLITE if sqlite else _INSERTING_POSTGRESQL
         new = {}
@@ -298,14 +319,14 @@ def _opened(served: ServedStudy, policy: Policy[Any], ciphertexts: Sequence[byte
             kind.joined([spare, report])  # of the same policy, with rows of the same shapes
             served.check_reports(TARGET_NAME, report)
             return type(report) is kind
-        except (ValueError, AttributeError):
+        except DAMAGE:
             return False
 
     made = [each if readable(each) else report_without_data(policy, noise, terms) for each in found]
     replaced = sum(each is not was for each, was in zip(made, found, strict=True))
     if replaced:
         what = replaced, len(made), served.deployment.name
-        _LOG.warning("replaced %d of %d reports to %s that could not be read", *what)
+        _LOG.warning("replaced %d of %d reports to %s that could not be counted", *what)
     reports: Reports = kind.joined(made)
     served.check_reports(TARGET_NAME, reports)
     return reports
@@ -399,16 +420,16 @@ def _kept(
 ) -> tuple[list[Reports], list[list[int]]]:
     """The first report under each public coin that is new to its version; `new` is used up."""
     kept, their = [], []
-    for reports, public_coins in zip(made, numbers, strict=True):
+    for reports, coins in zip(made, numbers, strict=True):
         mine = new[reports.policy_version]
         rows = []
-        for row, public_coin in enumerate(public_coins):
-            if public_coin in mine:
-                mine.remove(public_coin)  # another message may have it again
+        for row, coin in enumerate(coins):
+            if coin in mine:
+                mine.remove(coin)  # another message may have it again
                 rows.append(row)
         if rows:
             kept.append(reports.of(np.array(rows)))
-            their.append([public_coins[row] for row in rows])
+            their.append([coins[row] for row in rows])
     return kept, their
 
 
