@@ -6,13 +6,17 @@ fetches terms and policies from the learner and serves them, so devices reach th
 | step       | what happens                                                                |
 |------------|-----------------------------------------------------------------------------|
 | a report   | `take`: a ciphertext of the policy's length is kept, one of each key        |
-| the n-th   | in the same transaction: a group in random order, and its ciphertexts leave |
-|            | `held`                                                                      |
+| the n-th   | in the same transaction: a group in random order; `held` loses its rows,    |
+|            | and with them which key sent which ciphertext                               |
 | the group  | `forward`: sent under its id until the learner has it, and then erased      |
 
 **What it knows.** Of a report the digest of its policy, its length, and which key sent it. After
-the group is fixed, that the key has reported, and the hash of what it sent, by which the same bytes
-are known again. Neither times nor addresses are stored, or logged.
+the group is fixed, which keys have reported, and apart from them the hashes of what was sent, so
+that no ciphertext is in two groups. Neither times nor addresses are stored, or logged.
+
+**What a device is told.** The same bytes are acknowledged again, and while they wait other bytes of
+their key are refused. Once the group is fixed everything with the key is acknowledged without being
+compared: whoever has a key and the ciphertexts of a group cannot try out which is the key's.
 
 **Stopped at any point.** A report is acknowledged after the transaction that keeps it, and that
 transaction fixes the group, too; so each report is in one group, a group has n, and none is lost.
@@ -68,7 +72,7 @@ from discreet.service.server.ledger import keep_rows
 from discreet.service.server.middleware import Limits
 from discreet.service.server.openapi import describe
 from discreet.service.server.routes import ciphertext_of, key_routes, sent_policy
-from discreet.service.server.schema import admitted, groups, held, relayed, relays, studies
+from discreet.service.server.schema import admitted, groups, held, passed, relayed, relays, studies
 from discreet.service.server.store import StoredPolicy
 from discreet.validation import InvalidInput
 
@@ -184,16 +188,16 @@ class Relay:
         """Keep the report of a key until its group is whole.
 
         Returns:
-            Whether it is new; the same bytes again change nothing.
+            Whether it is new; what comes with the key after that changes nothing.
 
         Raises:
             InvalidInput: for no report under a policy of the study.
-            Forbidden: for a second report of the key.
+            Forbidden: for another report of a key whose report waits, and the report of another.
             Gone: where the study is finished.
         """
         terms = self.known()[0]
         mark = hashlib.sha256(digest.encode() + ciphertext).digest()
-        own = {"study": self.study, "digest": digest, "mark": mark}
+        own = {"study": self.study, "digest": digest, "mark": mark, "key": key}
         with self.database.writing() as connection:
             # Held until the end, so that of two processes each counts what the other kept.
             size = connection.scalar(
@@ -201,11 +205,12 @@ class Relay:
                 .where(relayed.c.study == self.study, relayed.c.digest == digest)
                 .with_for_update()
             )
-            sent = select(admitted.c.mark).where(
-                admitted.c.study == self.study, admitted.c.key == key
-            )
-            if connection.scalar(sent) == mark:
-                return False
+            admitting = self._new(admitted).values(study=self.study, key=key)
+            if connection.execute(admitting.returning(admitted.c.key)).first() is None:
+                waits = select(held.c.mark).where(held.c.study == self.study, held.c.key == key)
+                if connection.scalar(waits) in (None, mark):
+                    return False
+                raise Forbidden("a report came with this key already; each key sends one.")
             if size is None:
                 raise InvalidInput(f"the study has no policy {digest!r:.80}; fetch it again.")
             if len(ciphertext) != size:
@@ -215,21 +220,28 @@ class Relay:
             facts = connection.scalar(select(relays.c.facts).where(relays.c.study == self.study))
             if json.loads(facts or "{}").get("state") == "finished":
                 raise Gone(f"the study {self.study!r} is finished; it takes nothing more.")
-            admitting = self._new(admitted).values(study=self.study, key=key, mark=mark)
-            if connection.execute(admitting.returning(admitted.c.key)).first() is None:
-                raise Forbidden("a report came with this key already; each key sends one.")
-            connection.execute(insert(held).values(**own, ciphertext=ciphertext))
-            self._fix_group(connection, digest, terms.group_size)
+            left = select(passed.c.mark).where(passed.c.study == self.study, passed.c.mark == mark)
+            keeping = self._new(held).values(**own, ciphertext=ciphertext).returning(held.c.mark)
+            if connection.scalar(left) or not connection.scalar(keeping):
+                raise Forbidden("this report came with another key already; make one of your own.")
+            whole = self._fix_group(connection, digest, terms.group_size)
+        if whole:
+            self.database.empty_log()
         return True
 
-    def _fix_group(self, connection: Connection, digest: str, size: int) -> None:
+    def _fix_group(self, connection: Connection, digest: str, size: int) -> bool:
         """A group of what waits for this policy, if it is whole; each order is equally likely."""
         waiting = held.c.study == self.study, held.c.digest == digest
         if connection.scalar(select(func.count()).select_from(held).where(*waiting)) != size:
-            return
-        ciphertexts = list(connection.scalars(select(held.c.ciphertext).where(*waiting)))
-        if len(ciphertexts) != size:  # others were erased between the two questions
+            return False
+        # In the order of the hashes: PostgreSQL's files keep the order in which rows were written.
+        some = select(held.c.mark, held.c.ciphertext).where(*waiting).order_by(held.c.mark)
+        rows = connection.execute(some).all()
+        if len(rows) != size:  # others were erased between the two questions
             raise Unavailable("the group changed meanwhile")
+        marks = [{"study": self.study, "mark": row.mark} for row in rows]
+        connection.execute(insert(passed), marks)
+        ciphertexts = [row.ciphertext for row in rows]
         secrets.SystemRandom().shuffle(ciphertexts)
         body = packed(json.dumps([base64.b64encode(each).decode() for each in ciphertexts]))
         connection.execute(
@@ -238,6 +250,7 @@ class Relay:
             )
         )
         connection.execute(delete(held).where(*waiting))
+        return True
 
     def waiting(self) -> HeldReports:
         """How many reports wait for their group, by policy, and how many groups for the learner."""
@@ -301,6 +314,8 @@ class Relay:
                     select(relayed.c.digest).where(relayed.c.study == self.study).with_for_update()
                 )
                 connection.execute(delete(held).where(held.c.study == self.study))
+        if facts["state"] == "finished":
+            self.database.empty_log()
 
     def _new(self, table: Any) -> Any:
         """An INSERT that leaves a row which is there as it is."""

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.command import upgrade as run_migrations
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, select, text
+from sqlalchemy import Connection, inspect, select, text
 
 from discreet.service.server import database as databases_module
 from discreet.service.server.database import Database, newest, upgrade, version_of
@@ -20,6 +21,7 @@ from discreet.service.server.schema import (
     held,
     keys,
     metadata,
+    passed,
     public_coins,
     relayed,
     relays,
@@ -31,13 +33,24 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 
 def upgrade():
     op.add_column("keys", sa.Column("other", sa.Integer(), server_default="7"))
 """
+
+
+LATER = {relays, relayed, admitted, held, passed, groups}
+
+
+def make_first(connection: Connection) -> None:
+    """The tables of the first version."""
+    first = [table for table in metadata.sorted_tables if table not in LATER]
+    metadata.create_all(connection, tables=first)
+    scripts = ScriptDirectory.from_config(databases_module._config())
+    MigrationContext.configure(connection).stamp(scripts, "0001")
 
 
 def test_an_empty_database_gets_the_tables_of_the_schema(databases: Databases) -> None:
@@ -54,16 +67,40 @@ def test_an_empty_database_gets_the_tables_of_the_schema(databases: Databases) -
 
 
 def test_the_first_version_becomes_this_one(databases: Databases) -> None:
-    database, later = Database(databases.new()), {relays, relayed, admitted, held, groups}
+    database = Database(databases.new())
     with database.writing() as connection:
-        first = [table for table in metadata.sorted_tables if table not in later]
-        metadata.create_all(connection, tables=first)
-        scripts = ScriptDirectory.from_config(databases_module._config())
-        MigrationContext.configure(connection).stamp(scripts, "0001")
+        make_first(connection)
     assert upgrade(database)
     with database.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
         assert version_of(connection) == newest()
+    database.close()
+
+
+def test_a_shuffler_of_the_second_version_parts_keys_from_hashes(databases: Databases) -> None:
+    database = Database(databases.new())
+    with database.writing() as connection:
+        make_first(connection)
+        config = databases_module._config()
+        config.attributes["connection"] = connection
+        run_migrations(config, "0002")
+        connection.execute(text("INSERT INTO relays VALUES ('s', 'terms', 'facts', 'policy')"))
+        for number in (3, 1, 2):
+            row = {"key": f"key{number}", "mark": b"mark%d" % (9 - number)}
+            connection.execute(text("INSERT INTO admitted VALUES ('s', :key, :mark)"), row)
+        waits = {"mark": b"mark7", "ciphertext": b"report of key2"}
+        connection.execute(text("INSERT INTO held VALUES ('s', 'd', :mark, :ciphertext)"), waits)
+    assert upgrade(database)
+    with database.reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        # As they lie in the file, which is not the order in which reports came.
+        assert list(connection.scalars(select(admitted.c.key))) == ["key1", "key2", "key3"]
+        assert list(connection.scalars(select(passed.c.mark))) == [b"mark6", b"mark8"]
+        row = "s", "d", b"mark7", "key2", b"report of key2"
+        assert connection.execute(select(held)).one() == row
+        if database.sqlite:
+            made = text("SELECT sql FROM sqlite_master WHERE name IN ('admitted','held','passed')")
+            assert all("WITHOUT ROWID" in each for each in connection.scalars(made))
     database.close()
 
 
@@ -76,11 +113,11 @@ def test_an_older_database_is_migrated_with_its_rows(
     with database.writing() as connection:
         connection.execute(keys.insert().values(row))
     folder = shutil.copytree(databases_module._FOLDER, tmp_path / "migrations")
-    (folder / "versions" / "0003_next.py").write_text(NEXT)
+    (folder / "versions" / "0004_next.py").write_text(NEXT)
     monkeypatch.setattr(databases_module, "_FOLDER", folder)
     assert upgrade(database)
     with database.reading() as connection:
-        assert version_of(connection) == newest() == "0003"
+        assert version_of(connection) == newest() == "0004"
         assert connection.execute(select(keys.c.id, text("other"))).one() == ("a", 7)
     assert not upgrade(database)
     database.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,15 @@ from discreet.service.server.database import Database, Unavailable
 from discreet.service.server.encryption import KEY_VARIABLE, Cipher
 from discreet.service.server.errors import Forbidden, Gone
 from discreet.service.server.ingest import Receipt
-from discreet.service.server.schema import batches, groups, held, relayed, relays
+from discreet.service.server.schema import (
+    admitted,
+    batches,
+    groups,
+    held,
+    passed,
+    relayed,
+    relays,
+)
 from discreet.service.server.service import Service
 from discreet.service.shuffler import LearnerClient, Relay, shuffler_app
 from tests.cli.cases import STUDY, invoke, write_study
@@ -245,11 +254,36 @@ class TestIntake:
         assert count(world.relay.database, held) == 1
         assert world.relay.keys.discard(tokens[SIZE].split("_")[1]) == 1
         assert world.relay.keys.discard(key) == 0
-        # Known again after its group left.
-        world.relay.forward()
-        assert world.send(body, tokens[0]).json() == {"stored": 0, "repeated": 1}
-        assert world.send(world.body(9), tokens[0]).status_code == 403
         assert count(world.relay.database, held) == 0
+
+    def test_a_fixed_group_ties_no_key_to_a_ciphertext(self, world: World, tmp_path: Path) -> None:
+        tokens = [world.relay.keys.make("device", "s") for _ in range(SIZE + 1)]
+        bodies = [world.body(seed) for seed in range(SIZE + 1)]
+        for body, token in zip(bodies[:SIZE], tokens, strict=False):
+            # What waits may be tied to its key: another report of the key is refused.
+            assert count(world.relay.database, groups) == 0
+            assert world.send(body, token).json() == {"stored": 1, "repeated": 0}
+        assert admitted.columns.keys() == ["study", "key"]
+        assert passed.columns.keys() == ["study", "mark"]
+        assert count(world.relay.database, held) == 0
+        # A copy of the files, with the log of SQLite as it is.
+        files = b"".join(path.read_bytes() for path in tmp_path.glob("shuffler.db*"))
+        sealed = [base64.b64decode(body["ciphertext"]) for body in bodies]
+        assert not any(each in files for each in sealed)
+        for body, each in zip(bodies, sealed, strict=True):
+            mark = hashlib.sha256(body["policy"].encode() + each).digest()
+            assert files.count(mark) == (each != sealed[SIZE])
+            assert not any(token.split("_")[1].encode() + mark in files for token in tokens)
+        # Whoever tries ciphertexts with a key is told the same of each, whatever the learner has.
+        for _ in range(2):
+            for body in (*bodies, {"policy": "0" * 64, "ciphertext": "AAAA"}):
+                answer = world.send(body, tokens[0])
+                assert (answer.status_code, answer.json()) == (202, {"stored": 0, "repeated": 1})
+            assert world.relay.waiting().reports == {}
+            world.relay.forward()
+        # No ciphertext is in two groups.
+        assert world.send(bodies[0], tokens[SIZE]).status_code == 403
+        assert world.send(bodies[SIZE], tokens[SIZE]).json() == {"stored": 1, "repeated": 0}
 
     def test_what_is_no_report_of_a_policy_is_refused(self, world: World) -> None:
         token, body = world.relay.keys.make("device", "s"), world.body(1)
@@ -582,9 +616,9 @@ def test_what_the_two_databases_hold(
             if table.name != "keys"
         }
     assert {name for name, rows in found.items() if rows} == {
-        *("server", "operations", "relays", "relayed", "admitted", "held")
+        *("server", "operations", "relays", "relayed", "admitted", "held", "passed")
     }
-    for name in ("relays", "relayed", "admitted", "held"):
+    for name in ("relays", "relayed", "admitted", "held", "passed"):
         for row in found[name]:
             assert not any(isinstance(value, float) and value > made_at - 1e6 for value in row)
     # In the order of their keys, which are random.
@@ -680,6 +714,77 @@ def test_a_group_that_is_refused_blocks_no_other(tmp_path: Path) -> None:
     relay.stop()
 
 
+@pytest.mark.parametrize("databases", ["postgresql"], indirect=True)
+class TestTwoProcesses:
+    """Each with connections of its own to PostgreSQL, which takes two writers at a time."""
+
+    @pytest.fixture
+    def relays(self, databases: Databases) -> Iterator[list[Relay]]:
+        url, learner = databases.new(), Memory()
+        made = [Relay.open(url, learner) for _ in range(2)]  # type: ignore[arg-type]
+        made[0].refresh()
+        yield made
+        for relay in made:
+            relay.stop()
+
+    @staticmethod
+    def ciphertexts(relay: Relay, number: int) -> tuple[str, list[bytes]]:
+        policy = Memory().policy(None)
+        size = ciphertext_bytes(policy, relay.known()[0])
+        return policy.digest, [bytes([each]) * size for each in range(number)]
+
+    def test_of_two_senders_with_one_key_one_is_taken(self, relays: list[Relay]) -> None:
+        digest, sealed = self.ciphertexts(relays[0], 2)
+        for key in range(20):
+            answers: list[Any] = []
+
+            def send(number: int, key: int = key, answers: list[Any] = answers) -> None:
+                own = bytes([key]) + sealed[number][1:]
+                try:
+                    answers.append(relays[number].take(f"{key:016x}", digest, own))
+                except Forbidden:
+                    answers.append(Forbidden)
+
+            at_once([lambda number=number: send(number) for number in range(2)])
+            fixed, rest = divmod(key + 1, SIZE)
+            # Where it completed its group the other is acknowledged without being compared.
+            assert sorted(map(str, answers)) == sorted(
+                map(str, (True, Forbidden if rest else False))
+            )
+            assert relays[0].waiting().groups == fixed
+            assert sum(relays[1].waiting().reports.values()) == rest
+            assert count(relays[0].database, admitted) == key + 1
+
+    def test_of_two_that_fix_a_group_one_does(
+        self, relays: list[Relay], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        digest, sealed = self.ciphertexts(relays[0], SIZE + 1)
+        for number in range(SIZE - 1):
+            relays[0].take(f"{number:016x}", digest, sealed[number])
+        meeting, fix = threading.Barrier(2), Relay._fix_group
+
+        def met(*given: Any) -> bool:
+            # Were both here, each would count the reports that the other did not keep yet.
+            with suppress(threading.BrokenBarrierError):
+                meeting.wait(1.0)
+            return fix(*given)
+
+        monkeypatch.setattr(Relay, "_fix_group", met)
+
+        def send(number: int) -> None:
+            relays[number % 2].take(f"{number:016x}", digest, sealed[number])
+
+        at_once([lambda number=number: send(number) for number in (SIZE - 1, SIZE)])
+        assert meeting.broken
+        assert relays[0].waiting().groups == 1
+        assert relays[1].waiting().reports == {digest: 1}
+        relays[0].forward()
+        (group,) = relays[0]._learner.groups.values()  # type: ignore[attr-defined]
+        with relays[0].database.reading() as connection:
+            (rest,) = connection.scalars(select(held.c.ciphertext))
+        assert sorted([*map(base64.b64decode, group), rest]) == sealed
+
+
 @on_sqlite
 def test_many_threads_and_processes_fix_whole_groups(databases: Databases) -> None:
     url, learner = databases.new(), Memory()
@@ -759,8 +864,10 @@ def test_stopped_at_every_statement(world: World, tmp_path: Path) -> None:
         assert len(set(group)) == SIZE
         assert sum(again.waiting().reports.values()) == 1
         assert again.take(f"{SIZE:016x}", digest, sealed[SIZE]) is False
-        with pytest.raises(Forbidden):
-            again.take(f"{0:016x}", digest, sealed[1])
+        with pytest.raises(Forbidden, match="with this key"):
+            again.take(f"{SIZE:016x}", digest, sealed[0])
+        with pytest.raises(Forbidden, match="with another key"):
+            again.take("another", digest, sealed[0])
         again.database.close()
         place += 1
     assert place > 60

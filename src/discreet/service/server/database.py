@@ -196,6 +196,12 @@ class Database:
         ):
             yield connection
 
+    def empty_log(self) -> None:
+        """Leave nothing of deleted rows in SQLite's write-ahead log."""
+        if self.sqlite:
+            with _telling(), self._single.connect() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def inserting(self, table: Table) -> Any:
         """An INSERT that can say what to do where a row is there already."""
         return sqlite.insert(table) if self.sqlite else postgresql.insert(table)

@@ -37,7 +37,6 @@ from discreet.service.server.schema import (
     IN_NONE,
     RECORD_SECONDS,
     SET_ASIDE,
-    admitted,
     batches,
     decisions,
     held,
@@ -226,8 +225,7 @@ class Keys:
                 .where(decisions.c.key == identity, decisions.c.released.is_(None))
                 .values(state="expired", expires=self.now() + RECORD_SECONDS, **ERASED)
             )
-            sent = select(admitted.c.mark).where(admitted.c.key == identity)
-            waited = connection.execute(delete(held).where(held.c.mark.in_(sent)))
+            waited = connection.execute(delete(held).where(held.c.key == identity))
             discarded = sum(reports) + int(decided.rowcount) + int(waited.rowcount)
             note(connection, by, f"discarded {discarded} entries of the key {identity}", key.study)
         return int(discarded)

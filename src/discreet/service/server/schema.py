@@ -25,8 +25,9 @@ The tables of a shuffler, in a database of its own (shuffler.py):
 |----------|--------------------------------------------------------------------------------|
 | relays   | a study: what its learner says of it, and the digest of its current policy     |
 | relayed  | a policy of the learner, and the length of ciphertexts under it; public        |
-| admitted | a key that has sent its report, and the hash of what it sent                   |
-| held     | a ciphertext that waits for its group                                          |
+| admitted | a key that has sent its report                                                 |
+| held     | a ciphertext that waits for its group, its hash, and the key that sent it      |
+| passed   | the hash of a ciphertext whose group is fixed, and of which no key is known    |
 | groups   | a whole group in its random order, until the learner has it                    |
 
 They hold no time and no address, and no column is in the order of arrival.
@@ -216,8 +217,6 @@ admitted = Table(
     metadata,
     _relay(),
     Column("key", String(16), primary_key=True),
-    Column("mark", LargeBinary, nullable=False),
-    UniqueConstraint("study", "mark"),
     sqlite_with_rowid=False,
 )
 
@@ -227,7 +226,17 @@ held = Table(
     _relay(),
     Column("digest", String(64), primary_key=True),
     Column("mark", LargeBinary, primary_key=True),
+    Column("key", String(16), nullable=False),
     Column("ciphertext", LargeBinary, nullable=False),
+    UniqueConstraint("study", "key"),
+    sqlite_with_rowid=False,
+)
+
+passed = Table(
+    "passed",
+    metadata,
+    _relay(),
+    Column("mark", LargeBinary, primary_key=True),
     sqlite_with_rowid=False,
 )
 
