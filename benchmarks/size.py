@@ -59,8 +59,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (252, 75_886),
-    "service": (46, 11_931),
+    "src": (252, 75_917),
+    "service": (46, 11_962),
     "library": (105, 32_210),
     "lab": (44, 14_870),
     "LocalKernel, a round": (29, 10_510),

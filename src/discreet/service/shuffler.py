@@ -34,9 +34,12 @@ import logging
 import os
 import secrets
 import threading
+import time
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, Self
 
+import prometheus_client as prometheus
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -59,7 +62,6 @@ from discreet.service.server.access import ALL, Named, key_of, only, router
 from discreet.service.server.app import bare_app, guard
 from discreet.service.server.bodies import (
     CiphertextBody,
-    HeldReports,
     ReportsReceipt,
     StudyFacts,
     TermsFields,
@@ -71,7 +73,7 @@ from discreet.service.server.keys import Keys
 from discreet.service.server.ledger import keep_rows
 from discreet.service.server.middleware import Limits
 from discreet.service.server.openapi import describe
-from discreet.service.server.routes import ciphertext_of, key_routes, sent_policy
+from discreet.service.server.routes import METRICS, ciphertext_of, key_routes, sent_policy
 from discreet.service.server.schema import admitted, groups, held, passed, relayed, relays, studies
 from discreet.service.server.store import StoredPolicy
 from discreet.validation import InvalidInput
@@ -80,6 +82,8 @@ KEY_VARIABLE = "DISCREET_SHUFFLER_KEY"
 _LOG = logging.getLogger(__name__)
 _SECONDS = 1.0
 _STOP_SECONDS = 30.0
+# Between two lines of the log about the same.
+_LOG_SECONDS = 60.0
 # The loop asks again; a learner decrypts a large group in seconds.
 _PATIENCE = Patience(attempts=1, timeout=60.0)
 
@@ -136,6 +140,24 @@ class Relay:
         self.study, self._learner, self._seconds = learner.study, learner, seconds
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        # When this process first saw each group that waits.
+        self._since: dict[str, float] = {}
+        self.registry = prometheus.CollectorRegistry()
+        self._fixed, self._acknowledged, self._errors = (
+            prometheus.Counter(f"discreet_{name}", meaning, registry=self.registry)
+            for name, meaning in (
+                ("groups_fixed", "Groups that became whole."),
+                ("groups_acknowledged", "Groups that the learner has."),
+                ("shuffler_errors", "Failures to refresh from the learner, or to send to it."),
+            )
+        )
+        for name, meaning, value in (
+            ("held", "Reports that wait, rounded down to a tenth of a group.", self._held),
+            ("groups_waiting", "Groups that wait for the learner.", lambda: self.waiting()[1]),
+            ("oldest_group_seconds", "How long the oldest of them has waited.", self._oldest),
+        ):
+            gauge = prometheus.Gauge(f"discreet_{name}", meaning, registry=self.registry)
+            gauge.set_function(value)
 
     @classmethod
     def open(cls, url: str, learner: LearnerClient, seconds: float = _SECONDS) -> Self:
@@ -226,6 +248,7 @@ class Relay:
                 raise Forbidden("this report came with another key already; make one of your own.")
             whole = self._fix_group(connection, digest, terms.group_size)
         if whole:
+            self._fixed.inc()
             self.database.empty_log()
         return True
 
@@ -252,16 +275,23 @@ class Relay:
         connection.execute(delete(held).where(*waiting))
         return True
 
-    def waiting(self) -> HeldReports:
+    def waiting(self) -> tuple[dict[str, int], int]:
         """How many reports wait for their group, by policy, and how many groups for the learner."""
         counted = select(held.c.digest, func.count()).group_by(held.c.digest)
         with self.database.reading() as connection:
             rows = connection.execute(counted.where(held.c.study == self.study)).all()
             whole = select(func.count()).select_from(groups).where(groups.c.study == self.study)
-            return HeldReports(
-                reports={row[0]: row[1] for row in rows},
-                groups=int(connection.scalar(whole) or 0),
-            )
+            return {row[0]: row[1] for row in rows}, int(connection.scalar(whole) or 0)
+
+    def _held(self) -> float:
+        reports = self.waiting()[0].values()
+        # Prometheus keeps a time with each value, and one more would be the time of a person.
+        step = -(-self.known()[0].group_size // 10) if reports else 1
+        return float(sum(each - each % step for each in reports))
+
+    def _oldest(self) -> float:
+        # Of a held report this would be the time at which one person reported.
+        return max((time.monotonic() - each for each in [*self._since.values()]), default=0.0)
 
     # The learner.
 
@@ -330,12 +360,14 @@ class Relay:
         # Ids are random, so the order in which groups leave is not that in which they were fixed.
         with self.database.reading() as connection:
             ids = list(connection.scalars(select(groups.c.id).order_by(groups.c.id)))
+        self._since = {each: self._since.get(each, time.monotonic()) for each in ids}
         refused: Refused | None = None
         for each in ids:
             with self.database.reading() as connection:
                 row = connection.execute(select(groups).where(groups.c.id == each)).one()
             try:
                 self._learner.send(row.id, row.digest, json.loads(unpacked(row.body)))
+                self._acknowledged.inc()
             except Refused as refusal:
                 if refusal.status != 410:
                     refused = refusal  # others may pass
@@ -349,18 +381,20 @@ class Relay:
 
     def run(self) -> None:
         """Repeat both until stopped, whatever goes wrong meanwhile."""
-        logged = ""
+        wrong, due = Counter[str](), 0.0
         while not self._stopping.is_set():
             for step in (self.refresh, self.forward):
-                wrong = ""
                 try:
-                    step()
+                    with self._errors.count_exceptions():
+                        step()
                 except (InvalidInput, Unreachable, Unavailable) as error:
-                    wrong = f"the learner's service: {error}"
+                    wrong[f"the learner's service: {error}"] += 1
                 except Exception as error:
-                    wrong = f"the shuffler waits after {type(error).__name__}"
-                if wrong and wrong != logged:  # once, not each second
-                    _LOG.warning(logged := wrong)
+                    wrong[f"the shuffler waits after {type(error).__name__}"] += 1
+            if wrong and time.monotonic() >= due:
+                for message, times in wrong.items():
+                    _LOG.warning("%s (times: %d)", message, times)
+                wrong, due = Counter(), time.monotonic() + _LOG_SECONDS
             self._stopping.wait(self._seconds)
 
     # A process (app.py).
@@ -445,11 +479,15 @@ def shuffler_app(
         new = relay.take(key_of(request).id, body.policy, ciphertext_of(body.ciphertext))
         return JSONResponse({"stored": int(new), "repeated": int(not new)}, 202)
 
-    @routes.get("/v1/studies/{study}/held", openapi_extra=only("operator"))
-    def waiting(study: Named) -> HeldReports:
-        """How many reports wait for their group, and how many groups for the learner."""
-        check(study)
-        return relay.waiting()
+    operator = only("operator")
+
+    @routes.get("/metrics", openapi_extra=operator, response_class=Response, responses=METRICS)
+    def metrics(request: Request) -> Response:
+        """What Prometheus reads; nothing in it follows a single report."""
+        if not key_of(request).covers(relay.study):
+            raise Forbidden(f"the metrics are of {relay.study!r}; ask with a key for it.")
+        text = prometheus.generate_latest(relay.registry)
+        return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
 
     app.include_router(routes)
     app.include_router(key_routes(relay.keys, relay.database))

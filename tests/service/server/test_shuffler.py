@@ -26,7 +26,9 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Float, event, select
+from starlette.testclient import TestClient
 
 from discreet import (
     InvalidInput,
@@ -195,11 +197,11 @@ class TestDevices:
                 report = decrypted_report(sealed, world.policy(), private)
                 assert report is not None
                 accepted.append(report)
-        assert world.relay.waiting().groups == 2
-        assert world.relay.waiting().reports == {world.policy().digest: 2}
+        assert world.relay.waiting()[1] == 2
+        assert world.relay.waiting()[0] == {world.policy().digest: 2}
         assert world.relay.forward() == 2
         check_counted(world.service, accepted[: 2 * SIZE])
-        assert world.relay.waiting().groups == world.relay.forward() == 0
+        assert world.relay.waiting()[1] == world.relay.forward() == 0
 
     def test_the_agreed_sha256_covers_the_learners_key(self, world: World, tmp_path: Path) -> None:
         own = Cipher(b"x" * 32).receiving_key("s")
@@ -279,7 +281,7 @@ class TestIntake:
             for body in (*bodies, {"policy": "0" * 64, "ciphertext": "AAAA"}):
                 answer = world.send(body, tokens[0])
                 assert (answer.status_code, answer.json()) == (202, {"stored": 0, "repeated": 1})
-            assert world.relay.waiting().reports == {}
+            assert world.relay.waiting()[0] == {}
             world.relay.forward()
         # No ciphertext is in two groups.
         assert world.send(bodies[0], tokens[SIZE]).status_code == 403
@@ -330,7 +332,7 @@ class TestIntake:
         body = world.body(2)
         world.service.store.set_state("s", "finished")
         world.relay.refresh()
-        assert world.relay.waiting().reports == {}
+        assert world.relay.waiting()[0] == {}
         assert world.send(body, world.relay.keys.make("device", "s")).status_code == 410
         # For good, whatever the learner says later.
         running = {**world.relay._learner.facts(), "state": "running"}
@@ -710,7 +712,7 @@ def test_a_group_that_is_refused_blocks_no_other(tmp_path: Path) -> None:
     with pytest.raises(Refused):
         relay.forward()
     assert len(learner.groups) == 1
-    assert relay.waiting().groups == 1
+    assert relay.waiting()[1] == 1
     relay.stop()
 
 
@@ -751,8 +753,8 @@ class TestTwoProcesses:
             assert sorted(map(str, answers)) == sorted(
                 map(str, (True, Forbidden if rest else False))
             )
-            assert relays[0].waiting().groups == fixed
-            assert sum(relays[1].waiting().reports.values()) == rest
+            assert relays[0].waiting()[1] == fixed
+            assert sum(relays[1].waiting()[0].values()) == rest
             assert count(relays[0].database, admitted) == key + 1
 
     def test_of_two_that_fix_a_group_one_does(
@@ -776,8 +778,8 @@ class TestTwoProcesses:
 
         at_once([lambda number=number: send(number) for number in (SIZE - 1, SIZE)])
         assert meeting.broken
-        assert relays[0].waiting().groups == 1
-        assert relays[1].waiting().reports == {digest: 1}
+        assert relays[0].waiting()[1] == 1
+        assert relays[1].waiting()[0] == {digest: 1}
         relays[0].forward()
         (group,) = relays[0]._learner.groups.values()  # type: ignore[attr-defined]
         with relays[0].database.reading() as connection:
@@ -801,14 +803,101 @@ def test_many_threads_and_processes_fix_whole_groups(databases: Databases) -> No
             relay.take(f"{number:016x}", policy.digest, sealed[number])
 
     at_once([lambda number=number: send(number) for number in range(people)])
-    assert relays[0].waiting().groups == 4
-    assert relays[-1].waiting().reports == {policy.digest: 3}
+    assert relays[0].waiting()[1] == 4
+    assert relays[-1].waiting()[0] == {policy.digest: 3}
     assert relays[0].forward() == 4
     passed = [each for group in learner.groups.values() for each in group]
     assert [len(group) for group in learner.groups.values()] == [SIZE] * 4
     assert len(set(passed)) == 4 * SIZE
     for relay in relays:
         relay.stop()
+
+
+def test_an_error_is_logged_once_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, rounds = 1e6, 0
+    relay = Relay.open(f"sqlite:///{tmp_path / 'relay.db'}", Memory())  # type: ignore[arg-type]
+    monkeypatch.setattr("time.monotonic", lambda: now)
+
+    def refused() -> None:
+        raise Unreachable("first")
+
+    def failing() -> None:
+        nonlocal now, rounds
+        rounds += 1
+        now += 1.0
+        if rounds == 150:
+            relay._stopping.set()
+        if rounds <= 130:
+            raise ValueError("of a person")
+
+    monkeypatch.setattr(relay, "refresh", lambda: refused() if rounds < 130 else None)
+    monkeypatch.setattr(relay, "forward", failing)
+    monkeypatch.setattr(relay._stopping, "wait", lambda _: None)
+    relay.run()
+    texts = "the learner's service: first", "the shuffler waits after ValueError"
+    counts = [times for times in (1, 60, 60) for _ in texts]
+    assert caplog.messages == [
+        f"{text} (times: {times})" for text, times in zip(texts * 3, counts, strict=True)
+    ]
+    assert relay._errors._value.get() == 260
+    relay.stop()
+
+
+def test_metrics_follow_groups_and_no_single_report(tmp_path: Path) -> None:
+    learner, size = Memory(), 30
+    learner._learner = Partition(DOMAIN, 2, replace(BUDGET, group=size), horizon=600)
+    learner._policy = learner._learner.policy()
+    relay = Relay.open(f"sqlite:///{tmp_path / 'relay.db'}", learner)  # type: ignore[arg-type]
+    app = shuffler_app(relay)
+    token = relay.keys.make("operator", "s")
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+
+        def values() -> dict[str, float]:
+            answer = client.get("/metrics", headers={"Authorization": f"Bearer {token}"})
+            assert answer.status_code == 200, answer.text
+            found = text_string_to_metric_families(answer.text)
+            samples = [sample for family in found for sample in family.samples]
+            assert not any(sample.labels for sample in samples)
+            return {each.name: each.value for each in samples if "created" not in each.name}
+
+        relay._stopping.set()
+        assert relay._thread is not None
+        relay._thread.join()
+        assert values().keys() == {
+            "discreet_held",
+            "discreet_groups_waiting",
+            "discreet_oldest_group_seconds",
+            "discreet_groups_fixed_total",
+            "discreet_groups_acknowledged_total",
+            "discreet_shuffler_errors_total",
+        }
+        relay.refresh()
+        policy = learner._policy
+        length, seen = ciphertext_bytes(policy, learner.terms()), []
+        for number in range(size):
+            relay.take(f"key{number}", policy.digest, bytes([number]) * length)
+            seen.append(values()["discreet_held"])
+        assert seen == [float((number + 1) // 3 * 3) for number in range(size - 1)] + [0.0]
+        learner.lost = True
+        with pytest.raises(Unreachable):
+            relay.forward()
+        found = values()
+        assert found["discreet_groups_waiting"] == found["discreet_groups_fixed_total"] == 1.0
+        assert found["discreet_groups_acknowledged_total"] == 0.0
+        assert 0.0 < found["discreet_oldest_group_seconds"] < 30.0
+        assert values()["discreet_oldest_group_seconds"] > found["discreet_oldest_group_seconds"]
+        assert (relay.forward(), relay.forward()) == (1, 0)
+        found = values()
+        assert found["discreet_groups_acknowledged_total"] == 1.0
+        assert found["discreet_groups_waiting"] == found["discreet_oldest_group_seconds"] == 0.0
+        # Of the operator alone, and nothing for a key of another study.
+        for role, study in (("device", "s"), ("auditor", "s"), ("operator", "other")):
+            key = relay.keys.make(role, study)
+            answer = client.get("/metrics", headers={"Authorization": f"Bearer {key}"})
+            assert answer.status_code == 403
+    relay.stop()
 
 
 def test_stopped_at_every_statement(world: World, tmp_path: Path) -> None:
@@ -852,7 +941,7 @@ def test_stopped_at_every_statement(world: World, tmp_path: Path) -> None:
                 Path(f"{after}{end}").write_bytes(left_by.read_bytes())
         learner.lost = False
         again = Relay(Database(f"sqlite:///{after}"), learner)  # type: ignore[arg-type]
-        left = again.waiting().groups * SIZE + sum(again.waiting().reports.values())
+        left = again.waiting()[1] * SIZE + sum(again.waiting()[0].values())
         sent = sum(map(len, learner.groups.values()))
         assert left + sent >= len(acknowledged)
         for number in range(SIZE + 1):
@@ -862,7 +951,7 @@ def test_stopped_at_every_statement(world: World, tmp_path: Path) -> None:
         assert [len(group) for group in learner.groups.values()] == [SIZE]
         (group,) = learner.groups.values()
         assert len(set(group)) == SIZE
-        assert sum(again.waiting().reports.values()) == 1
+        assert sum(again.waiting()[0].values()) == 1
         assert again.take(f"{SIZE:016x}", digest, sealed[SIZE]) is False
         with pytest.raises(Forbidden, match="with this key"):
             again.take(f"{SIZE:016x}", digest, sealed[0])

@@ -239,13 +239,6 @@ class ReportsReceipt(Body):
     repeated: Count
 
 
-class HeldReports(Body):
-    """Reports that wait for their group, by the digest of their policy, and groups that wait."""
-
-    reports: dict[str, Count]
-    groups: Count
-
-
 class DecisionFields(Body):
     """The action for one person."""
 

@@ -70,7 +70,7 @@ _FRESH = "public, max-age=1"
 _FOR_EVER = "public, max-age=31536000, immutable"
 KeyId = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 _READERS = only("auditor", "operator")
-_METRICS: dict[int | str, dict[str, Any]] = {
+METRICS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Prometheus's text.",
         "content": {"text/plain": {"schema": {"type": "string"}}},
@@ -307,7 +307,7 @@ def control_routes(service: Service, metrics: Metrics) -> APIRouter:
         """Everything that was released, and counts; nothing of a person."""
         return exported(service, study)
 
-    @routes.get("/metrics", openapi_extra=_READERS, response_class=Response, responses=_METRICS)
+    @routes.get("/metrics", openapi_extra=_READERS, response_class=Response, responses=METRICS)
     def all_metrics(request: Request) -> Response:
         """What Prometheus reads; for keys of all studies."""
         if key_of(request).study is not None:
