@@ -154,11 +154,13 @@ KERNELS = {"wide": 2.0, "right": 1.0, "narrow": 0.5}
 ON_ARMS: dict[Model, tuple[str, ...]] = {
     "none": ("kernel", "partition", "best_arm", "released_thompson", "capri"),
     "local": ("kernel", "partition", "best_arm", "released_thompson", "capri"),
+    "shuffled": ("kernel", "partition", "best_arm"),
     "joint": ("kernel", "best_arm", "released_thompson", "capri"),
 }
 ON_POINTS: dict[Model, tuple[str, ...]] = {
     "none": ("gp_ucb",),
     "local": ("gp_ucb",),
+    "shuffled": (),
     "joint": ("gp_ucb",),
 }
 BY_EPOCHS = ("released_thompson", "capri")

@@ -27,6 +27,14 @@ def zoo():
         sys.modules.pop(name, None)
 
 
+@pytest.fixture
+def league(zoo):
+    import league
+
+    yield league
+    sys.modules.pop("league", None)
+
+
 def test_every_cell_names_what_exists(zoo) -> None:
     problems = {*(entry.name for entry in entries()), *zoo_problems.PROBLEMS}
     names = {*LEARNERS, *zoo.REFERENCES}
@@ -91,3 +99,57 @@ def test_flags_and_stuck_runs(zoo) -> None:
     assert table.loc["partition", "worst"] == 400.0
     assert table.loc["partition", "over uniform"] == pytest.approx(500 / 600)
     assert table.loc["partition", "over fixed"] == pytest.approx(500 / 180)
+
+
+# The league (benchmarks/league.py).
+
+
+def test_the_league_has_every_learner_on_every_problem(league) -> None:
+    met = list(league.chosen(1_000, ["mine"], (1.0,)))
+    assert {cell.place for cell in met} == set(league.PROBLEMS)
+    assert all(cell.people == 1_000 for cell in met)
+    budgets = {(cell.model, cell.learner) for cell in met}
+    assert {learner for model, learner in budgets if model == "shuffled"} == {
+        *("kernel", "partition", "best_arm", "mine")
+    }
+    assert ("none", "best_fixed") in budgets
+    assert len({(cell.place, cell.model, cell.learner) for cell in met}) == len(met)
+
+
+def test_the_league_ranks_by_the_share_of_regret_saved(
+    league, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = []
+    for place in range(4):
+        for seed in range(3):
+            lost = {"uniform": 100.0, "best_fixed": 80.0, "a": 20.0 + seed, "b": 40.0, "c": 50.0}
+            lost["b"] -= 30.0 * (place == 0)  # b is the best on one problem of four
+            for learner, regret in lost.items():
+                if learner == "c" and place == 3:
+                    continue  # c did not run there
+                private = learner in "abc"
+                rows.append(
+                    {
+                        "problem": f"p{place}",
+                        "people": 1_000,
+                        "learner": learner,
+                        "model": "local" if private else "none",
+                        "epsilon": 1.0 if private else np.inf,
+                        "seed": seed,
+                        "lost": regret,
+                        "seconds": 1.0,
+                    }
+                )
+    runs = league.scores(pd.DataFrame(rows))
+    table = league.table(runs[runs["model"] == "local"], np.random.default_rng(0))
+    assert table["learner"].tolist() == ["a", "b"]
+    assert table["rank"].tolist() == [1.25, 1.75]
+    assert np.allclose(table["saved"], [0.79, 0.675])
+    assert table["first"].tolist() == [3, 1]
+    for low, high in table["ranks"]:
+        assert 1.0 <= low < high <= 2.0
+    league.show(pd.DataFrame(rows))
+    said = capsys.readouterr().out
+    assert "the best arm for everyone saves 20%" in said
+    assert "c ran on 3 of them: 50% there, where a saves 79%" in said
+    assert said.endswith("To beat\nlocal, epsilon 1: 79.0% (a)\n")
