@@ -36,10 +36,10 @@ from discreet.learners.messages import PUBLIC_COINS, STEP, Reports, mix
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import place_count, selection
 from discreet.learners.partition.tree import Bins, Tree
-from discreet.learners.policy import TARGET_NAME, Policy, Terms
+from discreet.learners.policy import TARGET_NAME, Policy, Terms, canonical_json
 from discreet.learners.references.best_arm import BestArm
 from discreet.people.columns import Column
-from discreet.people.domain import Box, RewardBounds, unit_cube
+from discreet.people.domain import Ball, Box, RewardBounds, unit_cube
 from discreet.privacy import Local, SecureNoise, SimulatedNoise
 from discreet.privacy.noise import Shape, Words
 from discreet.schemas import Schemas
@@ -51,12 +51,13 @@ _ARMS = ["leaflet", "call", "visit"]
 _BOUNDS = RewardBounds(-1.0, 3.0)
 _DOMAINS = (
     unit_cube(2),
+    Ball(1.5, 3),
     Box.of(
         [
             Column("age", 18, 90),
             Column("smoker", values=("no", "yes", "unknown"), missing="unknown"),
             Column("weight", 40.5, 150, missing="unknown"),
-            Column("visits", 0, 4, levels=5),
+            Column("visits", 0, 3, levels=4, missing="unknown"),
         ]
     ),
 )
@@ -387,7 +388,8 @@ def _messages(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for words, other in altered(content, ""):
         # A device can evaluate features that its learner does not have.
         if other != content and not words.startswith("frequencies times"):
-            yield words, json.dumps(other)
+            # Whole numbers without a point: other languages do not tell 2.0 from 2.
+            yield words, canonical_json(other)
     for name in content:
         yield f"without {name}", json.dumps({key: content[key] for key in content if key != name})
         odd: list[Any] = [None, -1, 0.5, "1", True, [], {}, 2**60]

@@ -80,8 +80,8 @@ LEFT_OUT = 1e-4
 # At most this many features per arm, with more columns more, and numbers in all of theta.
 _MOST_FEATURES, _MOST_COEFFICIENTS, _FEWEST = 250, 1200, 30
 _USUAL_COLUMNS, _FEATURES_PER_COLUMN = 6, 10
-# Grids (see the module): |phi| <= 2^3, |coefficient| < 2^3 and sums of up to 2^11 products leave
-# 53 - 11 - 6 = 36 bits behind the point of a product.
+# Grids (see the module): |phi| <= root(2)^(columns along which it varies), which adds up to less
+# than 2^14 over all features, and |coefficient| < 2^3 leave 53 - 14 - 3 = 36 bits behind the point.
 _FEATURE_GRID, _COEFFICIENT_GRID = 2.0**-16, 2.0**-20
 _LARGEST = 7.5
 LARGEST_COEFFICIENT = int(_LARGEST / _COEFFICIENT_GRID)
