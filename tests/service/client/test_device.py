@@ -783,6 +783,30 @@ def test_a_report_that_another_process_gave_up_meanwhile_is_not_kept(
     assert not server.posts()
 
 
+def test_an_action_keeps_the_policy_that_another_process_removes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server()
+    device, other = device_of(server, tmp_path), device_of(server, tmp_path)
+    device.refresh()
+    before = devices.Pending.act
+
+    def slow(*given: Any) -> ChosenAction:
+        policy, contexts = server.learner.policy(), [[40.0, 0.0]] * 400
+        actions, _ = policy.act(contexts, np.random.default_rng(0))
+        rewards = np.ones(len(contexts))
+        reports = policy.report(contexts, actions, rewards, SecureNoise(), server.terms)
+        server.learner.update(reports)
+        assert other.refresh()
+        return before(*given)
+
+    monkeypatch.setattr(devices.Pending, "act", slow)
+    choice = device.act(PERSON)
+    assert choice.version == 0
+    assert device.report(choice.id, 1.0)
+    assert device.ledger()[0].version == 0
+
+
 def test_many_threads_make_one_report(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.codec import decode, encode
+from discreet.codec import canonical, decode, encode
 from discreet.learners.contributions import ContributionCounter
 from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Actions, Policy, Terms
@@ -609,6 +609,7 @@ class Pending:
             "study": self._place[1],
             "sha256": agreement.sha256,
             "policy": policy.digest,
+            "text": canonical(policy),
             **event_fields(event_of(policy)),
         }
 
@@ -642,9 +643,7 @@ class Pending:
     ) -> None:
         """The action becomes a row of the ledger with its report; None where that was lost."""
         if version is None:
-            text = self._policy_text(state, row["policy"])
-            assert text is not None
-            version = decode(text, Policy).version
+            version = decode(self._policy_text(state, row["policy"]) or "", Policy).version
         state.execute(
             "INSERT INTO ledger (id, service, study, sha256, version, epsilon, multiplier, made, "
             "due, state, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -667,8 +666,9 @@ def _keep(
     actions: str,
     hold_seconds: float,
 ) -> None:
-    """An action waits for its reward from now on."""
+    """An action waits for its reward, with its policy, which another process may have removed."""
     now = time.time()
+    state.execute("INSERT OR IGNORE INTO policies VALUES (:service, :study, :policy, :text)", facts)
     state.execute(
         "INSERT INTO pending VALUES (:id, :service, :study, :sha256, :policy, "
         ":context, :actions, :epsilon, :multiplier, :made, :due, NULL)",
