@@ -1,0 +1,622 @@
+// A person's side under local privacy: acts without the service, and makes one report that is
+// private when it leaves. The same steps as discreet.service.client.Device; what the service learns
+// beside the reports is stated there.
+//
+// A report is drawn once. Its action is marked, on the disk, before anything is drawn, and a marked
+// action is never drawn. The report is kept in one transaction with its row of the ledger before it
+// is seen; from then on the same bytes are sent.
+//
+// The state that a storage keeps:
+//
+//     budget       {epsilon, delta} that the person may pay over all studies, or null
+//     agreements   terms that the person agreed to, of one study of one service
+//     policies     a policy on these terms: the current one, and those that pending actions need
+//     pending      an action whose reward has not come, with what it will cost; private
+//     ledger       a report: what it cost, when, to whom, its bytes; never taken away
+
+import { secureNoise } from "./noise.js";
+import {
+  InvalidInput,
+  actAt,
+  armNumber,
+  checkReward,
+  checkTerms,
+  jsonText,
+  need,
+  publicCoin,
+  readPolicy,
+  readTerms,
+  reportAt,
+  unitOf,
+} from "./protocol.js";
+
+const DAY = 86_400;
+// Epsilons add with roundings.
+const ROUNDING = 1 + 1e-9;
+// Temporary refusals: too slow, too early, too many.
+const LATER = [408, 425, 429];
+const LOCAL = ["localhost", "127.0.0.1", "[::1]"];
+const MOST_SHOWN = 500;
+const PATIENCE = { attempts: 6, first: 0.5, longest: 60, timeout: 10 };
+// While a person waits: one attempt.
+const AT_ONCE = { attempts: 1 };
+
+/** The service refused a request, which is not sent again; `status` is that of its answer. */
+export class Refused extends InvalidInput {
+  name = "Refused";
+
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** The service did not answer, or cannot work now; what was to be sent is kept. */
+export class Unreachable extends Error {
+  name = "Unreachable";
+
+  constructor(message, status = null) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const now = () => Date.now() / 1000;
+const random = () => Number(secureNoise.words(1)[0] >> 11n) * 2 ** -53;
+const identifier = () =>
+  Array.from(secureNoise.words(2), (word) => word.toString(16).padStart(16, "0")).join("");
+const sha256 = async (text) => {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+};
+const foreign = ({ status }) =>
+  new Unreachable(
+    `the answer ${status} is not the service's; check the proxies on the way.`,
+    status,
+  );
+const json = (answer) => {
+  let fields = null;
+  try {
+    fields = JSON.parse(answer.text);
+  } catch {
+    // nor is this
+  }
+  if (fields === null) throw foreign(answer);
+  return fields;
+};
+const reason = (answer) => {
+  let text = "no reason was given.";
+  try {
+    text = String(JSON.parse(answer.text).error ?? text);
+  } catch {
+    // no answer of the service
+  }
+  return `(${answer.status}): ${text.slice(0, MOST_SHOWN)}`;
+};
+/** Seconds that a service asks for; 0 where it does not. */
+const retryAfter = (answer) => {
+  const text = answer?.headers.get("retry-after")?.trim() ?? "";
+  return /^\d+$/.test(text) ? Number(text.slice(0, 9)) : 0;
+};
+const checkedUrl = (url, allowHttp) => {
+  const parts = /^(https?):\/\/(\[::1\]|[^/?#@:[\]\s]+)(:\d+)?(\/[^?#\s]*)?$/.exec(url);
+  const safe = parts?.[1] === "https" || LOCAL.includes(parts?.[2]) || allowHttp;
+  need(
+    parts && safe,
+    `url was ${url}; give the https address of the service, or say allowHttp inside a network ` +
+      "that only you use.",
+  );
+  return url.replace(/\/+$/, "");
+};
+const checkedNumber = (value, name, least) => {
+  const proper = Number.isFinite(value) && value >= least;
+  need(proper, `${name} was ${value}; it must be a number of at least ${least}.`);
+  return value;
+};
+// Within a change.
+
+const tables = (state) => {
+  state.budget ??= null;
+  for (const name of ["agreements", "policies", "pending", "ledger"]) state[name] ??= [];
+  return state;
+};
+const spent = (state) =>
+  [...state.ledger, ...state.pending].reduce((sum, row) => sum + row.epsilon, 0);
+/** Whether one more report is within the terms of its study, and within what the person allows. */
+const affordable = (state, mine, agreement, epsilon) => {
+  const before = [...state.ledger, ...state.pending].filter(
+    (row) => mine(row) && row.sha256 === agreement.terms.sha256,
+  );
+  return (
+    before.length < agreement.terms.maxContributions &&
+    spent(state) + epsilon <= state.budget.epsilon * ROUNDING
+  );
+};
+const wasMade = (state, id) => {
+  const row = state.ledger.find((each) => each.id === id);
+  need(row, "there is no choice with this id; give that of one that was made with this storage.");
+  return row.state !== "lost";
+};
+/** The action becomes a row of the ledger with its report; null where that was lost. */
+const settle = (state, row, body) => {
+  const { id, service, study, sha256, version, epsilon, made, due } = row;
+  state.ledger.push({
+    number: state.ledger.length + 1,
+    ...{ id, service, study, sha256, version, epsilon, made, due },
+    sent: null,
+    state: body === null ? "lost" : "waiting",
+    body,
+    reason: null,
+  });
+  state.pending = state.pending.filter((each) => each.id !== id);
+};
+
+/** What is sent for one report, now and whenever it is sent again. The service knows it again by
+ * its public coin; by an id where that is a question, which people share. */
+const bodyOf = (report, policy) => {
+  const id = policy.chooses ? "" : `,"ids":[${secureNoise.words(1)[0] >> 2n}]`;
+  return `{"reports":[${jsonText(jsonText(report))}]${id}}`;
+};
+
+// Of two calls with one action in this tab, one draws; between tabs the marks decide.
+let drawing = Promise.resolve();
+
+/** One person's side of one study. Its options are in index.d.ts. */
+export class Device {
+  #url;
+  #study;
+  #source;
+  #path;
+  #stream;
+  #key;
+  #storage;
+  #agreed;
+  #defaultArm;
+  #rewardSeconds;
+  #missing;
+  #hold;
+  #fetch;
+  #patience;
+  #last = {};
+
+  constructor(
+    url,
+    study,
+    {
+      key,
+      storage,
+      agreed = null,
+      defaultArm = null,
+      rewardSeconds = 30 * DAY,
+      missing = null,
+      holdSeconds = 0,
+      source = null,
+      fetch = globalThis.fetch,
+      patience = {},
+      allowHttp = false,
+    },
+  ) {
+    need(/^[!-~]+$/.test(key), "key was no token; give the one that `discreet keys make` showed.");
+    this.#url = checkedUrl(url, allowHttp);
+    this.#study = study;
+    this.#source = source;
+    const where = source === null ? [] : ["sources", source];
+    // By which the storage knows it; no study has a stroke in its name.
+    this.#stream = [study, ...where].join("/");
+    this.#path = `/v1/studies/${[study, ...where].map(encodeURIComponent).join("/")}`;
+    this.#key = key;
+    this.#storage = storage;
+    this.#agreed = agreed;
+    this.#defaultArm = defaultArm;
+    this.#rewardSeconds = checkedNumber(rewardSeconds, "rewardSeconds", Number.MIN_VALUE);
+    checkReward(missing);
+    this.#missing = missing;
+    this.#hold = checkedNumber(holdSeconds, "holdSeconds", 0);
+    this.#fetch = (...request) => fetch(...request);
+    this.#patience = { ...PATIENCE, ...patience };
+  }
+
+  // What the person says and sees.
+
+  /** The study's current terms, for the person to read. */
+  async terms() {
+    return this.#offered(this.#patience);
+  }
+
+  /** Record that the person agrees to the terms with this SHA-256, and to no others. */
+  async agree(sha256) {
+    return (await this.#agree(sha256, this.#patience)).terms;
+  }
+
+  /** Every report of this person, to whatever study; it needs no service. */
+  async ledger() {
+    return tables(await this.#storage.read()).ledger;
+  }
+
+  /** What this person has paid, and may pay, over all studies. */
+  async spending() {
+    const state = tables(await this.#storage.read());
+    return {
+      epsilon: spent(state),
+      mostEpsilon: state.budget?.epsilon ?? null,
+      mostDelta: state.budget?.delta ?? null,
+    };
+  }
+
+  /** The person's word: what all studies together may cost them. */
+  async allow(epsilon, delta = 0) {
+    checkedNumber(epsilon, "epsilon", Number.MIN_VALUE);
+    checkedNumber(delta, "delta", 0);
+    await this.#change((state) => {
+      state.budget = { epsilon, delta };
+    });
+  }
+
+  // What the app does.
+
+  /** Fetch the current policy; whether it is another one. */
+  async refresh() {
+    return this.#refresh(await this.#agreement(this.#patience), this.#patience);
+  }
+
+  /** Choose for this person, with the policy at hand. */
+  async act(context) {
+    this.#checkSource(false);
+    let at;
+    try {
+      at = await this.#policy({ ...this.#patience, ...AT_ONCE });
+    } catch (error) {
+      if (error instanceof Unreachable) return this.#default();
+      throw error;
+    }
+    // Before the person is looked at.
+    const coin = publicCoin(secureNoise);
+    const choice = await this.#take(at, context, coin, (unit) => actAt(at.policy, unit, coin));
+    return { ...choice, version: at.policy.version, offered: true };
+  }
+
+  /** Keep an action chosen elsewhere for this person of an auxiliary source; its id, or null. */
+  async observe(context, arm) {
+    this.#checkSource(true);
+    const at = await this.#policy(this.#patience);
+    const given = () => ({ arm: armNumber(at.policy, arm) });
+    return (await this.#take(at, context, null, given)).id;
+  }
+
+  /** Report what followed from a choice; whether there is a report. */
+  async report(id, reward) {
+    checkReward(reward);
+    if (id === null || !(await this.#draw(id, reward))) return false;
+    // Under hold the time of a report must not follow from that of its reward.
+    if (this.#hold === 0) {
+      try {
+        await this.#send({ ...this.#patience, ...AT_ONCE }, false, now());
+      } catch (error) {
+        if (!(error instanceof Unreachable)) throw error;
+      }
+    }
+    return true;
+  }
+
+  /** Send what waits and is due, after whatever waited too long for its reward was reported; the
+   * rows of the ledger that the service accepted now. */
+  async send({ again = false } = {}) {
+    // One time for both: else what comes due in between leaves only where its reward is known.
+    const time = now();
+    for (const row of tables(await this.#storage.read()).pending) {
+      if (this.#mine(row) && this.#late(row.made, time)) await this.#draw(row.id, this.#missing);
+    }
+    const accepted = await this.#send(this.#patience, again, time);
+    const rows = await this.ledger();
+    return accepted.map((number) => rows[number - 1]);
+  }
+
+  // Terms and policies.
+
+  #mine = (row) => row.service === this.#url && row.study === this.#stream;
+
+  #change(fn) {
+    return this.#storage.change((state) => fn(tables(state)));
+  }
+
+  #checkSource(wanted) {
+    need(
+      wanted === (this.#source !== null),
+      "act() is for the study's own people, for whom it chooses, and observe() for those of a " +
+        "source; call the other.",
+    );
+  }
+
+  /** The agreement with these terms, or the current one; null where there is none. */
+  #known(state, sha256 = null) {
+    const row = state.agreements.find(
+      (each) => this.#mine(each) && (sha256 === null ? each.current : each.sha256 === sha256),
+    );
+    return row === undefined ? null : { ...row, terms: readTerms(row.terms) };
+  }
+
+  async #current() {
+    return this.#known(tables(await this.#storage.read()));
+  }
+
+  async #agreement(patience) {
+    const known = await this.#current();
+    const agreed = this.#agreed;
+    if (known === null && agreed !== null) return this.#agree(agreed, patience);
+    const same = known !== null && (agreed === null || agreed === known.sha256);
+    need(
+      same,
+      `this person agreed to ${known?.sha256 ?? "no terms"} in the study ${this.#study}, and ` +
+        `agreed was ${agreed}; show them device.terms(), and call device.agree() with their sha256.`,
+    );
+    return known;
+  }
+
+  async #offered(patience) {
+    const answer = await this.#ask("GET", `${this.#path}/terms`, { patience });
+    const terms = readTerms(json(answer));
+    const digest = await sha256(terms.text);
+    need(
+      digest === terms.sha256,
+      `the terms say that their SHA-256 is ${terms.sha256}, but it is ${digest}; fetch them again.`,
+    );
+    return terms;
+  }
+
+  async #agree(agreed, patience) {
+    const known = await this.#current();
+    if (known?.sha256 === agreed) return known;
+    const terms = await this.#offered(patience);
+    need(
+      terms.sha256 === agreed,
+      `this person agreed to the terms ${agreed}, but the study ${this.#study} asks for ` +
+        `${terms.sha256}; nothing was agreed to. Show them device.terms().`,
+    );
+    const arm = (await this.#facts(patience)).default_arm;
+    const defaultArm = ["number", "string"].includes(typeof arm) ? arm : null;
+    await this.#change((state) => {
+      for (const row of state.agreements.filter(this.#mine)) {
+        Object.assign(row, { current: false, policy: null });
+      }
+      state.agreements = state.agreements.filter(
+        (row) => !(this.#mine(row) && row.sha256 === agreed),
+      );
+      state.agreements.push({
+        service: this.#url,
+        study: this.#stream,
+        sha256: agreed,
+        terms: terms.fields,
+        defaultArm,
+        agreed: now(),
+        current: true,
+        policy: null,
+      });
+      state.budget ??= { epsilon: terms.mostEpsilon, delta: terms.delta };
+    });
+    return this.#current();
+  }
+
+  async #refresh(agreement, patience) {
+    const etag = agreement.policy;
+    const answer = await this.#ask("GET", `${this.#path}/policy`, { etag, patience });
+    if (answer.status === 304) return false;
+    const { text } = answer;
+    const digest = await sha256(text);
+    const named = (answer.headers.get("etag") ?? "").replace(/^W\//, "").replaceAll('"', "");
+    need(
+      named === digest,
+      `the service named the policy ${named}, but its SHA-256 is ${digest}; it was changed on the ` +
+        "way. Fetch it again.",
+    );
+    const policy = readPolicy(text, this.#source ?? "target");
+    checkTerms(policy, agreement.terms);
+    if (digest === agreement.policy) return false;
+    await this.#change((state) => {
+      const needed = new Set(state.pending.filter(this.#mine).map((row) => row.policy));
+      state.policies = state.policies.filter(
+        (row) => !this.#mine(row) || (row.digest !== digest && needed.has(row.digest)),
+      );
+      state.policies.push({ service: this.#url, study: this.#stream, digest, text });
+      for (const row of state.agreements) {
+        if (this.#mine(row) && row.sha256 === agreement.sha256) row.policy = digest;
+      }
+    });
+    return true;
+  }
+
+  /** What the person agreed to, and the policy at hand; it is fetched where there is none. */
+  async #policy(patience) {
+    const agreed = await this.#agreement(patience);
+    let state = tables(await this.#storage.read());
+    if (!this.#row(state, agreed.policy)) {
+      await this.#refresh({ ...agreed, policy: null }, patience);
+      state = tables(await this.#storage.read());
+    }
+    // One state for both: another tab may agree, or fetch, in between.
+    const agreement = this.#known(state);
+    const kept = this.#kept(state, agreement.policy);
+    checkTerms(kept.policy, agreement.terms);
+    return { agreement, ...kept };
+  }
+
+  #row(state, digest) {
+    return state.policies.find((each) => this.#mine(each) && each.digest === digest);
+  }
+
+  /** A policy that is kept; the last one that was read is not read again. */
+  #kept(state, digest) {
+    if (this.#last.row?.digest !== digest) {
+      const row = this.#row(state, digest);
+      need(row, "another tab removed the policy; call refresh().");
+      this.#last = { row, policy: readPolicy(row.text, this.#source ?? "target") };
+    }
+    return this.#last;
+  }
+
+  async #default() {
+    const known = await this.#current();
+    const arm = this.#defaultArm ?? known?.defaultArm ?? null;
+    if (arm === null) {
+      throw new Unreachable("there is no policy and no default arm; state one as defaultArm.");
+    }
+    const names = known?.terms.armNames ?? [];
+    const place = typeof arm === "string" ? names.indexOf(arm) : arm;
+    need(!names.length || place in names, `the default arm was ${arm}, which is none of ${names}.`);
+    return {
+      ...{ id: null, version: null, arm: place < 0 ? null : place },
+      name: names[place] ?? (typeof arm === "string" ? arm : null),
+      propensity: 1,
+      offered: false,
+    };
+  }
+
+  // Actions and reports.
+
+  /** Put by what a report will cost, take an action, and keep it until its reward comes. */
+  #take({ agreement, policy, row }, context, coin, take) {
+    return this.#change((state) => {
+      // Before the context is read: whether there is a report must not depend on it.
+      const id = affordable(state, this.#mine, agreement, policy.epsilon) ? identifier() : null;
+      const unit = unitOf(policy.domain, context);
+      const taken = take(unit);
+      if (id === null) return { id, ...taken };
+      // Another tab may have fetched the next policy since, and removed this one.
+      if (!this.#row(state, row.digest)) state.policies.push({ ...row });
+      const made = now();
+      state.pending.push({
+        ...{ id, service: this.#url, study: this.#stream, sha256: agreement.sha256 },
+        ...{ policy: row.digest, version: policy.version, epsilon: policy.epsilon },
+        ...{ unit, arm: taken.arm, coin, made, due: made + this.#hold, drawing: null },
+      });
+      return { id, ...taken };
+    });
+  }
+
+  /** Whether rewards of an action no longer count at a time; either way, so that a clock that was
+   * far ahead keeps no context forever. */
+  #late(made, time) {
+    return Math.abs(time - made) >= this.#rewardSeconds;
+  }
+
+  #draw(id, reward) {
+    const drawn = drawing.then(() => this.#drawNow(id, reward));
+    drawing = drawn.catch(() => {});
+    return drawn;
+  }
+
+  /** Draw the report of an action, unless that was ever begun; a late reward counts as none. */
+  async #drawNow(id, reward) {
+    const mark = identifier();
+    const find = (state) => state.pending.find((each) => each.id === id && this.#mine(each));
+    const begun = await this.#change((state) => {
+      const row = find(state);
+      if (row === undefined) return wasMade(state, id);
+      if (row.drawing !== null) {
+        settle(state, row, null);
+        return false;
+      }
+      row.drawing = mark;
+      const others = [...state.ledger, ...state.pending.filter((each) => each.drawing !== null)];
+      const same = (each) => this.#mine(each) && each.sha256 === row.sha256;
+      return {
+        row: { ...row },
+        made: others.filter(same).length - 1,
+        terms: this.#known(state, row.sha256).terms,
+        policy: this.#kept(state, row.policy).policy,
+      };
+    });
+    if (typeof begun === "boolean") return begun;
+    const { row, made, terms, policy } = begun;
+    checkTerms(policy, terms);
+    need(made < terms.maxContributions, "the terms cover no more reports; nothing was drawn.");
+    const given = this.#late(row.made, now()) ? this.#missing : reward;
+    const report = reportAt(policy, row.unit, row.arm, row.coin, given, secureNoise);
+    const body = bodyOf(report, policy);
+    return this.#change((state) => {
+      const marked = find(state);
+      if (marked?.drawing !== mark) return wasMade(state, id);
+      settle(state, marked, body);
+      return true;
+    });
+  }
+
+  /** The numbers of the reports that were accepted, of those that are due at a time. */
+  async #send(patience, again, time) {
+    const accepted = [];
+    const states = again ? ["waiting", "refused"] : ["waiting"];
+    // In the order of due times: that of rewards must not show under hold.
+    const rows = tables(await this.#storage.read())
+      .ledger.filter((row) => this.#mine(row) && states.includes(row.state))
+      .sort((a, b) => a.due - b.due || (a.id < b.id ? -1 : 1));
+    for (const { number, made, due, body } of rows) {
+      // As far from its action either way as rewards count: a clock that was set back must neither
+      // keep a report forever nor send one because its reward is known.
+      if (Math.abs(time - made) < due - made) continue;
+      try {
+        const answer = await this.#ask("POST", `${this.#path}/reports`, { body, patience });
+        // The service says that it stored the report now or before; something else may have answered.
+        const { stored, repeated } = json(answer);
+        if (answer.status !== 202 || stored + repeated !== 1) throw foreign(answer);
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        if (error.status === 409 && (await this.#facts(patience)).state === "paused") {
+          throw new Unreachable(error.message, 409);
+        }
+        await this.#mark(number, "refused", error.message);
+        continue;
+      }
+      await this.#mark(number, "accepted");
+      accepted.push(number);
+    }
+    return accepted;
+  }
+
+  #mark(number, to, why = null) {
+    return this.#change((state) => {
+      const row = state.ledger[number - 1];
+      if (row.state === "accepted") return;
+      Object.assign(row, { state: to, reason: why, sent: to === "accepted" ? now() : null });
+    });
+  }
+
+  /** What the service says of the study: its state, and its default arm. */
+  async #facts(patience) {
+    const path = `/v1/studies/${encodeURIComponent(this.#study)}`;
+    return json(await this.#ask("GET", path, { patience }));
+  }
+
+  /** The answer to a request, 2xx or 304, after as many attempts as patience allows. A request
+   * without an answer is sent again after a random pause whose bound doubles. */
+  async #ask(method, path, { body, etag = null, patience }) {
+    const headers = { Authorization: `Bearer ${this.#key}`, Accept: "application/json" };
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    if (etag !== null) headers["If-None-Match"] = `"${etag}"`;
+    const { attempts, first, longest, timeout } = patience;
+    const what = `${method} ${path}`;
+    let answer = null;
+    for (let attempt = 0; attempt < attempts; attempt++) {
+      try {
+        const response = await this.#fetch(this.#url + path, {
+          ...{ method, headers, body, cache: "no-store", credentials: "omit" },
+          ...{ redirect: "manual", referrerPolicy: "no-referrer" },
+          signal: AbortSignal.timeout(1000 * timeout),
+        });
+        const { status, headers: given } = response;
+        answer = { status, headers: given, text: await response.text() };
+      } catch {
+        answer = null;
+      }
+      const status = answer?.status ?? 503;
+      if ((status >= 200 && status < 300) || status === 304) return answer;
+      if (status < 500 && !LATER.includes(status)) {
+        throw new Refused(`the service refused ${what} ${reason(answer)}`, status);
+      }
+      const asked = retryAfter(answer);
+      const pause = random() * (asked > 0 ? first : Math.min(longest, first * 2 ** attempt));
+      if (attempt + 1 === attempts || asked + pause > longest + first) break;
+      await new Promise((resolve) => setTimeout(resolve, 1000 * (asked + pause)));
+    }
+    if (answer === null) throw new Unreachable(`the service did not answer ${what}.`);
+    throw new Unreachable(`the service put off ${what} ${reason(answer)}`, answer.status);
+  }
+}
