@@ -1,7 +1,7 @@
 // Small policies, terms and a service, for tests.
 
 import { createHash } from "node:crypto";
-import { canonicalJson } from "../protocol.js";
+import { canonicalJson } from "../../../../src/discreet/service/client/javascript/protocol.js";
 
 export const sha256 = (text) => createHash("sha256").update(text).digest("hex");
 

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
-import { Device, IndexedDBStorage, MemoryStorage } from "../index.js";
-import { QUICK, Service, kernelPolicy } from "./fixtures.js";
+import { Device, IndexedDBStorage, MemoryStorage } from "../../../../src/discreet/service/client/javascript/index.js";
+import { QUICK, Service, kernelPolicy } from "./fixtures.mjs";
 
 /** As much of IndexedDB as a storage uses: transactions in line, which end once no request is
  * left when a task has run. */
@@ -109,7 +109,7 @@ for (const make of [() => new MemoryStorage(), () => new IndexedDBStorage("perso
 }
 
 test("two tabs with one database decide in one transaction", async () => {
-  const { Device: Other } = await import("../device.js?another");
+  const { Device: Other } = await import("../../../../src/discreet/service/client/javascript/device.js?another");
   const service = new Service(kernelPolicy());
   const options = {
     key: "dk_1",

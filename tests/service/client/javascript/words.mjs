@@ -1,6 +1,6 @@
 // Sources of stated words, for tests; no device has them.
 
-import { secureNoise } from "../index.js";
+import { secureNoise } from "../../../../src/discreet/service/client/javascript/index.js";
 
 const STEP = 0x9e3779b97f4a7c15n;
 const word64 = (value) => BigInt.asUintN(64, value);

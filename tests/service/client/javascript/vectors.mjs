@@ -1,4 +1,4 @@
-// node test/vectors.js DIR [--time]: whether this client decides and reports as the files of
+// node vectors.mjs DIR [--time]: whether this client decides and reports as the files of
 // `discreet vectors DIR` say. Prints how many cases of each file agree; exits with 1 at the first
 // that does not.
 
@@ -6,8 +6,8 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { InvalidInput, act, checkTerms, readPolicy, readTerms, report } from "../index.js";
-import { listed, seeded } from "./words.js";
+import { InvalidInput, act, checkTerms, readPolicy, readTerms, report } from "../../../../src/discreet/service/client/javascript/index.js";
+import { listed, seeded } from "./words.mjs";
 
 const STREAMS = ["kernel", "partition", "best_arm", "kernel_source", "forged"];
 const folder = process.argv[2];

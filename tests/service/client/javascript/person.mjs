@@ -1,7 +1,7 @@
-// node test/person.js URL STUDY KEY [SOURCE]: one person agrees, acts (or says what was chosen for
+// node person.mjs URL STUDY KEY [SOURCE]: one person agrees, acts (or says what was chosen for
 // them), and reports; prints what they saw and their ledger as JSON.
 
-import { Device, MemoryStorage } from "../index.js";
+import { Device, MemoryStorage } from "../../../../src/discreet/service/client/javascript/index.js";
 
 const [url, study, key, source = null] = process.argv.slice(2);
 const device = new Device(url, study, { key, storage: new MemoryStorage(), source });

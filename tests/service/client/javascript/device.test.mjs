@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Device, InvalidInput, MemoryStorage, Refused, Unreachable } from "../index.js";
+import { Device, InvalidInput, MemoryStorage, Refused, Unreachable } from "../../../../src/discreet/service/client/javascript/index.js";
 import {
   QUICK,
   Service,
@@ -13,7 +13,7 @@ import {
   sourcePolicy,
   termsOf,
   textOf,
-} from "./fixtures.js";
+} from "./fixtures.mjs";
 
 const URL_ = "https://trial.example.org";
 const DAY = 86_400;
@@ -277,7 +277,7 @@ test("whatever step of a storage fails, one report leaves at most", async () => 
 
 test("of two tabs one draws", async () => {
   // A module of its own: its calls are not in one line with those of the other.
-  const { Device: Other } = await import("../device.js?tab");
+  const { Device: Other } = await import("../../../../src/discreet/service/client/javascript/device.js?tab");
   let drawn = 0;
   for (let round = 0; round < 50; round++) {
     const service = new Service(kernelPolicy());
