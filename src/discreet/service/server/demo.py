@@ -2,7 +2,8 @@
 
 The server, the database, the keys, the noise and the HTTP between them are those of a deployment;
 only the people are simulated: rows of a public survey, or invented ones where the package that
-brings it is missing. Nothing of it outlives the command.
+brings it is missing. Whoever opens the page `/visit` is one more person: their browser runs the
+client in JavaScript, and shows what leaves it. Nothing on the server outlives the command.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
 
 from discreet.codec import decode, encode
 from discreet.lab.environments.base import Population, Problem
@@ -26,8 +30,10 @@ from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import ArmPolicy, Policy, Terms
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import Local, SecureNoise
+from discreet.service import client
 from discreet.service.client.transport import Client, Refused, Unreachable, body_of, study_path
 from discreet.service.server.app import address_of, create_app, listen, server_of
+from discreet.service.server.dashboard.routes import Page
 from discreet.service.server.deployment import Deployment
 from discreet.service.server.service import Service
 from discreet.validation import InvalidInput
@@ -42,6 +48,7 @@ _ARMS = ("under 13", "13 to 20", "20 or more")
 _BEFORE = 1.0
 # Between attempts to report to a study that is paused.
 _PAUSED_SECONDS = 1.0
+_VISIT = Path(__file__).parent / "visit"
 
 
 def demo_problem() -> tuple[Problem, str]:
@@ -55,6 +62,23 @@ def demo_problem() -> tuple[Problem, str]:
             '(pip install "discreet[examples]").'
         )
     return problem, "The people are rows of the Current Population Survey 2004 (AER/CPSSW8)."
+
+
+def add_visit(app: FastAPI, key: str) -> None:
+    """Let an application have the page `/visit`, whose visitors share a device's key."""
+    routes = APIRouter(route_class=Page, include_in_schema=False)
+
+    @routes.get("/visit")
+    def page() -> FileResponse:
+        return FileResponse(_VISIT / "index.html")
+
+    @routes.get("/visit/key")
+    def key_of_visitors() -> dict[str, str]:
+        return {"key": key}
+
+    app.include_router(routes)
+    app.mount("/visit/client", StaticFiles(directory=Path(client.__file__).parent / "javascript"))
+    app.mount("/visit", StaticFiles(directory=_VISIT))
 
 
 class Devices(Client):
@@ -157,6 +181,7 @@ def run_demo(
         server, address = server_of(app, host, port), address_of(listening)
         token = service.keys.make("operator", label="demo")
         own = service.keys.make("device", _STUDY, "demo")
+        add_visit(app, service.keys.make("device", _STUDY, "visitors"))
         people = problem.sample(devices, np.random.default_rng())
 
         def play() -> None:
@@ -164,10 +189,11 @@ def run_demo(
                 time.sleep(0.05)
             link = f"{address}/login?code={app.state.sessions.link(token)}"
             say(f"{devices:,} simulated devices report to a server on this machine. {source}")
+            say(f"Visit it yourself: {address}/visit")
             say(f"Dashboard: {link}")
             say(f"That link signs in for ten minutes. Later: {address}/login, with the key {token}")
             if browser:
-                webbrowser.open(link)
+                webbrowser.open(f"{address}/visit")
             time.sleep(_BEFORE)
             with suppress(Refused, Unreachable):
                 Devices(address, own, learner.terms(), say).play(people, seconds)
