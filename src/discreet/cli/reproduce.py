@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from discreet.cli import STOPPED, Stop, stop_of
 from discreet.cli.console import (
@@ -28,7 +28,7 @@ from discreet.cli.console import (
     write_results,
 )
 from discreet.lab.results.screen import plain
-from discreet.papers.registry import REPRODUCTIONS, presentations
+from discreet.papers.registry import REPRODUCTIONS, paper_items, presentations
 from discreet.papers.reproduction import Reproduction
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
@@ -108,12 +108,13 @@ OPTIONS: dict[str, tuple[str, Any]] = {
 
 @reproduce_app.command("list")
 def reproduce_list() -> None:
-    """The figures and tables that can be reproduced."""
-    table = Table("name", "what", "trials", "rounds", box=None, pad_edge=False)
-    for what in REPRODUCTIONS.values():
-        rounds = "; ".join(f"{people:,}" for people in what.sizes)
-        table.add_row(what.name, plain(what.title), f"{what.trials:,}", rounds)
-    out.print(table)
+    """All figures and tables of the papers, with the commands that reproduce them."""
+    for paper, items in groupby(paper_items(), lambda item: item.paper):
+        out.print(f"[bold]{paper}[/]")
+        for item in items:
+            out.say(f"  {item.place:16}  {item.shows} {item.without}".rstrip())
+            for each in item.commands:
+                out.say(f"{'':20}discreet reproduce {each.run}")
 
 
 def _command(what: Reproduction) -> Callable[..., None]:

@@ -1,0 +1,158 @@
+"""The page of all figures and tables of the papers, from `discreet.papers.registry`.
+
+The cost of a command is the processor time of a smaller one, times the ratio of the people (or
+questions) that both serve. Starting Python and reading tables counts once.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from discreet.cli.reproduce import reproduce_app
+from discreet.papers.registry import REPRODUCTIONS, PaperCommand, PaperItem, paper_items
+from discreet.papers.reproduction import RUN_OPTIONS, Case, PaperPlan, Reproduction
+from measured.commands import Runner
+from measured.layout import Block, markdown
+
+# Nothing but a start: two people, and no learner.
+_START = "discreet reproduce dubey-figure-1 --trials 1 --rounds 2 --method uniform"
+
+
+def parsed(run: str, data: Path | None = None) -> tuple[Reproduction, dict[str, Any]]:
+    """The reproduction of what follows `discreet reproduce`, and what its plan is asked for.
+
+    Raises:
+        click.UsageError: for an option that there is not, or a value of another kind.
+    """
+    name, *words = shlex.split(run)
+    words = [str(data) if word == "DIR" else word for word in words]
+    command = get_command(reproduce_app).commands[name]  # type: ignore[attr-defined]
+    wish = command.make_context(name, words).params
+    others = {*RUN_OPTIONS, "log_scale", "linear"}
+    return REPRODUCTIONS[name], {key: wish[key] for key in wish if key not in others}
+
+
+def plan_of(run: str, data: Path | None = None) -> PaperPlan | None:
+    """The plan of a command; None for a drawing.
+
+    Raises:
+        InvalidInput: for a value that cannot be run.
+    """
+    what, wish = parsed(run, data)
+    return None if what.form == "drawing" else what.plan(**wish)
+
+
+def people_of(plan: PaperPlan) -> int:
+    """How many people, those of sources included, or questions its trials serve."""
+
+    def of(setting: dict[str, object]) -> int:
+        case = setting.get("case", setting)
+        if not isinstance(case, Case):
+            return int(setting.get("rounds", 1))  # type: ignore[call-overload]
+        specs = getattr(case.sources, "specs", ())
+        tables = getattr(case.sources, "tables", {})
+        sizes = [*(spec.people for spec in specs), *(table.size for table in tables.values())]
+        return case.rounds + sum(sizes)
+
+    return plan.trials * sum(of(dict(setting)) for setting in plan.settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Papers(Block):
+    """What every figure and table shows, how it was read, its command and its cost."""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        samples = [_sample(each) for item in paper_items() for each in item.commands]
+        return (_START, *dict.fromkeys(samples))
+
+    @property
+    def frame(self) -> tuple[str, ...]:
+        return tuple(part for part in _parts() if isinstance(part, str))
+
+    def text(self, runner: Runner) -> str:
+        return "\n\n".join(
+            part if isinstance(part, str) else _cost(part, runner) for part in _parts()
+        )
+
+
+def _sample(command: PaperCommand) -> str:
+    return f"discreet reproduce {command.run} {command.sample}".strip()
+
+
+def _parts() -> Iterator[str | PaperCommand]:
+    """The page: texts, and commands in whose place their costs are written."""
+    by_paper = [(paper, list(items)) for paper, items in groupby(paper_items(), _paper)]
+    lines = [
+        [name, *(_listed(items, with_command) for with_command in (True, False))]
+        for (name, _), items in by_paper
+    ]
+    yield markdown(["paper", "with a command", "without"], lines)
+    for (name, title), items in by_paper:
+        yield f"## {name}\n\n*{title}.*"
+        for item in items:
+            yield from _item(item)
+
+
+def _paper(item: PaperItem) -> tuple[str, str]:
+    return item.paper, item.title
+
+
+def _listed(items: list[PaperItem], with_command: bool) -> str:
+    """How many figures and tables have a command, or have none, and which."""
+    chosen = [item.numbers for item in items if bool(item.commands) is with_command]
+    # A figure counts once, whatever its panels.
+    numbers = sorted({re.sub(r"(?<=\d)[a-z]$", "", n) for of in chosen for n in of}, key=_order)
+    kinds = {kind: list(own) for kind, own in groupby(numbers, lambda n: n.split()[0])}
+    named = [f"{kind} {', '.join(n.split()[1] for n in own)}" for kind, own in kinds.items()]
+    return f"{len(numbers)}: {'; '.join(named)}" if named else "0"
+
+
+def _order(number: str) -> tuple[str, list[int]]:
+    return number.split()[0], [int(digits) for digits in re.findall(r"\d+", number)]
+
+
+def _item(item: PaperItem) -> Iterator[str | PaperCommand]:
+    yield f"### {item.place[:1].upper()}{item.place[1:]}\n\n{item.shows} {item.without}".rstrip()
+    for label, text in (("Settings", item.settings), ("Reading", item.reading)):
+        if text:
+            yield f"*{label}.* {text}"
+    for command in item.commands:
+        yield f"    discreet reproduce {command.run}"
+        yield command
+
+
+def _cost(command: PaperCommand, runner: Runner) -> str:
+    """What a command costs, and how that was measured."""
+    sample, data = f"{command.run} {command.sample}", runner.folders.get("DIR")
+    before = time.process_time()
+    plan = plan_of(sample, data)
+    preparing = time.process_time() - before
+    seconds = runner.run(_sample(command)).seconds - runner.run(_START).seconds - preparing
+    if plan is None or not command.sample:
+        return f"{_time(seconds + preparing)} of one processor, measured."
+    full = plan_of(command.run, data)
+    assert full is not None
+    times = people_of(full) / people_of(plan)
+    return (
+        f"{_time(seconds * times + preparing)} of one processor: {times:,.0f} times "
+        f"`{command.sample}`, which took {_time(seconds)}."
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:,.0f} h"
+
+
+PAPERS: tuple[Block, ...] = (Papers(name="papers", page="docs/papers.md", seconds=1000),)
