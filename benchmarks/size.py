@@ -59,10 +59,10 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (252, 76_022),
+    "src": (252, 76_114),
     "service": (46, 11_990),
     "library": (105, 32_210),
-    "lab": (44, 14_870),
+    "lab": (44, 14_900),
     "LocalKernel, a round": (29, 10_510),
     "Capri, a round": (41, 13_375),
     "a policy on a device": (17, 5_770),

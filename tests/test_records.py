@@ -27,6 +27,7 @@ ROW = {
     "standard_error": 7.0,
     "trials": 20,
     "paper": None,
+    "agrees": None,
 }
 
 

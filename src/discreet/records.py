@@ -30,9 +30,11 @@ WEAK = 0.5
 TrustModelName = Literal["local", "shuffled", "joint", "outsourced", "none"]
 Value = str | int | float | bool | None
 
-REPRODUCED = ("method", "metric", "mean", "standard_error", "trials", "paper")
+REPRODUCED = ("method", "metric", "mean", "standard_error", "trials", "paper", "agrees")
 """Keys of the records of a reproduction: a method, what was measured, its mean over the trials, how
-many these were, and the number that the paper prints. Besides stands what was varied."""
+many these were, the number that the paper prints, and whether it is within two standard errors of
+the mean (null without a number or an error). Besides stands what was varied, and the `digest` of
+the settings."""
 
 PLANNED = (
     "plan",
@@ -233,7 +235,7 @@ def _is_record(keys: Iterable[str]) -> bool:
     return (
         {"study", "learner", "replicate", "metric", "value"} <= given <= run | {*ORIGIN}
         or {"name", "verdict", "lower_bound"} <= given <= check | {*ORIGIN}
-        or set(REPRODUCED) <= given
+        or set(REPRODUCED) - {"agrees"} <= given
         or {"plan", "people", "gain"} <= given <= {*PLANNED, *ORIGIN}
     )
 

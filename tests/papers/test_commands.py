@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from discreet.papers.dubey2021 import figures
 from discreet.papers.kharkovskii2020 import data_sets
 from discreet.papers.pavlovic2025.figures import FUNCTIONS, WRONG, RewardFunctions
 from discreet.papers.registry import REPRODUCTIONS, presentations
+from discreet.papers.report import printed
 from discreet.records import REPRODUCED
 from tests.papers.tables import write_search_tables, write_transfer_tables
 
@@ -164,6 +166,16 @@ def reproduce(name: str, *arguments: object) -> tuple[int, str, str]:
     return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
 
 
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted run keeps its journal in the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+
+def timeless(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in ("made", "seconds")}
+
+
 def records_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -191,6 +203,8 @@ def test_tables_are_printed_and_files_written(name: str, tmp_path: Path) -> None
         assert {line.get(key) for line in lines} == values
     for line in lines:
         assert set(REPRODUCED) <= set(line)
+        assert (line["study"], len(line["digest"])) == (small.command, 40)
+        assert line["seed"] == REPRODUCTIONS[small.command].seed
         method, epsilon, held = line["method"], line["epsilon"], line["true_epsilon"]
         assert epsilon is not None or held is None
         assert line["trials"] > 1 or line["standard_error"] is None
@@ -208,6 +222,20 @@ def test_tables_are_printed_and_files_written(name: str, tmp_path: Path) -> None
             assert small.held[0] * epsilon <= held <= small.held[1] * epsilon
 
 
+@pytest.mark.parametrize(
+    ("error", "paper", "agrees", "shown"),
+    [(1.0, 12.0, True, "12 ="), (1.0, 12.1, False, "12 ≠"), (1.0, 7.9, False, "8 ≠"),
+     (None, 10.0, None, "10  "), (math.nan, 10.0, None, "10  "), (1.0, None, None, "")],
+)  # fmt: skip
+def test_a_paper_agrees_within_two_standard_errors(
+    error: float | None, paper: float | None, agrees: bool | None, shown: str
+) -> None:
+    mean = {"metric": "regret", "mean": 10.0, "standard_error": error, "trials": 4}
+    record = reproduction.record_of({}, "ours", mean, paper)
+    assert record["agrees"] is agrees
+    assert printed(record, ".0f") == shown
+
+
 @pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_reproductions_are_commands_with_options_and_a_form(name: str) -> None:
     what = REPRODUCTIONS[name]
@@ -217,7 +245,6 @@ def test_reproductions_are_commands_with_options_and_a_form(name: str) -> None:
     assert what.form == "drawing" or what.form in presentations()
     parameters = [OPTIONS[option][0] for option in what.options]
     assert len(set(parameters)) == len(parameters)
-    assert all(isinstance(size, int) for size in what.sizes)
 
 
 # The smallest wish of each kind of reproduction.
@@ -273,7 +300,7 @@ def test_only_some_methods_and_the_same_again(tmp_path: Path) -> None:
         assert code == 0, err
         lines = records_in(file)
         assert {line["method"] for line in lines} == {"uniform", "ours, local"}
-        written.append([{**line, "seconds": 0.0} for line in lines])
+        written.append([timeless(line) for line in lines])
     assert written[0] == written[1]
 
 
@@ -291,26 +318,64 @@ def test_without_data_the_rest_runs_and_it_is_said() -> None:
     [pytest.param("6", 3, "effective", marks=pytest.mark.slow),
      ("dubey-figure-2", 5, "published"), ("po-gp-ucb-tables", 5, "Table 1:")],
 )  # fmt: skip
-def test_an_interrupted_run_keeps_what_is_finished(
+def test_an_interrupted_run_keeps_what_is_finished_and_resumes(
     name: str, count: int, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real = reproduction.run_trials
+    real, ran = reproduction.run_trials, []
 
     def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
         yield from itertools.islice(real(*arguments, **keywords), count)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduction, "run_trials", interrupted)
+    def counted(*arguments, **keywords):  # type: ignore[no-untyped-def]
+        for each in real(*arguments, **keywords):
+            ran.append(each)
+            yield each
+
     records, command = tmp_path / "r.jsonl", (SMALL[name].command, *SMALL[name].wish, "--jobs", 1)
+    monkeypatch.setattr(reproduction, "run_trials", counted)
+    assert reproduce(*command, "--json", records)[0] == 0
+    total, whole = len(ran), records_in(records)
+    assert not list(tmp_path.glob(".*.sqlite"))
+    monkeypatch.setattr(reproduction, "run_trials", interrupted)
     code, out, err = reproduce(*command, "--json", records)
     assert code == 130
-    assert f"({count} of " in err
+    assert f"({count} of {total} runs)" in err
     assert word in out
     assert len(records_in(records)) >= count
+    monkeypatch.setattr(reproduction, "run_trials", counted)
+    code, _, err = reproduce(*command)
+    assert code == 2
+    assert "Add --resume" in err
+    ran.clear()
+    code, _, err = reproduce(*command, "--json", records, "--resume")
+    assert code == 0, err
+    assert len(ran) == total - count
+    assert [timeless(row) for row in records_in(records)] == [timeless(row) for row in whole]
+    assert not list(tmp_path.glob(".*.sqlite"))
+    monkeypatch.setattr(reproduction, "run_trials", interrupted)
     count = 0
     code, _, err = reproduce(*command)
     assert code == 130
     assert "nothing was written" in err
+
+
+def test_a_resumed_run_has_the_settings_of_the_interrupted_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = reproduction.run_trials
+
+    def interrupted(*arguments, **keywords):  # type: ignore[no-untyped-def]
+        yield next(real(*arguments, **keywords))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduction, "run_trials", interrupted)
+    command = ("dubey-figure-2", "--method", "uniform", "--jobs", 1, "--trials", 2)
+    assert reproduce(*command, "--rounds", 32)[0] == 130
+    monkeypatch.setattr(reproduction, "run_trials", real)
+    code, _, err = reproduce(*command, "--rounds", 33, "--resume")
+    assert code == 2
+    assert "had other settings" in err
 
 
 WISHES: list[tuple[str, tuple[object, ...], str]] = [

@@ -37,8 +37,8 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_settings() -> None:
-    assert CAPRI_REGRET.sizes == (10_000, 100_000)
-    assert USCA_ERROR_RATE.sizes == (1_000, 10_000, 100_000)
+    assert CAPRI_REGRET.rounds == (10_000, 100_000)
+    assert USCA_ERROR_RATE.rounds == (1_000, 10_000, 100_000)
     assert FUNCTIONS[0].setting(5)["function"] != FUNCTIONS[1].setting(5)["function"]
 
     def budgets(method: str) -> set[object]:

@@ -85,7 +85,7 @@ def audit(
         audit_verdict,
         write_audit_report,
     )
-    from discreet.lab.reporting.provenance import provenance, provenance_of_audit
+    from discreet.lab.reporting.provenance import provenance, provenance_of_seed
 
     out.print()
     out.print(audit_table(findings))
@@ -95,7 +95,7 @@ def audit(
         out.print()
     out.print(f"[bold]{plain(audit_verdict(findings))}[/]")
     with reporting_errors():
-        origin = provenance_of_audit(name, seed) if study is None else provenance(study)
+        origin = provenance_of_seed(name, seed) if study is None else provenance(study)
         write_results(json, origin.stamped(findings), plot, lambda: audit_figure(findings))
         if report is not None:
             write_audit_report(name, findings, confidence, report, origin)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import shlex
+import sys
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli import STOPPED, Stop, stop_of
+from discreet.cli import STOPPED, stop_of
 from discreet.cli.console import (
     FIGURE,
     RECORDS,
@@ -27,9 +29,10 @@ from discreet.cli.console import (
     shared,
     write_results,
 )
+from discreet.lab.reporting.provenance import provenance_of_seed
 from discreet.lab.results.screen import plain
 from discreet.papers.registry import REPRODUCTIONS, paper_items, presentations
-from discreet.papers.reproduction import Reproduction
+from discreet.papers.reproduction import AGREES, Reproduction
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
 
@@ -101,6 +104,10 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     ),
     "address": ("address", AddressOption),
     "json": ("json", RecordsOption),
+    "resume": (
+        "resume",
+        _option(bool, "Resume an earlier run with these options in this folder.", "--resume"),
+    ),
     "plot": ("plot", PlotOption),
     "drawing": ("plot", _option(Path, "File for the figure (.png).", "--plot")),
 }
@@ -124,6 +131,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
         jobs, json, plot = (wish.pop(name, None) for name in ("jobs", "json", "plot"))
         engine, address = (wish.pop(name, None) for name in ("engine", "address"))
         log_scale = wish.pop("log_scale", False) or not wish.pop("linear", True)
+        resume = wish.pop("resume", False)
         with reporting_errors():
             check_outputs([(json, RECORDS), (plot, FIGURE)])
             if what.form == "drawing":
@@ -135,45 +143,58 @@ def _command(what: Reproduction) -> Callable[..., None]:
                 plan = what.plan(**wish)
             for notice in plan.notices:
                 err.print(plain(notice))
-            workers = min(jobs or cores(), plan.total) if "jobs" in what.options else 1
-            done: list[Any] = []
-            stop: Stop | None = None
-            with (
-                shared(engine or EngineName.processes, workers, address),
-                err.progress() as bar,
-            ):
-                shown = bar.add_task("Reproducing", total=plan.total)
-                try:
-                    for each in plan.run(workers):
-                        done.append(each)
-                        bar.update(shown, advance=1, description=plan.names[each.case])
-                except STOPPED as error:
-                    stop = stop_of(error)
-            results = plan.finish(done) if done else None
-        if stop is not None and (results is None or not len(results.ends)):
-            err.print(f"{stop.word} before anything was finished; nothing was written.")
-            raise typer.Exit(stop.code)
-        assert results is not None
-        form = presentations()[what.form]
-        out.print()
-        out.print(f"[bold]{plain(what.title)}[/]")
-        out.print()
-        out.print(form.table(what, results))
-        for text in (form.note(what, results), what.note):
-            out.print()
-            out.print(plain(text))
-        out.print()
-        draw = form.figure
-        with reporting_errors():
-            write_results(
-                json,
-                results.records,
-                plot,
-                None if draw is None else lambda: draw(what, results, log_scale),
-            )
-        if stop is not None:
-            err.print(f"{stop.word}: this is what was finished ({len(done)} of {plan.total} runs).")
-            raise typer.Exit(stop.code)
+            resumable = "resume" in what.options
+            workers = min(jobs or cores(), plan.total) if resumable else 1
+            stem = Path.cwd() / what.name if resumable else None
+            with plan.journal(stem, resume, err) as journal:
+                done, stop = list(journal.outcomes), None
+                if done:
+                    err.print(f"Going on after {len(done)} of {plan.total} runs.")
+                with (
+                    shared(engine or EngineName.processes, workers, address),
+                    err.progress() as bar,
+                ):
+                    shown = bar.add_task("Reproducing", total=plan.total, completed=len(done))
+                    try:
+                        for each in plan.run(workers, journal.outcomes):
+                            done.append(each)
+                            journal.add(each)
+                            bar.update(shown, advance=1, description=plan.names[each.case])
+                    except STOPPED as error:
+                        stop = stop_of(error)
+                results = plan.finish(done) if done else None
+                if stop is not None and (results is None or not len(results.ends)):
+                    err.print(f"{stop.word} before anything was finished; nothing was written.")
+                    raise typer.Exit(stop.code)
+                assert results is not None
+                form = presentations()[what.form]
+                out.print()
+                out.print(f"[bold]{plain(what.title)}[/]")
+                out.print()
+                out.print(form.table(what, results))
+                compared = AGREES if results.ends["agrees"].notna().any() else ""
+                for text in (form.note(what, results), compared, what.note):
+                    if text:
+                        out.print()
+                        out.print(plain(text))
+                out.print()
+                origin = provenance_of_seed(what.name, plan.seed, "reproduction")
+                digest = plan.digest
+                draw = form.figure
+                write_results(
+                    json,
+                    origin.stamped({**row, "digest": digest} for row in results.records),
+                    plot,
+                    None if draw is None else lambda: draw(what, results, log_scale),
+                )
+                if stop is not None:
+                    again = [word for word in sys.argv[1:] if word != "--resume"]
+                    command = shlex.join(["discreet", *again, "--resume"])
+                    finished = f"this is what was finished ({len(done)} of {plan.total} runs)."
+                    text = f"{stop.word}: {finished}\n{journal.stopped(command)}"
+                    err.print(plain(text), soft_wrap=True)
+                    raise typer.Exit(stop.code)
+                journal.finish()
 
     parameters = [
         inspect.Parameter(

@@ -114,8 +114,16 @@ def add_row(
     papers = [None if row is None else row["paper"] for row in rows]
     if any(number is not None for number in papers):
         indent = " " * (len(label) - len(label.lstrip()) + 2)
-        texts = ["" if number is None else format(number, paper) for number in papers]
+        texts = ["" if row is None else printed(row, paper) for row in rows]
         table.add_row(f"{indent}paper", *texts, style="dim")
+
+
+def printed(row: Row, form: str) -> str:
+    """The paper's number, and whether it agrees with ours."""
+    if row["paper"] is None:
+        return ""
+    verdict = {True: " =", False: " ≠", None: "  "}[row["agrees"]]
+    return f"{row['paper']:{form}}{verdict}"
 
 
 def held(row: Row) -> str:
@@ -164,7 +172,7 @@ def _columns(ends: pd.DataFrame) -> dict[str, Cell]:
     columns[_head(ends)] = lambda row: _number(row["mean"])
     columns["±"] = lambda row: _error(row["standard_error"])
     if ends["paper"].notna().any():
-        columns["paper"] = lambda row: _or_absent(row["paper"], ",.0f")
+        columns["paper"] = lambda row: printed(row, ",.0f")
     for name, rows in ends[ends["role"] == "beside"].groupby("metric", sort=False):
         means = dict(zip(rows["case"], rows["mean"], strict=True))
         columns[str(name).replace(" ", "\n")] = _beside(means)

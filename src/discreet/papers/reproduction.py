@@ -13,14 +13,23 @@ have their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+import joblib
+import numpy as np
+
 from discreet.lab.environments.base import Population, Problem
-from discreet.lab.experiments.engine import Row, Seed, frame_of
+from discreet.lab.experiments.engine import Done, Point, Row, Seed, frame_of, run_trials
 from discreet.lab.experiments.means import mean_traces, means
 from discreet.lab.experiments.simulation import DrawSources, people_of, play, trace_of
+from discreet.lab.results.run import Journal, journal_of
+from discreet.lab.results.screen import Screen
 from discreet.learners.base import Learner
 from discreet.learners.policy import Policy
 from discreet.learners.registry import learner_class, variant
@@ -34,15 +43,6 @@ from discreet.validation import (
     probability,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from discreet.lab.experiments.engine import Done, Point, run_trials
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,16 +92,42 @@ class PaperPlan:
         """How many trials there are in all."""
         return len(self.settings) * self.trials
 
-    def run(self, jobs: int = 1) -> Iterator[Done[Sequence[Row]]]:
-        """Every setting in every trial, in the order in which they finish."""
-        return run_trials(self.trial, self.settings, self.trials, self.seed, jobs)
+    @property
+    def digest(self) -> str:
+        """Of everything that decides a trial but its number: the settings, their data, the seed."""
+        digest: str = joblib.hash((self.trial.__qualname__, self.settings, self.seed), "sha1")
+        return digest
+
+    def journal(
+        self, stem: Path | None, resume: bool, screen: Screen
+    ) -> AbstractContextManager[Journal[Done[Sequence[Row]]]]:
+        """What keeps finished trials; see `discreet.lab.results.run.journal_of`."""
+        meaning = {"trials": self.digest}
+        return journal_of(meaning, stem, self.trials, _kept, _done, resume, screen)
+
+    def run(self, jobs: int = 1, done: Iterable[Done[Any]] = ()) -> Iterator[Done[Sequence[Row]]]:
+        """Every setting in every trial but those `done`, in the order in which they finish."""
+        known = [(each.case, each.trial) for each in done]
+        return run_trials(self.trial, self.settings, self.trials, self.seed, jobs, done=known)
 
     def results(self, jobs: int = 1) -> PaperResults:
         """Run everything."""
         return self.finish(list(self.run(jobs)))
 
 
-RUN_OPTIONS = ("jobs", "engine", "address", "json", "plot")
+def _kept(done: Done[Sequence[Row]]) -> tuple[str, int, Row]:
+    return str(done.case), done.trial, {"case": done.case, "trial": done.trial, "rows": done.result}
+
+
+def _done(fields: Row) -> Done[Sequence[Row]]:
+    rows = [
+        {key: np.array(value) if isinstance(value, list) else value for key, value in row.items()}
+        for row in fields["rows"]
+    ]
+    return Done(fields["case"], fields["trial"], rows)
+
+
+RUN_OPTIONS = ("jobs", "engine", "address", "json", "plot", "resume")
 """Options of every command that runs trials."""
 
 
@@ -127,11 +153,6 @@ class Reproduction(ABC):
     form: str
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """People, or questions, in a trial; empty where there are none."""
-        return ()
-
-    @property
     @abstractmethod
     def options(self) -> Mapping[str, Any]:
         """The options of its command by name, with their defaults."""
@@ -145,6 +166,7 @@ class Reproduction(ABC):
         """
 
 
+AGREES = "Paper: = within two standard errors of the mean, ≠ beyond."
 REGRET = "regret"
 OURS, PUBLISHED = "ours", "published"
 NON_PRIVATE, UNIFORM = "non-private", "uniform"
@@ -414,10 +436,6 @@ class RegretFigure(Reproduction):
     form: str = "regret"
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        return self.rounds
-
-    @property
     def options(self) -> Mapping[str, Any]:
         return {
             "trials": self.trials,
@@ -476,4 +494,7 @@ def record_of(setting: Point, method: str, mean: Mapping[Any, Any], paper: float
         paper: the number that the paper prints.
     """
     measured = {key: mean[key] for key in ("metric", "mean", "standard_error", "trials")}
-    return {**setting, "method": method, **measured, "paper": paper}
+    error, agrees = measured["standard_error"], None
+    if paper is not None and error is not None and math.isfinite(error):
+        agrees = bool(abs(measured["mean"] - paper) <= 2.0 * error)
+    return {**setting, "method": method, **measured, "paper": paper, "agrees": agrees}

@@ -14,7 +14,7 @@ from discreet.lab.environments.synthetic import exponential
 from discreet.lab.experiments import Setting
 from discreet.lab.planning.forecast import Forecast, PlanLine, RaceResult
 from discreet.lab.reporting.plan import Plan
-from discreet.lab.reporting.provenance import provenance_of_audit
+from discreet.lab.reporting.provenance import provenance_of_seed
 from discreet.learners.base import LOCAL_RECORD
 from discreet.privacy import Guarantee, Local, NonPrivate
 from discreet.validation import FloatArray
@@ -50,7 +50,7 @@ def forecast(
     lines += [line("reference", None, "best_fixed", nothing)]
     lines += [line("reference", None, "uniform", nothing + FIXED - CHANCE)]
     if issubclass(kind, Plan):
-        facts = {"provenance": provenance_of_audit("made", 1)} | facts
+        facts = {"provenance": provenance_of_seed("made", 1)} | facts
     races = [
         RaceResult(each.epsilon, each.setting, horizons[-1], 0, math.nan, True, False)
         for each in lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from discreet.lab.reporting.audit import render_audit_report
-from discreet.lab.reporting.provenance import provenance_of_audit
+from discreet.lab.reporting.provenance import provenance_of_seed
 from discreet.records import Finding
 
 HONEST = Finding(
@@ -27,7 +27,7 @@ BROKEN = Finding(
     replayed="taught; reward 1 or reward 0",
     fault="whether a report is refused depends on the data",
 )
-ORIGIN = provenance_of_audit("all", 5)
+ORIGIN = provenance_of_seed("all", 5)
 FAILED = Finding("odd", "learner", "local", "FAILED", fault="it cannot be replayed")
 
 

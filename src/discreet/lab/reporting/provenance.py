@@ -36,7 +36,7 @@ class Provenance:
         learners: registered names.
         seed: of everything that is drawn; None where nothing can be drawn again.
         versions: of discreet and of the libraries that draw noise.
-        kind: what the name is of: a `study`, a `release`, or what was `audited`.
+        kind: what the name is of: a `study`, a `release`, a `reproduction`, or what was `audited`.
     """
 
     made: str
@@ -86,9 +86,9 @@ def provenance(study: Study) -> Provenance:
     )
 
 
-def provenance_of_audit(name: str, seed: int) -> Provenance:
-    """The origin of an audit that reads no study."""
-    return Provenance(_now(), name, "", (), False, (), seed, _versions(), "audited")
+def provenance_of_seed(name: str, seed: int, kind: str = "audited") -> Provenance:
+    """The origin of an audit, or a reproduction, that reads no study."""
+    return Provenance(_now(), name, "", (), False, (), seed, _versions(), kind)
 
 
 def provenance_of_release(name: str, file: str, sha256: str, seed: int) -> Provenance:

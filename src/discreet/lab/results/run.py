@@ -1,12 +1,13 @@
 """`run_study`: what `discreet run` does, from Python; and the journal that resumes it.
 
 The journal holds finished replicates: an SQLite file beside the study file,
-`.STUDY.DIGEST.partial.sqlite`, with a row for each replicate and all floats to their last bit. Its
-digest covers everything that decides a replicate: the problem, the data, the learners, the number
-of people, the seed, and the versions of the libraries that compute; neither titles nor paths nor
-the number of replicates. A row is on disk when it was added, or not at all. One process at a time
-has a journal open; it is deleted when the run has written its results. It may hold policies without
-privacy, so only its owner may read it. A study without a file has a journal that keeps nothing.
+`.STUDY.DIGEST.partial.sqlite`, with a row for each replicate and all floats to their last bit. A
+reproduction of a paper has one in the working directory. Its digest covers everything that decides
+a replicate: the problem, the data, the learners, the number of people, the seed, and the versions
+of the libraries that compute; neither titles nor paths nor the number of replicates. A row is on
+disk when it was added, or not at all. One process at a time has a journal open; it is deleted when
+the run has written its results. It may hold policies without privacy, so only its owner may read
+it. A study without a file has a journal that keeps nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import json
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 from sqlite3 import Error as SQLiteError
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import joblib
 import numpy as np
@@ -45,6 +47,7 @@ from discreet.privacy import Guarantee
 from discreet.records import RunRecord
 from discreet.validation import ErrorCollector, InvalidInput, a_kind, whole_number
 
+Item = TypeVar("Item")
 _RESUME = "resume=True"
 # How a run ends that is stopped from outside: Ctrl-C, or an exit that another signal asks for.
 STOPPED = (KeyboardInterrupt, SystemExit)
@@ -138,7 +141,7 @@ def _loaded(
 
 
 def simulate_study(
-    study: Study, jobs: int, journal: Journal, screen: Screen
+    study: Study, jobs: int, journal: Journal[Outcome], screen: Screen
 ) -> tuple[list[Outcome], BaseException | None]:
     """Outcomes in the study's order, and the exception of `STOPPED` that ended the run, if any.
 
@@ -256,41 +259,63 @@ def digest_of(meaning: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@contextmanager
 def open_journal(
     study: Study, resume: bool, screen: Screen, word: str = "--resume"
-) -> Iterator[Journal]:
-    """The journal of a study, locked for this process.
+) -> AbstractContextManager[Journal[Outcome]]:
+    """The journal of a study, locked for this process; see `journal_of`."""
+    settings = {setting.label: setting for setting in study.settings}
+    stem = None if study.path is None else study.path.with_suffix("")
+    return journal_of(
+        meaning_of(study), stem, study.replicates, _kept, partial(_outcome, settings=settings),
+        resume, screen, word,
+    )  # fmt: skip
+
+
+@contextmanager
+def journal_of(
+    meaning: dict[str, Any],
+    stem: Path | None,
+    replicates: int,
+    write: Callable[[Item], tuple[str, int, dict[str, Any]]],
+    read: Callable[[dict[str, Any]], Item],
+    resume: bool,
+    screen: Screen,
+    word: str = "--resume",
+) -> Iterator[Journal[Item]]:
+    """The journal of a run, locked for this process.
 
     Args:
-        study: what is run.
+        meaning: everything that decides a replicate.
+        stem: where the journal lies, and what the run is called; None to keep nothing.
+        replicates: that this run asks for.
+        write: the label, the number and the JSON values of a replicate.
+        read: a replicate from its JSON values.
         resume: whether to continue an interrupted run.
         screen: shows what cannot be kept.
         word: the option that resumes, for messages.
 
     Raises:
-        InvalidInput: an interrupted run that would be lost without `resume`; with it, a run that is
-            not of this study and these libraries, that is still going on, or a damaged file.
+        InvalidInput: an interrupted run that would be lost without `resume`; with it, a run of
+            other settings or libraries, that is still going on, or a damaged file.
     """
-    meaning = meaning_of(study)
     digest = digest_of(meaning)
-    if study.path is None:
-        yield Journal(digest, None, None, study, screen, word)
+    if stem is None:
+        yield Journal(digest, None, None, replicates, write, read, screen, word)
         return
     name = digest_of({**meaning, "versions": versions_of(_LIBRARIES)})[:_DIGITS]
-    path = study.path.with_name(f".{study.path.stem}.{name}.partial.sqlite")
+    path = stem.with_name(f".{stem.name}.{name}.partial.sqlite")
     if resume and not path.exists():
-        _refuse_other(path, study.path.stem, word)
-        screen.print("There is no interrupted run of this study to go on with; beginning anew.")
+        _refuse_other(path, stem.name, word)
+        screen.say(f"There is no interrupted run of {stem.name} to go on with; beginning anew.")
     with ExitStack() as opened:
         try:
-            state = _held(opened, path, resume, screen)
-            journal = Journal(digest, path, state, study, screen, word)
+            state = _held(opened, path, stem.name, resume, screen)
+            journal = Journal(digest, path, state, replicates, write, read, screen, word)
         except Damaged as error:
             raise InvalidInput(f"{error} To begin anew, remove that file.") from error
         if journal.held and not resume:
             raise InvalidInput(
-                "an earlier run of this study was stopped after "
+                f"an earlier run of {stem.name} was stopped after "
                 f"{counted(journal.held, 'replicate')}. Add {word} to go on with what it finished, "
                 f"or remove {path} to begin anew."
             )
@@ -303,7 +328,9 @@ def open_journal(
                 path.unlink(missing_ok=True)
 
 
-def _held(opened: ExitStack, path: Path, resume: bool, screen: Screen) -> Connection | None:
+def _held(
+    opened: ExitStack, path: Path, name: str, resume: bool, screen: Screen
+) -> Connection | None:
     """The journal for this process alone; None where nothing can be kept."""
     file = StateFile(path, "a journal", _TABLES, _APPLICATION)
     try:
@@ -313,7 +340,7 @@ def _held(opened: ExitStack, path: Path, resume: bool, screen: Screen) -> Connec
             raise InvalidInput(
                 f"{path} belongs to a run that is still going on; wait for it."
             ) from None
-        screen.print("This study is being run already; this second run cannot be resumed.")
+        screen.say(f"{name} is being run already; this second run cannot be resumed.")
     except Damaged:
         raise
     except (InvalidInput, OSError):  # no room there, or no locks
@@ -334,14 +361,14 @@ def _refuse_other(path: Path, stem: str, word: str) -> None:
         )
 
 
-class Journal:
-    """The finished replicates of one study, open for more.
+class Journal(Generic[Item]):
+    """The finished replicates of one run, open for more.
 
     Args:
-        digest: of the study.
-        path: of the file; None for a study without one.
+        digest: of the run.
+        path: of the file; None to keep nothing.
         state: its connection; None where nothing can be kept.
-        study, screen, word: see `open_journal`.
+        replicates, write, read, screen, word: see `journal_of`.
 
     Attributes:
         outcomes: of an interrupted run, as far as this run asks for them.
@@ -352,32 +379,32 @@ class Journal:
         digest: str,
         path: Path | None,
         state: Connection | None,
-        study: Study,
+        replicates: int,
+        write: Callable[[Item], tuple[str, int, dict[str, Any]]],
+        read: Callable[[dict[str, Any]], Item],
         screen: Screen,
         word: str,
     ) -> None:
         self.digest = digest
-        self._path, self._state, self._replicates = path, state, study.replicates
-        self._screen, self._word = screen, word
+        self._path, self._state, self._replicates = path, state, replicates
+        self._write, self._screen, self._word = write, screen, word
         self._full = False
-        kept = [] if state is None else _outcomes(path, state, study)
-        self.outcomes = [each for each in kept if each.record.replicate < study.replicates]
+        self.outcomes: list[Item] = []
+        if state is None:
+            return
+        query = "SELECT outcome FROM replicates WHERE replicate < ?"
+        try:
+            texts = state.execute(query, (replicates,)).fetchall()
+            self.outcomes = [read(json.loads(text)) for (text,) in texts]
+        except (InvalidInput, LookupError, TypeError, ValueError) as error:
+            raise Damaged(f"{path} is damaged ({error}).") from error
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Item) -> None:
         """Keep one replicate, on disk on return. A full disk ends the journal, not the run."""
         if self._state is None or self._full:
             return
-        record, guarantee, policy = outcome.record, outcome.guarantee, outcome.policy
-        fields = {
-            "record": asdict(record),
-            "rounds": outcome.rounds.tolist(),
-            "trace": outcome.trace.tolist(),
-            "guarantee": None if guarantee is None else guarantee.to_json(),
-            "policy": None if policy is None else encode(policy),
-            "remarks": list(outcome.remarks),
-            "appraisal": None if outcome.appraisal is None else asdict(outcome.appraisal),
-        }
-        row = (record.label, record.replicate, json.dumps(fields))
+        label, replicate, fields = self._write(outcome)
+        row = (label, replicate, json.dumps(fields, default=lambda array: array.tolist()))
         try:
             self._state.execute("INSERT OR REPLACE INTO replicates VALUES (?, ?, ?)", row)
         except SQLiteError as error:
@@ -409,14 +436,19 @@ class Journal:
             self._state.execute("DELETE FROM replicates")
 
 
-def _outcomes(path: Path | None, state: Connection, study: Study) -> list[Outcome]:
-    """The replicates of a journal."""
-    settings = {setting.label: setting for setting in study.settings}
-    try:
-        texts = state.execute("SELECT outcome FROM replicates").fetchall()
-        return [_outcome(json.loads(text), settings) for (text,) in texts]
-    except (InvalidInput, LookupError, TypeError, ValueError) as error:
-        raise Damaged(f"{path} is damaged ({error}).") from error
+def _kept(outcome: Outcome) -> tuple[str, int, dict[str, Any]]:
+    """A replicate of a study for its journal."""
+    record, guarantee, policy = outcome.record, outcome.guarantee, outcome.policy
+    fields = {
+        "record": asdict(record),
+        "rounds": outcome.rounds,
+        "trace": outcome.trace,
+        "guarantee": None if guarantee is None else guarantee.to_json(),
+        "policy": None if policy is None else encode(policy),
+        "remarks": list(outcome.remarks),
+        "appraisal": None if outcome.appraisal is None else asdict(outcome.appraisal),
+    }
+    return record.label, record.replicate, fields
 
 
 def _outcome(fields: dict[str, Any], settings: dict[str, Setting]) -> Outcome:

@@ -428,6 +428,7 @@ def attacked(seed: Seed, name: str, branch: Taken | None, epsilon: float, trials
             "method": released,
             "standard_error": math.nan,
             "paper": None,
+            "agrees": None,
         }
     ]
 

@@ -7,7 +7,7 @@ that have one; references are grey.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ from discreet.papers.report import (
     Presentation,
     Row,
     held,
+    printed,
     promised,
     rows_of,
     sections,
@@ -100,9 +101,10 @@ def _columns(ends: pd.DataFrame) -> dict[str, Cell]:
         above = ends[ends["metric"] == ABOVE].set_index("case")
         columns["above non-\nprivate"] = lambda row: _number(above["mean"].get(row["case"]))
         columns["± "] = lambda row: _number(above["standard_error"].get(row["case"]))
-    papers = ends.dropna(subset="paper").drop_duplicates("case").set_index("case")["paper"]
-    if len(papers):
-        columns["paper"] = lambda row: _number(papers.get(row["case"]))
+    beside = ends.dropna(subset="paper").groupby("case")
+    papers = {case: rows_of(rows) for case, rows in beside}
+    if papers:
+        columns["paper"] = lambda row: _paper(papers.get(row["case"], ()))
     if not figure:
         columns["s"] = lambda row: f"{row['seconds']:.2f}"
     return columns
@@ -121,6 +123,15 @@ def search_note(what: Any, results: PaperResults) -> str:
         "(if), (else): the branch of Algorithm 1 that was taken. EI: expected improvement.",
     ]
     return " ".join(words)
+
+
+def _paper(rows: Sequence[Row]) -> str:
+    """The paper's number, which agrees if it does so in one of the units it may have."""
+    if not rows:
+        return ABSENT
+    verdicts = [row["agrees"] for row in rows]
+    agrees = True if True in verdicts else verdicts[0]
+    return printed({**rows[0], "agrees": agrees}, ".3f")
 
 
 def _of_figure(ends: pd.DataFrame) -> bool:

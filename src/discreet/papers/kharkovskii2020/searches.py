@@ -444,10 +444,6 @@ class Searches(Reproduction):
     seed: int = SEED
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(sorted({SETTINGS[part.data_set].rounds for part in self.parts}))
-
-    @property
     def options(self) -> Mapping[str, Any]:
         tables = ("table",) if any(part.table is not None for part in self.parts) else ()
         names = ("questions", *tables, "only", "method", *RUN_OPTIONS)
