@@ -41,8 +41,8 @@ def papers(cases: list[Case]) -> list[float | None]:
 
 
 def test_the_grids_are_those_of_the_paper() -> None:
-    assert FIGURE_6.sizes == (1000,)
-    assert FIGURE_7.sizes == (10_000, 20_000, 40_000, 60_000, 80_000, 120_000, 160_000)
+    assert FIGURE_6.grid["rounds"] == (1000,)
+    assert FIGURE_7.grid["rounds"] == (10_000, 20_000, 40_000, 60_000, 80_000, 120_000, 160_000)
     assert FIGURE_7.grid["epsilon"] == (1, 2, 4, 8, 1024)
     assert FIGURE_8.grid["auxiliary"] == (10_000, 20_000, 50_000, 100_000)
     assert FIGURE_9A.grid["kappa"] == (0, 0.2, 0.4, 0.6, 0.8, 1)
@@ -105,7 +105,7 @@ def test_some_logged_numbers(
 
 @pytest.mark.parametrize(("rewards", "arms"), [("exponential", 3), ("symmetric", 2)])
 def test_sources_have_the_mean_rewards_of_the_target(rewards: Rewards, arms: int) -> None:
-    for case in FIGURE_9C.planned(auxiliary=[3000], rewards=rewards):
+    for case in FIGURE_9C.planned(["ours", "published"], auxiliary=[3000], rewards=rewards):
         assert case.problem.arms == arms
         assert isinstance(case.sources, SyntheticSources)
         (first, _) = case.sources(np.random.default_rng(2))

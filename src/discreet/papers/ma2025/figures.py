@@ -136,10 +136,6 @@ class TransferFigure(Reproduction):
     form: str = "sweep"
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        return self.grid["rounds"]
-
-    @property
     def options(self) -> Mapping[str, Any]:
         axes = [axis for axis in AXES if axis != "rounds"]
         return {
@@ -340,28 +336,23 @@ def order(figure: TransferFigure) -> Iterator[Case]:
     """Figure 9c: one source of low and one of high quality, in both orders."""
     grid = figure.grid
     low, high = min(grid["auxiliary_epsilon"]), max(grid["auxiliary_epsilon"])
-    for rounds, epsilon, method, people, which in product(
-        grid["rounds"], grid["epsilon"], METHODS, grid["auxiliary"], (HIGH_FIRST, LOW_FIRST)
-    ):
-        poor = SourceSpec("low quality", people, low)
-        good = SourceSpec("high quality", people, high)
-        setting = {
-            "n_auxiliary": people,
-            "sources": 2,
-            "order": which,
-            "epsilon_auxiliary": f"{low:g} and {high:g}",
-            "gamma": 0.0,
-            "kappa": 1.0,
-        }
-        yield figure.case(
-            method,
-            rounds,
-            epsilon,
-            f"{method}, {which}",
-            f"{rounds:,} people, epsilon {epsilon:g}",
-            setting,
-            (good, poor) if which == HIGH_FIRST else (poor, good),
-        )
+    for rounds, epsilon in product(grid["rounds"], grid["epsilon"]):
+        panel = f"{rounds:,} people, epsilon {epsilon:g}"
+        for method, people, which in product(METHODS, grid["auxiliary"], (HIGH_FIRST, LOW_FIRST)):
+            poor = SourceSpec("low quality", people, low)
+            good = SourceSpec("high quality", people, high)
+            setting = {
+                "n_auxiliary": people,
+                "sources": 2,
+                "order": which,
+                "epsilon_auxiliary": f"{low:g} and {high:g}",
+                "gamma": 0.0,
+                "kappa": 1.0,
+            }
+            specs = (good, poor) if which == HIGH_FIRST else (poor, good)
+            yield figure.case(method, rounds, epsilon, f"{method}, {which}", panel, setting, specs)
+        for reference in (UNIFORM, NON_PRIVATE):
+            yield figure.case(reference, rounds, None, reference, panel)
 
 
 _NOTE = (
@@ -380,7 +371,6 @@ FIGURE_6 = TransferFigure(
     number="6",
     grid={"rounds": (1000,), "epsilon": (1.0,), "auxiliary": (500,)},
     cases=illustration,
-    references=(UNIFORM,),
     note=(
         f"{_NOTE} Weak: one source of 500 people with epsilon 0.5 and gamma 5; effective: with "
         "epsilon 8 and gamma 0. The figure shows regret over all people, regret at the context "

@@ -59,11 +59,18 @@ from discreet.papers.report import (
     rows_of,
     trials_of,
 )
-from discreet.papers.reproduction import OURS, PUBLISHED, REGRET, UNIFORM, PaperResults
+from discreet.papers.reproduction import (
+    NON_PRIVATE,
+    OURS,
+    PUBLISHED,
+    REGRET,
+    UNIFORM,
+    PaperResults,
+)
 from discreet.validation import FloatArray
 
 # Of lines of Figure 6: none of them is the colour of one of the first three arms.
-_LINES = (VERMILLION, PURPLE, INK, SKY)
+_LINES = (VERMILLION, PURPLE, SKY, INK)
 _GIVEN_UP: dict[str, Any] = {"color": "black", "linestyle": (0, (4, 2)), "linewidth": 1.1}
 _CURVE, _SHARES, _PANEL = 1.75, 0.8, 2.4  # inches: heights of axes
 _HUES = {OURS: BLUE, PUBLISHED: VERMILLION, LINEAR: GREEN, NEURAL: PURPLE}
@@ -204,12 +211,9 @@ def place_name(context: tuple[float, ...]) -> str:
 
 
 def _strokes(cases: pd.DataFrame) -> dict[str, Stroke]:
-    """A colour for each line with a promise, dots for others."""
-    colors = iter(_LINES)
-    return {
-        label: Stroke(next(colors, GREY)) if np.isfinite(epsilon) else CHANCE
-        for label, epsilon in zip(cases["label"], cases["epsilon"], strict=True)
-    }
+    """A colour for each line with a promise, grey for references."""
+    colors, references = iter(_LINES), {UNIFORM: CHANCE, NON_PRIVATE: FREE}
+    return {label: references.get(label) or Stroke(next(colors, GREY)) for label in cases["label"]}
 
 
 def _ceiling(frame: pd.DataFrame) -> float:
