@@ -108,7 +108,7 @@ SMALL = {
         {
             "dataset": {"adult", "jobs stand-in", "taxi stand-in"},
             "auxiliary_data": {True, False},
-            "epsilon_auxiliary": {1.0, 4.0},
+            "epsilon_auxiliary": {None, 1.0, 4.0},
         },
         KEPT,
     ),

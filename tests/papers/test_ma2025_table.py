@@ -116,7 +116,7 @@ def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) ->
     done = list(plan.run())
     frame, results = frame_of(done), plan.finish(done)
     found = results.ends.to_dict("records")
-    assert len(found) == 2 * 2 * 4  # cells, times, methods with and without
+    assert len(found) == 2 * 2 * 4 + 2  # cells, times, methods with and without; uniform
 
     def totals(method: str, auxiliary: float | None, metric: str) -> np.ndarray:
         (number,) = [
@@ -138,6 +138,10 @@ def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) ->
         below = totals(ABSE, None, at_of(row))
         assert row["mean"] == pytest.approx(rewards(row).mean() / below.mean())
         assert row["trials"] == 5
+        if row["method"] == "uniform":
+            assert math.isnan(row["epsilon"])
+            assert (row["trust_model"], row["best"], row["significant"]) == ("none", False, False)
+            continue
         assert row["true_epsilon"] == pytest.approx(2.0)
         if row["auxiliary_data"]:
             assert row["true_epsilon_auxiliary"] == pytest.approx(row["epsilon_auxiliary"])

@@ -518,7 +518,7 @@ _RATIO_LEARNERS = {
 RATIO_METHODS = (OURS, PUBLISHED, LINEAR, NEURAL)
 Cells = Sequence[tuple[float, float]]
 
-_PRINTED: dict[tuple[float, float], dict[str, tuple[float, ...]]] = {
+_PRINTED: dict[tuple[float | None, float | None], dict[str, tuple[float, ...]]] = {
     (1.0, 1.0): {
         ADULT: (1.459, 0.987, 0.954, 0.950, 0.906, 0.935, 1.101, 0.795, 0.724, 0.715, 0.750, 0.784),
         JOBS: (0.801, 0.797, 0.786, 0.794, 0.800, 0.795, 0.694, 0.693, 0.684, 0.690, 0.700, 0.695),
@@ -544,7 +544,12 @@ _COLUMNS = (PUBLISHED, LINEAR, NEURAL)
 
 
 def printed(
-    data_set: str, epsilon: float, epsilon_auxiliary: float, method: str, with_data: bool, at: str
+    data_set: str,
+    epsilon: float | None,
+    epsilon_auxiliary: float | None,
+    method: str,
+    with_data: bool,
+    at: str,
 ) -> float | None:
     """The ratio in the paper; None where it has none. JOBS and TAXI there are other tables."""
     row = _PRINTED.get((epsilon, epsilon_auxiliary), {}).get(data_set)
@@ -667,15 +672,16 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Paper
     bases = {str(cases[n].setting["dataset"]): n for n in promises if cases[n].method == ABSE}
     records: list[Row] = []
     ends: list[Row] = []
+    # Uniform choice has no budget, and is no candidate for the best.
     for (data_set, base), (epsilon, auxiliary), at in product(
-        bases.items(), cells, (AT_QUARTER, AT_END)
+        bases.items(), (*cells, (None, None)), (AT_QUARTER, AT_END)
     ):
         mine = [
             n
             for n in promises
-            if cases[n].budget.private
+            if cases[n].method != ABSE
             and cases[n].setting["dataset"] == data_set
-            and cases[n].budget.epsilon == epsilon
+            and (cases[n].budget.epsilon if cases[n].budget.private else None) == epsilon
             and cases[n].setting["epsilon_auxiliary"] in (None, auxiliary)
         ]
         # Trials that all of them finished: after an interruption there may be none.
@@ -686,10 +692,11 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Paper
         whole = cases[base].rounds == cases[base].problem.size
         for n, mean in zip(mine, _compared(shared[1:], shared[0]), strict=True):
             method, with_data = cases[n].method, cases[n].sources is not None
+            mean["best"] &= method != UNIFORM
             setting = {
                 "table": 2,
                 "dataset": data_set,
-                "trust_model": "local",
+                "trust_model": cases[n].budget.trust_model,
                 "epsilon": epsilon,
                 "epsilon_auxiliary": auxiliary,
                 "auxiliary_data": with_data,

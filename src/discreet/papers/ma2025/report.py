@@ -73,7 +73,7 @@ from discreet.validation import FloatArray
 _LINES = (VERMILLION, PURPLE, SKY, INK)
 _GIVEN_UP: dict[str, Any] = {"color": "black", "linestyle": (0, (4, 2)), "linewidth": 1.1}
 _CURVE, _SHARES, _PANEL = 1.75, 0.8, 2.4  # inches: heights of axes
-_HUES = {OURS: BLUE, PUBLISHED: VERMILLION, LINEAR: GREEN, NEURAL: PURPLE}
+_HUES = {OURS: BLUE, PUBLISHED: VERMILLION, LINEAR: GREEN, NEURAL: PURPLE, UNIFORM: GREY}
 _POINTS = 201
 _CENTRES: dict[str, Centres] = {
     "exponential mean rewards, centres k / K (the paper's text)": "paper",
@@ -283,8 +283,10 @@ def ratio_table(what: Any, results: PaperResults) -> Group:
                 if (row["epsilon"], row["epsilon_auxiliary"], row["auxiliary_data"])
                 == (*cell, with_data)
             }
-            label = f"{cell[0]:g}, {cell[1]:g} {'with' if with_data else 'without'}"
-            add_row(table, label, [by.get(method) for method in methods], _ratio, ".3f")
+            if by:
+                label = "any" if None in cell else f"{cell[0]:g}, {cell[1]:g}"
+                label += " with" if with_data else " without"
+                add_row(table, label, [by.get(method) for method in methods], _ratio, ".3f")
         shown += [Text("\n" * bool(shown) + str(panel), style="bold"), table]
     return Group(*shown)
 
@@ -308,7 +310,7 @@ def ratio_note(what: Any, results: PaperResults) -> str:
 
 def ratio_figure(what: Any, results: PaperResults, log_scale: bool = False) -> Figure:
     """A panel for each data set and time; full points with auxiliary data, hollow without."""
-    ends = results.ends
+    ends = results.ends[results.ends["method"] != UNIFORM]
     cells = list(dict.fromkeys(zip(ends["epsilon"], ends["epsilon_auxiliary"], strict=True)))
     kinds = list(dict.fromkeys(ends["label"]))
     cell = [
