@@ -59,7 +59,7 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (252, 76_117),
+    "src": (252, 76_133),
     "service": (46, 11_990),
     "library": (105, 32_210),
     "lab": (44, 14_900),

@@ -18,10 +18,11 @@ from typing import Any
 from typer.main import get_command
 
 from discreet.cli.reproduce import reproduce_app
+from discreet.papers.kharkovskii2020.searches import REGRET, TABLES, power
 from discreet.papers.registry import REPRODUCTIONS, PaperCommand, PaperItem, paper_items
 from discreet.papers.reproduction import RUN_OPTIONS, Case, PaperPlan, Reproduction
 from measured.commands import Runner
-from measured.layout import Block, markdown
+from measured.layout import Block, Column, Row, Table, markdown
 
 # Nothing but a start: two people, and no learner.
 _START = "discreet reproduce dubey-figure-1 --trials 1 --rounds 2 --method uniform"
@@ -155,4 +156,79 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:,.0f} h"
 
 
-PAPERS: tuple[Block, ...] = (Papers(name="papers", page="docs/papers.md", seconds=1000),)
+_FIGURE_2 = "discreet reproduce dubey-figure-2"
+# Tables 4 to 6, on loans, cost more than all others together.
+_SEARCHED = {
+    "synthetic": "discreet reproduce po-gp-ucb-tables --only synthetic",
+    "property": "discreet reproduce po-gp-ucb-tables --only property --data DIR",
+    "branin": "discreet reproduce po-gp-ucb-tables --only branin",
+}
+_FIGURE_7 = "discreet reproduce ldpmab-figure-7 --repetitions 5 --rounds 10000 --sources 1"
+_NOTE = "Mean ± half its 95% interval. Paper: = within two standard errors of the mean, ≠ beyond."
+# The number of columns r that the paper recommends, by table: the largest of its branch "if".
+_RECOMMENDED = (10, 15, 20)
+
+PAPERS: tuple[Block, ...] = (
+    Papers(name="papers", page="docs/papers.md", seconds=1000),
+    Table(
+        name="dubey-figure-2",
+        page="docs/papers.md",
+        seconds=180,
+        heads=("delta",),
+        rows=tuple(Row((f"{d:g}",), _FIGURE_2, {"delta": d}) for d in (0.01, 0.1, 0.5, 0.99)),
+        columns=(
+            Column("ours", {"method": "ours"}),
+            Column("published", {"method": "published"}),
+            Column("published, epsilon held", {"method": "published"}, "true_epsilon"),
+            Column("non-private", {"method": "non-private", "delta": None}),
+            Column("uniform", {"method": "uniform", "delta": None}),
+        ),
+    ),
+    Table(
+        name="po-gp-ucb-tables",
+        page="docs/papers.md",
+        seconds=300,
+        heads=("table", "data, epsilon, r"),
+        rows=tuple(
+            Row(
+                (str(each.table), f"{each.data_set}, {power(each.reported[0].epsilon)}, {r}"),
+                _SEARCHED[each.data_set],
+                {"table": each.table, "r": r, "metric": REGRET},
+            )
+            for each in TABLES
+            if each.table is not None and each.data_set in _SEARCHED
+            for r in [_RECOMMENDED[(each.table - 1) % 3]]
+        ),
+        columns=(
+            Column("ours", {"method": "ours", "r": None}),
+            Column("published", {"method": "published"}),
+            Column("paper", {"method": "published"}, "paper"),
+            Column("published, paper's branch", {"method": "published, paper's branch"}),
+            Column("paper", {"method": "published, paper's branch"}, "paper"),
+            Column("non-private", {"method": "non-private", "r": None}),
+            Column("random", {"method": "random", "r": None}),
+        ),
+        note=_NOTE,
+    ),
+    Table(
+        name="ldpmab-figure-7",
+        page="docs/papers.md",
+        seconds=440,
+        heads=("auxiliary people", "epsilon"),
+        rows=tuple(
+            Row((f"{people:,}", f"{e:g}"), _FIGURE_7, {"n_auxiliary": people, "epsilon": e})
+            for people in (0, 5000)
+            for e in (1.0, 2.0, 4.0, 8.0, 1024.0)
+        ),
+        columns=(
+            Column("ours", {"method": "ours"}),
+            Column("published", {"method": "published"}),
+            Column("program's log", {"method": "published"}, "paper"),
+            *(
+                Column(method, {"method": method, "epsilon": None, "n_auxiliary": None})
+                for method in ("non-private", "uniform")
+            ),
+        ),
+        note=_NOTE,
+    ),
+)

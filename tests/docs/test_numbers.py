@@ -22,7 +22,9 @@ MEASURED = re.compile(
     r"|\b\d(?:[\d.,]*\d)?\s?(?:s|ms|seconds?|minutes?|hours?|bytes|kB|KB|MB|GB|MiB|GiB)\b"
 )
 CODE = re.compile(r"```.*?```|`[^`\n]*`|^    .*$", re.DOTALL | re.MULTILINE)
-NUMBER = re.compile(r"[~<>]?\s*[-+]?[\d.,]*\d[\d.,]*(?:e-?\d+)?%?(?:\s*(?:±|\+-|/)\s*[\d.,]+)*")
+NUMBER = re.compile(
+    r"[~<>]?\s*[-+]?[\d.,]*\d[\d.,]*(?:e-?\d+)?%?(?:\s*(?:±|\+-|/)\s*[\d.,]+)*(?: [=≠])?"
+)
 
 
 def text_of(name: str) -> str:
@@ -98,7 +100,7 @@ def test_the_list_names_every_block_and_command() -> None:
     for name, block in BLOCKS.items():
         assert name in listing
         assert all(command in listing for command in block.commands)
-    assert sum(block.seconds for block in BLOCKS.values()) < 120 * 60
+    assert sum(block.seconds for block in BLOCKS.values()) < 140 * 60
 
 
 def test_blocks_that_need_data_say_so(tmp_path: Path) -> None:

@@ -166,6 +166,13 @@ def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) ->
     assert plan.finish([each for each in done if each.case > 0]).records == []
 
 
+def test_the_sizes_of_table_1_are_printed_first(splits: dict[str, Split]) -> None:
+    (notice,) = TABLE_2.planned([splits[JOBS]], CELLS, 1, **QUICK).notices
+    target, (source,) = splits[JOBS].target, splits[JOBS].sources.values()
+    sizes = f"{target.size} people; 1 sources of {source.size}, the largest of {source.size}."
+    assert notice == f"{JOBS}: {sizes} Table 1: 57,773 people; 1 sources, the largest of 14,318."
+
+
 def test_the_error_of_a_ratio() -> None:
     rng = np.random.default_rng(3)
     draws = []

@@ -614,7 +614,23 @@ class RatioTable(Reproduction):
         cases = [
             case for split in splits for case in cases_of(split, cells, methods, rounds, constant)
         ]
-        return plan_of(cases, trials, self.seed, partial(ratios_of, cells=cells))
+        plan = plan_of(cases, trials, self.seed, partial(ratios_of, cells=cells))
+        return replace(plan, notices=[_sizes(split) for split in splits])
+
+
+# Table 1: people of the target, sources, people of the largest.
+_PRINTED_SIZES = {ADULT: (41_292, 7, 3930), JOBS: (57_773, 1, 14_318), TAXI: (621_957, 1, 18_945)}
+
+
+def _sizes(split: Split) -> str:
+    """A row of Table 1, and what the paper prints there."""
+    sources = [table.size for table in split.sources.values()]
+    people, number, largest = _PRINTED_SIZES[split.name]
+    return (
+        f"{split.name}: {split.target.size:,} people; {len(sources)} sources of {sum(sources):,}, "
+        f"the largest of {max(sources):,}. Table 1: {people:,} people; {number} sources, the "
+        f"largest of {largest:,}."
+    )
 
 
 def cases_of(
