@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import re
-import shutil
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -27,10 +25,10 @@ from discreet.service.server import demo
 from discreet.service.server.app import server_of
 from discreet.service.server.demo import demo_problem, run_demo
 from discreet.validation import InvalidInput
-from tests.service.client.conftest import node_program
+
+from .chromium import browser, found
 
 pytestmark = pytest.mark.chance(1e-8)
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @contextmanager
@@ -115,37 +113,71 @@ def test_the_page_of_visitors_is_served_with_the_client_in_javascript(
         assert http.get(f"{address}/v1/keys", headers=asked).status_code == 403
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.skipif(found() is None, reason="there is no Chromium on this machine")
 def test_a_visitor_sees_what_leaves_their_browser(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with running(monkeypatch, 120, 3.0) as (page, link, said):
+    with running(monkeypatch, 120, 3.0) as (page, link, said), browser(tmp_path) as tab:
         while not said.get(timeout=60.0).startswith("All 120"):
             pass
+
+        def until(condition: str) -> None:
+            end = time.monotonic() + 30.0
+            while not tab.ask(condition):
+                assert time.monotonic() < end, condition
+                time.sleep(0.05)
+
+        def visited() -> None:
+            tab.visit(page)
+            until("!agree.disabled")
+
+        def text(name: str) -> str:
+            return str(tab.ask(f"{name}.textContent"))
+
+        tab.screen(1280)
+        visited()
+        assert tab.ask("ledger.tBodies[0].rows.length") == 0
+        tab.ask("agree.click()")
+        until("!guess.disabled")
+        tab.ask("document.getElementById('answer-0').value = 60")
+        tab.ask("guess.click()")
+        until("!guessed.hidden")
+        assert text("arm").startswith("Our guess: ")
+        tab.ask("right.click()")
+        until("!told.hidden")
+        shown = text("document.getElementById('body')")
+        # One request holds all that left: the bytes that the page shows.
+        asked = [
+            each["params"]["request"]
+            for each in tab.events
+            if each.get("method") == "Network.requestWillBeSent"
+        ]
         address = page.removesuffix("/visit")
-        script = Path(__file__).with_name("drive_visit.mjs")
-        command = [node_program(), str(script), str(CHROMIUM), address, str(tmp_path)]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert ran.returncode == 0, ran.stderr
-        seen = json.loads(ran.stdout)
+        assert all(each["url"].startswith(address) for each in asked)
+        assert [each["postData"] for each in asked if each["method"] == "POST"] == [shown]
+        (report,) = (json.loads(each) for each in json.loads(shown)["reports"])
+        assert set(report) == {
+            *("kind", "schema", "policy_version", "source"),
+            *("noise", "public_coins", "places", "signs"),
+        }
+        assert text("receipt") == f"{len(shown.encode())} bytes, accepted by the server:"
+        assert "e^4 = 55 times" in text("document.getElementById('law-text')")
+        assert tab.ask("law.querySelectorAll('rect').length") >= 2
+        colours = "map.getContext('2d').getImageData(0, 0, map.width, map.height).data"
+        assert tab.ask(f"new Set({colours}).size") > 3
+        # The ledger is still there when the page is opened again, and nobody reports twice.
+        visited()
+        until("ledger.tBodies[0].rows.length === 1")
+        tab.ask("agree.click()")
+        until("!guess.disabled")
+        tab.ask("guess.click()")
+        until("!guessed.hidden")
+        assert "nothing will be reported" in text("propensity")
+        assert tab.ask("trouble.hidden")
+        assert not [each for each in tab.events if each.get("method") == "Runtime.exceptionThrown"]
         with httpx2.Client(follow_redirects=True) as http:
             http.get(link)
             reported(http, address, 121)
-    assert seen["guess"].startswith("Our guess: ")
-    assert (seen["trouble"], seen["thrown"], seen["foreign"]) == ("", [], [])
-    # One request holds all that left: the bytes that the page shows.
-    assert seen["posted"] == [seen["body"]]
-    (report,) = (json.loads(each) for each in json.loads(seen["body"])["reports"])
-    assert set(report) == {
-        *("kind", "schema", "policy_version", "source", "noise", "public_coins", "places", "signs")
-    }
-    assert seen["receipt"] == f"{len(seen['body'].encode())} bytes, accepted by the server:"
-    assert seen["bars"] >= 2
-    assert "e^4 = 55 times" in seen["law"]
-    # The ledger is still there when the page is opened again, and nobody reports twice.
-    assert seen["rows"] == [0, 1]
-    assert "nothing will be reported" in seen["again"]
-    assert seen["painted"] > 3
 
 
 def test_a_port_that_is_taken_is_said() -> None:
