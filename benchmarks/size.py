@@ -59,8 +59,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (252, 76_133),
-    "service": (46, 11_990),
+    "src": (252, 76_200),
+    "service": (46, 12_030),
     "library": (105, 32_210),
     "lab": (44, 14_900),
     "LocalKernel, a round": (29, 10_510),

@@ -225,6 +225,10 @@ def test_the_first_key_is_shown_on_a_terminal_once(
         (["--host", "192.0.2.1"], "nothing can listen on host '192.0.2.1'"),
         (["--proxy", "127.0.0.1,proxy"], "--proxy had 'proxy'; give addresses"),
         (["--proxy", "0.0.0.0/0"], "--proxy had '0.0.0.0/0'"),
+        (["--allow-origin", "*"], "--allow-origin had '*'; give the origin"),
+        (["--allow-origin", "https://a.example/"], "without a path"),
+        (["--allow-origin", "http://a.example"], "such as https://shop.example.org"),
+        (["--allow-origin", "https://A.example"], "in small letters"),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.table import Table
@@ -126,6 +127,13 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     allow_host: HostNamesOption = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An origin, such as https://shop.example.org, whose pages may be devices of the "
+            "API; may be repeated."
+        ),
+    ] = None,
     proxy: ProxiesOption = None,
     no_aggregator: Annotated[
         bool,
@@ -153,6 +161,7 @@ def serve(
     with refusing_service():
         _check_options(studies or [], aggregator, only_aggregator, demo)
         _check_proxies(proxy)
+        _check_origins(allow_origin or [])
         if demo:
             # Before the imports of a server and its learner, which take seconds.
             _say_line("Starting a server on this machine, and 2,000 simulated devices ...")
@@ -171,6 +180,7 @@ def serve(
                     listening,
                     aggregator,
                     allow_host or [],
+                    allow_origin or [],
                     proxy,
                     data,
                     confirm_clock,
@@ -221,12 +231,28 @@ def _check_proxies(proxies: str | None) -> None:
             )
 
 
+def _check_origins(origins: list[str]) -> None:
+    for given in origins:
+        try:
+            parts = urlsplit(given)
+            whole = f"{parts.scheme}://{parts.netloc}" == given.lower() and bool(parts.hostname)
+        except ValueError:
+            whole = False
+        local = whole and parts.hostname in ("localhost", "127.0.0.1")
+        if not whole or (parts.scheme != "https" and not (parts.scheme == "http" and local)):
+            raise InvalidInput(
+                f"--allow-origin had {given!r:.80}; give the origin of a page as its browser says "
+                "it, in small letters and without a path, such as https://shop.example.org."
+            )
+
+
 def _serve(
     files: list[Path],
     database: str,
     listening: socket.socket | None,
     aggregator: bool,
     names: list[str],
+    origins: list[str],
     proxy: str | None,
     data: Path | None,
     clock_confirmed: bool,
@@ -252,7 +278,7 @@ def _serve(
         if listening is None:
             _release(service)
         else:
-            _run(lambda hosts: create_app(service, hosts), listening, names, proxy)
+            _run(lambda hosts: create_app(service, hosts, origins=origins), listening, names, proxy)
     finally:
         service.stop()
     err.say("Stopped. All accepted reports are in the database.")

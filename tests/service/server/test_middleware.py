@@ -21,7 +21,7 @@ from discreet.service.server.app import create_app
 from discreet.service.server.bodies import ReportsBody
 from discreet.service.server.middleware import Buckets, Limits, Rate
 from discreet.validation import InvalidInput
-from tests.service.server.web import Web, listening, opened, serving, web
+from tests.service.server.web import SHOP, Web, listening, opened, serving, web
 
 __all__ = ["web"]
 
@@ -95,6 +95,37 @@ class TestOrigins:
             headers={"origin": "https://evil.example", "access-control-request-method": "POST"},
         )
         assert preflight.status_code == 405
+
+    def test_pages_of_an_allowed_origin_are_devices(self, web: Web) -> None:
+        """As a browser asks: first whether it may, without a key, and then with one."""
+        path = "/v1/studies/local/reports"
+        asked = {"access-control-request-method": "POST", "origin": SHOP}
+        preflight = web.ask("OPTIONS", path, headers=asked)
+        assert preflight.status_code == 204
+        assert preflight.headers["access-control-allow-origin"] == SHOP
+        allowed = preflight.headers["access-control-allow-headers"].lower()
+        assert {"authorization", "content-type", "if-none-match"} == {*allowed.split(", ")}
+        page = {"origin": SHOP, "sec-fetch-site": "cross-site"}
+        answer = web.ask("POST", path, "device", headers=page, json={"reports": [web.reports(1)]})
+        assert answer.status_code == 202
+        policy = web.ask("GET", "/v1/studies/local/policy", "device", headers=page)
+        for each in (answer, policy, web.ask("GET", path, headers=page)):
+            assert each.headers["access-control-allow-origin"] == SHOP
+            assert each.headers["access-control-expose-headers"] == "ETag, Retry-After"
+            assert "origin" in each.headers["vary"].lower()
+            # Cookies of the dashboard never go along.
+            assert "access-control-allow-credentials" not in each.headers
+
+    def test_an_allowed_origin_opens_nothing_but_the_api(self, web: Web) -> None:
+        page = {"origin": SHOP, "sec-fetch-site": "cross-site"}
+        for method, path in (("GET", "/"), ("GET", "/metrics"), ("POST", "/login")):
+            answer = web.ask(method, path, headers=page)
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+        assert web.ask("POST", "/login", headers=page).status_code == 403
+        web.client.cookies.clear()  # of the pages
+        for origin in (SHOP.upper(), f"{SHOP}:8443", f"{SHOP}.evil.example", "null", ""):
+            answer = web.ask("GET", "/v1/studies", "device", headers={"origin": origin})
+            assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
 class TestLines:

@@ -33,6 +33,8 @@ from discreet.service.server.service import Service
 ENVIRONMENT = {"DISCREET_DATABASE_KEY": base64.urlsafe_b64encode(b"k" * 32).decode()}
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
 ADDRESS = "http://127.0.0.1:8000"
+# Whose pages may use the API.
+SHOP = "https://shop.example.org"
 
 
 def opened(folder: Path) -> Service:
@@ -109,7 +111,9 @@ def serving(folder: Path, limits: Limits | None = None) -> Iterator[Web]:
     tokens = {role: service.keys.make(role) for role in ROLES}
     tokens |= {f"{role} of other": service.keys.make(role, "other") for role in ROLES}
     with TestClient(
-        create_app(service, limits=limits), base_url=ADDRESS, raise_server_exceptions=True
+        create_app(service, limits=limits, origins=[SHOP]),
+        base_url=ADDRESS,
+        raise_server_exceptions=True,
     ) as client:
         yield Web(service, client, tokens)
 

@@ -55,7 +55,10 @@ _LOGGERS = ("discreet", "uvicorn", "asyncio", "alembic")
 
 
 def create_app(
-    service: Service, hosts: Collection[str] = (), limits: Limits | None = None
+    service: Service,
+    hosts: Collection[str] = (),
+    limits: Limits | None = None,
+    origins: Collection[str] = (),
 ) -> FastAPI:
     """The application of a service; it starts and stops with it.
 
@@ -63,6 +66,7 @@ def create_app(
         service: what it serves.
         hosts: names of this server beside those of the loopback, as they are in requests.
         limits: what it takes.
+        origins: of pages on other servers whose browsers may be its devices.
     """
     metrics, limits = Metrics(service), limits or Limits()
     app = bare_app(service)
@@ -73,7 +77,7 @@ def create_app(
     app.include_router(table_routes(service))
     describe(app)
     add_dashboard(app, service)
-    guard(app, service.keys, hosts, limits, metrics)
+    guard(app, service.keys, hosts, limits, metrics, origins)
     return app
 
 
@@ -126,12 +130,22 @@ def bare_app(process: Process) -> FastAPI:
 
 
 def guard(
-    app: FastAPI, keys: Keys, hosts: Collection[str], limits: Limits, metrics: Metrics | None
+    app: FastAPI,
+    keys: Keys,
+    hosts: Collection[str],
+    limits: Limits,
+    metrics: Metrics | None,
+    origins: Collection[str] = (),
 ) -> None:
     """Put an application behind keys and limits, as `Middleware` has them."""
     add_answers(app)
     app.add_middleware(
-        Middleware, keys=keys, hosts=(*LOOPBACK, *hosts), limits=limits, metrics=metrics
+        Middleware,
+        keys=keys,
+        hosts=(*LOOPBACK, *hosts),
+        origins=origins,
+        limits=limits,
+        metrics=metrics,
     )
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from anyio import fail_after, move_on_after, to_thread
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from discreet.service.server.access import KEY, answer_to
@@ -52,6 +53,13 @@ _AMBIGUOUS = re.compile(rb"%(?:2f|5c|2e|00)", re.IGNORECASE)
 _VERSIONS = ("1.0", "1.1", "2")
 _ONCE = (b"host", b"authorization", b"origin", b"content-type", b"content-length", b"cookie")
 _READS = ("GET", "HEAD", "OPTIONS")
+# What pages of other origins may ask for, and read of an answer.
+_API = "/v1/"
+_ASKED = {
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match",
+    "Access-Control-Max-Age": "7200",
+}
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,7 @@ class Middleware:
         app: the application.
         keys: of its clients.
         hosts: the names of this server.
+        origins: of pages on other servers that may use the API with a key, never with a cookie.
         limits: of requests.
         metrics: where requests are counted; None where nothing of them may stay, not even in the
             log, because times of requests would link keys to groups.
@@ -136,11 +145,13 @@ class Middleware:
         app: ASGIApp,
         keys: Keys,
         hosts: Collection[str],
+        origins: Collection[str],
         limits: Limits,
         metrics: Metrics | None,
     ) -> None:
         self._app, self._keys = app, keys
         self._hosts, self._limits, self._metrics = frozenset(hosts), limits, metrics
+        self._origins = frozenset(origins)
         self._requests, self._failures = Buckets(limits.requests), Buckets(limits.failures)
         # Hashes of recently valid tokens: guesses from the same address do not delay them.
         self._seen: OrderedDict[bytes, None] = OrderedDict()
@@ -151,6 +162,7 @@ class Middleware:
                 await self._app(scope, receive, send)
             return  # there are no web sockets here
         started, code, body = time.perf_counter(), 0, _Body(scope, receive)
+        page = self._page(scope)
 
         async def answer(message: Message) -> None:
             nonlocal code
@@ -159,13 +171,21 @@ class Middleware:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                if page:
+                    headers["Access-Control-Allow-Origin"] = page
+                    headers["Access-Control-Expose-Headers"] = "ETag, Retry-After"
+                    headers.add_vary_header("Origin")
             await send(message)
 
         try:
             check_line(scope)
             check_headers(scope)
             check_host(scope, self._hosts)
-            check_origin(scope)
+            if page is None:
+                check_origin(scope)
+            elif scope["method"] == "OPTIONS":  # a browser asks before it sends a key
+                await Response(status_code=204, headers=_ASKED)(scope, receive, answer)
+                return
             if scope["path"].startswith(_CLOSED):
                 scope[KEY] = await self._key(scope)
             size, values = self._most(scope)
@@ -181,6 +201,13 @@ class Middleware:
                 await response(scope, body.replay, answer)
         finally:
             self._note(scope, code or _LEFT, time.perf_counter() - started)
+
+    def _page(self, scope: Scope) -> str | None:
+        """The origin of a page on another server that may make this request."""
+        if not scope["path"].startswith(_API):
+            return None
+        origin = Headers(scope=scope).get("origin")
+        return origin if origin in self._origins else None
 
     async def _key(self, scope: Scope) -> ApiKey:
         """The key of a request, within its rate."""
