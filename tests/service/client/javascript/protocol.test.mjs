@@ -127,6 +127,26 @@ test("coins are those of Python's exact arithmetic", () => {
   assert.throws(() => read(kernelPolicy({ epsilon: 1e-20 })), InvalidInput);
 });
 
+test("a place in a report does not tell how the policy wrote it", () => {
+  const text = textOf(kernelPolicy()).replace('"child":[[1,0,1]]', '"child":[[1,-0,1]]');
+  const words = [0n, WORDS - 1n, 0, 0, 0];
+  const made = report(readPolicy(text), { x: 1 }, { arm: 0, publicCoin: 1 }, 1, listed(words));
+  assert.deepStrictEqual(made.places, [[0]], "not -0, which is no place of another person");
+});
+
+test("a label takes linear time, however long it is", () => {
+  const labels = { levels: [2], categories: [["no", "yes"]] };
+  const domain = { ...kernelPolicy().domain, ...labels };
+  const policy = read(kernelPolicy({ domain, density: [1, 1] }));
+  const armOf = (x) => act(policy, { x }, 1).arm;
+  const start = performance.now();
+  const space = " ".repeat(2e6);
+  assert.equal(armOf(`${space}yes${space}`), armOf("yes"));
+  assert.equal(armOf(`yes${space}yes`), armOf(null));
+  assert.equal(armOf(`${space.repeat(10)}yes`), armOf("yes"), "no stack of 2e7 steps");
+  assert.ok(performance.now() - start < 30_000);
+});
+
 test("a reward is rounded to a sign by one word", () => {
   // At this epsilon a report is the truth but once in 10^12.
   const policy = read(kernelPolicy({ epsilon: 30, reward_bounds: { lower: -1, upper: 3 } }));
@@ -218,6 +238,8 @@ test("what is no policy of these terms is refused before data", () => {
     ["epsilon", 1.0000001],
     ["max_contributions", 2],
     ["domain.upper.0", 11],
+    ["domain.upper", []],
+    ["domain.upper", null],
     ["domain.lower.0", 10],
     ["domain.levels.0", 1],
     ["reward_bounds.upper", 2],

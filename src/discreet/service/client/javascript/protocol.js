@@ -23,13 +23,22 @@ const sound = (holds, part) =>
 
 // Reading. Each check returns what it read.
 
+/** The value of a JSON text; null where it is none. */
+export const parsed = (text) => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+};
 const number = (value, part, low = -Number.MAX_VALUE, high = Number.MAX_VALUE) => {
   sound(typeof value === "number" && value >= low && value <= high, part);
   return value;
 };
 const whole = (value, part, low = 0, high = Number.MAX_SAFE_INTEGER) => {
   sound(Number.isInteger(value), part);
-  return number(value, part, low, high);
+  // A place -0 of a policy would be told from the 0 of another person's report.
+  return number(value, part, low, high) + 0;
 };
 const characters = (value, part, least = 0, most = Infinity) => {
   sound(typeof value === "string", part);
@@ -98,11 +107,18 @@ const rowsOf = (numbers, width) =>
 
 const UNKNOWN = "unknown";
 // The white space that Python strips.
-const EDGES = /^(?:(?!\ufeff)[\s\x1c-\x1f\x85])+|(?:(?!\ufeff)[\s\x1c-\x1f\x85])+$/g;
+const SPACE = /(?!\ufeff)[\s\x1c-\x1f\x85]/;
 
+/** A text without the space around it; no expression for both ends takes linear time. */
+const stripped = (text) => {
+  let [start, end] = [0, text.length];
+  while (SPACE.test(text[start])) start++;
+  while (end > start && SPACE.test(text[end - 1])) end--;
+  return text.slice(start, end);
+};
 /** A label as text: 1 and 1.0 are "1", true is "true". */
 const labelText = (value) => {
-  if (typeof value !== "number") return String(value).replace(EDGES, "");
+  if (typeof value !== "number") return stripped(String(value));
   if (Number.isInteger(value)) return BigInt(value).toString();
   // Python writes small numbers as 1e-05.
   return Math.abs(value) < 1e-4 ? value.toExponential().replace(/e-(\d)$/, "e-0$1") : String(value);
@@ -148,22 +164,18 @@ const readDomain = (given) => {
   }
   const wanted = ["lower", "upper", "names", "levels", "categories"];
   fieldsOf(given, "domain", wanted, ["unknown"]);
-  const lower = items(given.lower, "lower", (bound, part) => number(bound, part));
+  const lower = items(given.lower, "lower", number);
   const each = (part, read, other) => {
     const values = items(given[part] ?? [], part, read);
-    const filled = values.length ? values : lower.map((_, place) => other(place));
+    const filled = values.length ? values : lower.map((_, place) => other?.(place));
     sound(filled.length === lower.length, part);
     return filled;
   };
-  const upper = each("upper", (bound, part) => number(bound, part));
-  const names = each(
-    "names",
-    (name, part) => characters(name, part),
-    (place) => `x${place + 1}`,
-  );
+  const upper = each("upper", number);
+  const names = each("names", characters, (place) => `x${place + 1}`);
   const level = (count, part) => (count === null ? null : whole(count, part, 2));
   const levels = each("levels", level, () => null);
-  const labelled = (labels, part) => items(labels, part, (label) => characters(label, part));
+  const labelled = (labels, part) => items(labels, part, characters);
   const categories = each("categories", labelled, () => []);
   const unknown = each("unknown", truth, () => false);
   sound(names.length > 0 && distinct(names), "names");
@@ -313,12 +325,11 @@ export const readTerms = (fields) => {
 
 /** Refuse a policy on other terms than this side agreed to. */
 export const checkTerms = (policy, terms) => {
-  const title = `policy ${policy.version} of ${policy.source}`;
   const refuse = (holds, name, offered, agreed) =>
     need(
       holds,
-      `${title} has ${name} ${offered}, but this side agreed to ${agreed}; do not act or report ` +
-        "under it.",
+      `policy ${policy.version} has ${name} ${offered}, but this side agreed to ${agreed}; do not ` +
+        "act or report under it.",
     );
   for (const name of ["domain", "arms", "armNames", "rewardBounds", "maxContributions"]) {
     const [offered, agreed] = [policy, terms].map((side) => canonicalJson(side[name]));
@@ -697,12 +708,7 @@ const OPTIONAL = ["arm_names", "stream", "group_size", "honest", "schema"];
  *
  * @throws {InvalidInput} for a policy of another kind or stream, of a shuffler, or damaged. */
 export const readPolicy = (text, stream = "target") => {
-  let given;
-  try {
-    given = JSON.parse(text);
-  } catch {
-    sound(false, "the policy's JSON");
-  }
+  const given = parsed(text);
   const kind = given?.kind;
   const known = typeof kind === "string" && Object.hasOwn(KINDS, kind);
   need(known, `the policy's kind is none of ${Object.keys(KINDS)}, under which this client acts.`);
