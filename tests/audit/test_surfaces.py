@@ -98,7 +98,7 @@ def test_requests_and_logs_that_show_a_context_are_found(monkeypatch: pytest.Mon
         assert "a request depends on the data" in finding(CHECKS["decisions, requests"]).fault
     draw = device.Pending.draw
 
-    def only_good(waiting: Any, identity: str, reward: float) -> bool:
+    def only_good(waiting: Any, identity: str, reward: float | None = None) -> bool:
         return reward != 0.0 and draw(waiting, identity, reward)
 
     monkeypatch.setattr(device.Pending, "draw", only_good)

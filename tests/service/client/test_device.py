@@ -515,7 +515,66 @@ class TestSending:
         choice = device.act(PERSON)
         now += 100.0 + late
         assert device.report(choice.id, 1.0)
-        assert (server.posts(), drawn) == ([], [0.25])
+        assert (server.posts(), drawn) == ([], [])
+        assert (len(device.send()), drawn) == (1, [0.25])
+
+    @pytest.mark.parametrize("hold", [100.0, 100.3])
+    def test_work_before_a_held_report_leaves_does_not_tell_whether_its_reward_came(
+        self, hold: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Draws and transactions take time, which is seen between two requests. A hold that is no
+        whole number is a little less once it was added to a time."""
+        now, work = 1e9, list[str]()
+        monkeypatch.setattr("time.time", lambda: now)
+
+        def watch(owner: Any, name: str) -> None:
+            real = getattr(owner, name)
+
+            def watched(*given: Any, **more: Any) -> Any:
+                work.append(name)
+                return real(*given, **more)
+
+            monkeypatch.setattr(owner, name, watched)
+
+        watch(devices, "_drawn")
+        watch(devices.PersonFile, "changing")
+        watch(devices.PersonFile, "reading")
+        watch(devices.Client, "_ask")
+        works = list[list[str]]()
+        for rewards in ([], [1.0], [0.0, 1.0]):
+            now = 1e9
+            folder = tmp_path / str(len(works))
+            folder.mkdir()
+            device = device_of(Server(), folder, reward_seconds=hold, hold_seconds=hold)
+            choice = device.act(PERSON)
+            now += 1.0
+            for reward in rewards:
+                assert device.report(choice.id, reward)
+            work.clear()
+            for past in range(2):
+                now = 1e9 + hold + past
+                device.send()
+            works.append(work.copy())
+        assert works[1:] == works[:1] * 2
+        assert works[0].count("_drawn") == works[0].count("_ask") == 1
+
+    def test_a_held_report_that_another_process_draws_is_not_lost(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = 1e9
+        monkeypatch.setattr("time.time", lambda: now)
+        monkeypatch.setattr(devices, "_DRAWING", nullcontext())  # processes share none
+        server = Server()
+        device, other = (device_of(server, tmp_path, hold_seconds=100.0) for _ in range(2))
+        real = devices._drawn
+
+        def slow(*given: Any) -> Any:
+            assert other.send() == []
+            return real(*given)
+
+        monkeypatch.setattr(devices, "_drawn", slow)
+        assert device.report(device.act(PERSON).id, 1.0)
+        now += 100.0
         assert len(device.send()) == 1
 
     def test_held_reports_leave_in_the_order_of_actions(
@@ -534,8 +593,8 @@ class TestSending:
             device.report(choice.id, 1.0)
         now += 100.0
         assert len(device.send()) == 2
-        bodies = [row.body for row in device.ledger()]
-        assert server.posts() == bodies[::-1]
+        rows = sorted(device.ledger(), key=lambda row: row.made)
+        assert server.posts() == [row.body for row in rows]
 
     @pytest.mark.parametrize("told", [True, False])
     @pytest.mark.parametrize("place", [99.5, -50.0, -99.5])
@@ -545,14 +604,14 @@ class TestSending:
         """Neither while `send` runs nor by a clock that was set back."""
         made = now = 1e9
         monkeypatch.setattr("time.time", lambda: now)
-        real = devices.Pending.lapse
+        real = devices.Pending.draw_due
 
         def slow(*given: Any) -> None:
             nonlocal now
             real(*given)
             now += 1.0
 
-        monkeypatch.setattr(devices.Pending, "lapse", slow)
+        monkeypatch.setattr(devices.Pending, "draw_due", slow)
         server = Server()
         device = device_of(server, tmp_path, reward_seconds=100.0, hold_seconds=100.0)
         choice = device.act(PERSON)

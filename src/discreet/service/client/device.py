@@ -15,8 +15,8 @@ reward does not come in time is reported too, with the reward `missing`, because
 that none came. A context that the policy does not allow counts as the nearest one that it does. The
 bytes of a report are a function of the report. Its time remains: unless `hold_seconds` is as
 long as `reward_seconds`, a report says that its reward was known by the time it was sent. Under
-hold reports leave in `send` alone, in the order of their actions. Policies are fetched by
-`refresh`, which belongs on a schedule that has nothing to do with the person; `act` fetches one
+hold reports are drawn and sent in `send` alone, in the order of their actions. Policies are fetched
+by `refresh`, which belongs on a schedule that has nothing to do with the person; `act` fetches one
 only where there is none.
 
 **With a shuffler** (`Terms.group_size` above 1) `url` is the address of the shuffler, and no
@@ -112,8 +112,8 @@ class Device(Client):
         default_arm: what is given while there is no policy; None for what the study says.
         reward_seconds: the time after an action within which its reward counts.
         missing: the reward that counts where none came in time; NaN for the middle of the bounds.
-        hold_seconds: the least time between an action and its report. Above 0 reports leave in
-            `send` alone.
+        hold_seconds: the least time between an action and its report, rounded up. Above 0 reports
+            are drawn and leave in `send` alone.
         source: of which auxiliary source the person is; None where the study chooses for them.
         options: as of `Client`: `patience`, `transport`, `allow_http`.
     """
@@ -245,8 +245,8 @@ class Device(Client):
     def report(self, identity: str | None, reward: float) -> bool:
         """Report what followed from a choice.
 
-        The report is drawn and kept, and sent if the service can be reached; else, and always with
-        `hold_seconds`, `send` sends it.
+        The report is drawn and kept, and sent if the service can be reached; else `send` sends it.
+        With `hold_seconds` the reward is kept, and `send` draws and sends the report.
 
         Args:
             identity: of the choice; None for one that nothing is reported of.
@@ -254,7 +254,7 @@ class Device(Client):
                 and one that comes after `reward_seconds` as `missing`.
 
         Returns:
-            Whether there is a report; the same again for the same choice, whatever the reward.
+            Whether there will be a report; the same for the same choice, whatever the reward.
 
         Raises:
             InvalidInput: for an id that this file does not know.
@@ -283,7 +283,7 @@ class Device(Client):
         """
         now = time.time()
         # One time for both: else what comes due in between leaves only where its reward is known.
-        self._pending.lapse(now)
+        self._pending.draw_due(now)
         accepted = self._send(self.patience, again, now)
         rows = {row.number: row for row in self.ledger()} if accepted else {}
         return [rows[number] for number in accepted]
@@ -292,11 +292,10 @@ class Device(Client):
     def _hold(self) -> float:
         """The least time between an action and its report. With a shuffler the time decides the
         group of a report, so it must not follow from that of a reward."""
-        try:
-            shuffled = self._known_agreement().terms.group_size > 1
-        except LookupError:
-            shuffled = False
-        return max(self._hold_seconds, self._pending.reward_seconds * shuffled)
+        with suppress(LookupError):
+            if self._known_agreement().terms.group_size > 1:
+                return max(self._hold_seconds, self._pending.reward_seconds)
+        return self._hold_seconds
 
     # Terms and policies.
 
@@ -345,12 +344,10 @@ class Device(Client):
         return known
 
     def _agree(self, sha256: str, patience: Patience) -> Agreement:
-        try:
+        with suppress(LookupError):
             known = self._known_agreement()
             if known.sha256 == sha256:
                 return known
-        except LookupError:
-            pass
         terms = self._offered_terms(patience)
         if terms.digest != sha256:
             raise InvalidInput(
@@ -396,12 +393,10 @@ class Device(Client):
     def _default(self) -> ChosenAction:
         arm: str | int | None = self.default_arm
         names: tuple[str, ...] = ()
-        try:
+        with suppress(LookupError):
             known = self._known_agreement()
             arm = known.default_arm if arm is None else arm
             names = with_names(known.terms.arms)[1]
-        except LookupError:
-            pass
         if arm is None:
             raise Unreachable(
                 f"the study {self.study!r} cannot be reached, no policy of it is here, and it has "
@@ -413,9 +408,7 @@ class Device(Client):
         """The numbers of the reports that were accepted, of those that are due at a time."""
         accepted = list[int]()
         for row in self._pending.reports(("waiting", "refused") if again else ("waiting",)):
-            # As far from its action either way as `lapse` goes: a clock that was set back must
-            # neither keep a report forever nor send one because its reward is known.
-            if abs(now - row["made"]) < row["due"] - row["made"]:
+            if _is_held(row, now):
                 continue
             path = study_path(self.study, *self._where, "reports")
             try:
@@ -489,12 +482,7 @@ class Pending:
     """
 
     def __init__(
-        self,
-        file: PersonFile,
-        service: str,
-        study: str,
-        reward_seconds: float,
-        missing: float,
+        self, file: PersonFile, service: str, study: str, reward_seconds: float, missing: float
     ) -> None:
         self._file = file
         self._place = service, study
@@ -537,11 +525,14 @@ class Pending:
                 _keep(state, identity, facts, [context], json.dumps(arms.tolist()), hold_seconds)
         return identity
 
-    def draw(self, identity: str, reward: float) -> bool:
+    def draw(self, identity: str, reward: float | None = None) -> bool:
         """Draw the report of an action, unless that was ever begun; a late reward counts as none.
 
+        Under hold a reward is kept, and `draw_due`, which gives none, draws: the work of `send`
+        before its requests must not tell whether the reward came.
+
         Returns:
-            Whether there is a report now.
+            Whether there is a report now, or will be.
 
         Raises:
             InvalidInput: for an action that the file does not know.
@@ -555,13 +546,20 @@ class Pending:
                 if row["drawing"] is not None:
                     self._settle(state, row)
                     return False
-                state.execute("UPDATE pending SET drawing = ? WHERE id = ?", (mark, identity))
                 terms = agreement_of(state, *self._place, row["sha256"]).terms
+                keeps = reward is not None and row["due"] > row["made"]
+                if reward is None or self._late(row, terms, time.time()):
+                    reward = self._missing
+                reward = float(row["reward"] or reward)
+                if keeps:
+                    kept = repr(reward), identity
+                    state.execute("UPDATE pending SET reward = ? WHERE id = ?", kept)
+                    return True
+                state.execute("UPDATE pending SET drawing = ? WHERE id = ?", (mark, identity))
                 others = self._others(state, row)
             policy = self.policy(row["policy"])
             assert policy is not None
-            given = self._missing if self._late(row, terms, time.time()) else reward
-            report = _drawn(policy, terms, others, row, given)
+            report = _drawn(policy, terms, others, row, reward)
             with self._file.changing() as state:
                 marked = self._row(state, identity)
                 if marked is None or marked["drawing"] != mark:
@@ -570,12 +568,15 @@ class Pending:
                 self._settle(state, row, report.policy_version, body)
         return True
 
-    def lapse(self, now: float) -> None:
-        """Report actions whose reward had not come in time, so that silence says nothing."""
+    def draw_due(self, now: float) -> None:
+        """Report held actions that are due, and those whose reward had not come in time."""
         wanted = "SELECT * FROM pending JOIN agreements USING (service, study, sha256)"
         for row in self._rows(f"{wanted} WHERE service = ? AND study = ?"):
-            if self._late(row, Terms.from_fields(json.loads(row["terms"])), now):
-                self.draw(row["id"], self._missing)
+            late = self._late(row, Terms.from_fields(json.loads(row["terms"])), now)
+            # A marked one may be at work in another process.
+            known = row["reward"] is not None and row["drawing"] is None
+            if late or (known and not _is_held(row, now)):
+                self.draw(row["id"])
 
     def _late(self, row: Any, terms: Terms, now: float) -> bool:
         """Whether rewards of an action no longer count at a time."""
@@ -624,12 +625,10 @@ class Pending:
         ).fetchone()
 
     def _others(self, state: Connection, row: Any) -> int:
-        """How many other reports of this agreement were made or begun."""
-        wanted = "SELECT count(*) FROM {} WHERE service = ? AND study = ? AND sha256 = ?"
-        agreed = *self._place, row["sha256"]
-        (made,) = state.execute(wanted.format("ledger"), agreed).fetchone()
-        begun = wanted.format("pending") + " AND drawing IS NOT NULL AND id <> ?"
-        return int(made + state.execute(begun, (*agreed, row["id"])).fetchone()[0])
+        """How many other reports of this agreement were made, or put by."""
+        wanted = "SELECT id FROM {} WHERE service = ? AND study = ? AND sha256 = ?"
+        both = f"{wanted.format('ledger')} UNION ALL {wanted.format('pending')}"
+        return len(state.execute(both, (*self._place, row["sha256"]) * 2).fetchall()) - 1
 
     def _policy_text(self, state: Connection, digest: str | None) -> str | None:
         row = state.execute(
@@ -659,32 +658,34 @@ class Pending:
 
 
 def _keep(
-    state: Connection,
-    identity: str,
-    facts: dict[str, Any],
-    people: Any,
-    actions: str,
-    hold_seconds: float,
+    state: Connection, identity: str, facts: dict[str, Any], people: Any, actions: str, hold: float
 ) -> None:
     """An action waits for its reward, with its policy, which another process may have removed."""
     now = time.time()
     state.execute("INSERT OR IGNORE INTO policies VALUES (:service, :study, :policy, :text)", facts)
     state.execute(
         "INSERT INTO pending VALUES (:id, :service, :study, :sha256, :policy, "
-        ":context, :actions, :epsilon, :multiplier, :made, :due, NULL)",
+        ":context, :actions, :epsilon, :multiplier, :made, :due, NULL, NULL)",
         {
             **facts,
             "id": identity,
             "context": json.dumps(people, default=plain_value),
             "actions": actions,
             "made": now,
-            "due": now + hold_seconds,
+            # Whole, so that `made + hold - made` is not less.
+            "due": now + math.ceil(hold),
         },
     )
 
 
+def _is_held(row: Any, now: float) -> bool:
+    """Whether a report is nearer to its action, either way, than its hold: a clock that was set
+    back must neither keep it forever nor send it because its reward is known."""
+    return bool(abs(now - row["made"]) < row["due"] - row["made"])
+
+
 def _drawn(policy: Any, terms: Terms, others: int, row: Any, reward: float) -> Reports:
-    """The report of an action, of which `others` were made or begun under the same terms."""
+    """The report of an action, beside `others` that were made or put by under its terms."""
     context, noise, report = json.loads(row["context"]), SecureNoise(), None
     if policy.chooses:
         counter = ContributionCounter(terms, others, row["multiplier"] is not None)

@@ -5,7 +5,7 @@
 | budget     | what the person may pay over all studies; one row                               |
 | agreements | terms that the person agreed to, of one study of one service                    |
 | policies   | a policy on these terms: the current one, and those that pending actions need   |
-| pending    | an action whose reward has not come, with what it will cost; private            |
+| pending    | an action until its report is drawn, with what that will cost; private          |
 | ledger     | a report: what it cost, when, to whom, its bytes; never taken away               |
 
 A change is one transaction and is on the disk when it ends. What an action will cost is put by
@@ -39,6 +39,8 @@ from discreet.validation import number_from, positive_number
 State = Literal["waiting", "accepted", "refused", "lost"]
 _APPLICATION = 0x64706572
 _WAIT = 10.0
+# Columns of the ledger that a person sees as they are.
+_SHOWN = ("number", "service", "study", "version", "made", "sent", "state", "reason", "body")
 # Epsilons add with roundings.
 _ROUNDING = 1.0 + 1e-9
 _SCHEMA = (
@@ -52,8 +54,8 @@ _SCHEMA = (
         PRIMARY KEY (service, study, digest))""",
     """CREATE TABLE pending (
         id TEXT PRIMARY KEY, service TEXT NOT NULL, study TEXT NOT NULL, sha256 TEXT NOT NULL,
-        policy TEXT NOT NULL, context TEXT NOT NULL, actions TEXT NOT NULL,
-        epsilon REAL, multiplier REAL, made REAL NOT NULL, due REAL NOT NULL, drawing TEXT)""",
+        policy TEXT NOT NULL, context TEXT NOT NULL, actions TEXT NOT NULL, epsilon REAL,
+        multiplier REAL, made REAL NOT NULL, due REAL NOT NULL, reward TEXT, drawing TEXT)""",
     """CREATE TABLE ledger (
         number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
         service TEXT NOT NULL, study TEXT NOT NULL, sha256 TEXT NOT NULL, version INTEGER NOT NULL,
@@ -174,22 +176,15 @@ class PersonFile:
             rows = state.execute("SELECT * FROM ledger ORDER BY number").fetchall()
         return [
             LedgerRow(
-                row["number"],
-                row["service"],
-                row["study"],
-                row["sha256"],
-                row["version"],
-                composed_epsilon([_event(row, terms)], _delta_of(terms, [_event(row, terms)])),
-                _delta_of(terms, [_event(row, terms)]),
-                row["epsilon"] if terms.group_size > 1 else None,
-                row["made"],
-                row["sent"],
-                row["state"],
-                row["reason"],
-                row["body"],
+                terms=row["sha256"],
+                epsilon=composed_epsilon([event], _delta_of(terms, [event])),
+                delta=_delta_of(terms, [event]),
+                report_epsilon=row["epsilon"] if terms.group_size > 1 else None,
+                **{name: row[name] for name in _SHOWN},
             )
             for row in rows
             for terms in (agreed[_agreed(row)],)
+            for event in (_event(row, terms),)
         ]
 
     def spending(self) -> Spending:

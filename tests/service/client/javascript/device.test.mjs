@@ -2,7 +2,13 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Device, InvalidInput, MemoryStorage, Refused, Unreachable } from "../../../../src/discreet/service/client/javascript/index.js";
+import {
+  Device,
+  InvalidInput,
+  MemoryStorage,
+  Refused,
+  Unreachable,
+} from "../../../../src/discreet/service/client/javascript/index.js";
 import {
   QUICK,
   Service,
@@ -277,7 +283,8 @@ test("whatever step of a storage fails, one report leaves at most", async () => 
 
 test("of two tabs one draws", async () => {
   // A module of its own: its calls are not in one line with those of the other.
-  const { Device: Other } = await import("../../../../src/discreet/service/client/javascript/device.js?tab");
+  const { Device: Other } =
+    await import("../../../../src/discreet/service/client/javascript/device.js?tab");
   let drawn = 0;
   for (let round = 0; round < 50; round++) {
     const service = new Service(kernelPolicy());
@@ -303,6 +310,26 @@ test("of two tabs one draws", async () => {
     assert.equal(alone.stored.size, 1);
   }
   assert.ok(drawn <= 50);
+});
+
+test("a report that one tab is drawing is not lost by the send of another", async () => {
+  const { Device: Other } =
+    await import("../../../../src/discreet/service/client/javascript/device.js?sending");
+  const service = new Service(kernelPolicy());
+  const inner = new MemoryStorage();
+  const { device } = await made(service, { storage: inner });
+  const { id } = await device.act({ x: 1 });
+  const options = { key: "dk_1", agreed: service.terms.sha256, fetch: service.fetch };
+  const other = new Other(URL_, "visits", { ...options, storage: inner });
+  const change = async (fn) => {
+    const result = await inner.change(fn);
+    await other.send();
+    return result;
+  };
+  const storage = { read: () => inner.read(), change };
+  const { device: slow } = await made(service, { storage });
+  assert.equal(await slow.report(id, 1), true);
+  assert.equal(service.stored.size, 1);
 });
 
 test("the same bytes are sent until the service has them", async () => {
@@ -448,6 +475,65 @@ test("held reports leave in send alone, when they are due, in the order of their
       rows.map((row) => row.id),
       ids,
     );
+  }));
+
+for (const hold of [100, 100.3]) {
+  test(`work before a held report leaves does not tell whether its reward came: ${hold}`, () =>
+    withClock(async (pass) => {
+      // Draws and transactions take time, which is seen between two requests. A hold that is no
+      // whole number is a little less once it was added to a time.
+      const works = [];
+      for (const rewards of [[], [1], [0, 1], [NaN, 1], [null]]) {
+        const work = [];
+        const service = new Service(kernelPolicy());
+        const inner = new MemoryStorage();
+        const watched = (name) => (fn) => {
+          work.push(name);
+          return inner[name](fn);
+        };
+        service.fail = (method) => {
+          work.push(method);
+          return null;
+        };
+        const storage = { change: watched("change"), read: watched("read") };
+        const options = { storage, holdSeconds: hold, rewardSeconds: hold };
+        const { device } = await made(service, options);
+        pass(1.7e9 - Date.now() / 1000);
+        const { id } = await device.act({ x: 1 });
+        for (const reward of rewards) assert.equal(await device.report(id, reward), true);
+        work.length = 0;
+        for (const seconds of [hold, 1]) {
+          pass(seconds);
+          await device.send();
+        }
+        works.push(work);
+        assert.equal(service.bodies.length, 1);
+      }
+      for (const work of works) assert.deepEqual(work, works[0]);
+    }));
+}
+
+test("a held reward is the first that came in time", () =>
+  withClock(async (pass) => {
+    // At this epsilon a report is the truth but once in 10^12.
+    const service = new Service(kernelPolicy({ max_contributions: 9, epsilon: 30 }));
+    const options = { holdSeconds: 10, rewardSeconds: 100, missing: 0 };
+    const { device, storage } = await made(service, options);
+    const sign = () => reportsIn(service.bodies.at(-1))[0].signs[0][0];
+    const { id } = await device.act({ x: 1 });
+    await device.report(id, 1);
+    await device.report(id, 0);
+    pass(10);
+    await device.send();
+    assert.equal(sign(), 1);
+    const late = (await device.act({ x: 1 })).id;
+    await device.act({ x: 1 });
+    pass(100);
+    assert.equal(await device.report(late, 1), true);
+    await device.send();
+    assert.deepEqual([service.bodies.length, sign()], [3, -1]);
+    assert.equal(reportsIn(service.bodies[1])[0].signs[0][0], -1, "late");
+    assert.deepEqual((await storage.read()).pending, []);
   }));
 
 test("a clock that is set back keeps no report forever and draws none again", () =>

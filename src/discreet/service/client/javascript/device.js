@@ -11,7 +11,7 @@
 //     budget       {epsilon, delta} that the person may pay over all studies, or null
 //     agreements   terms that the person agreed to, of one study of one service
 //     policies     a policy on these terms: the current one, and those that pending actions need
-//     pending      an action whose reward has not come, with what it will cost; private
+//     pending      an action until its report is drawn, with what that will cost; private
 //     ledger       a report: what it cost, when, to whom, its bytes; never taken away
 
 import { secureNoise } from "./noise.js";
@@ -23,6 +23,7 @@ import {
   checkTerms,
   jsonText,
   need,
+  parsed,
   publicCoin,
   readPolicy,
   readTerms,
@@ -38,8 +39,6 @@ const LATER = [408, 425, 429];
 const LOCAL = ["localhost", "127.0.0.1", "[::1]"];
 const MOST_SHOWN = 500;
 const PATIENCE = { attempts: 6, first: 0.5, longest: 60, timeout: 10 };
-// While a person waits: one attempt.
-const AT_ONCE = { attempts: 1 };
 
 /** The service refused a request, which is not sent again; `status` is that of its answer. */
 export class Refused extends InvalidInput {
@@ -63,11 +62,12 @@ export class Unreachable extends Error {
 
 const now = () => Date.now() / 1000;
 const random = () => Number(secureNoise.words(1)[0] >> 11n) * 2 ** -53;
-const identifier = () =>
-  Array.from(secureNoise.words(2), (word) => word.toString(16).padStart(16, "0")).join("");
+const hexadecimal = (numbers, digits) =>
+  Array.from(numbers, (each) => each.toString(16).padStart(digits, "0")).join("");
+const identifier = () => hexadecimal(secureNoise.words(2), 16);
 const sha256 = async (text) => {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hexadecimal(new Uint8Array(digest), 2);
 };
 const foreign = ({ status }) =>
   new Unreachable(
@@ -75,29 +75,18 @@ const foreign = ({ status }) =>
     status,
   );
 const json = (answer) => {
-  let fields = null;
-  try {
-    fields = JSON.parse(answer.text);
-  } catch {
-    // nor is this
-  }
+  const fields = parsed(answer.text);
   if (fields === null) throw foreign(answer);
   return fields;
 };
-const reason = (answer) => {
-  let text = "no reason was given.";
-  try {
-    text = String(JSON.parse(answer.text).error ?? text);
-  } catch {
-    // no answer of the service
-  }
-  return `(${answer.status}): ${text.slice(0, MOST_SHOWN)}`;
+const reason = ({ status, text }) => {
+  const error = parsed(text)?.error;
+  const given = typeof error === "string" ? error.slice(0, MOST_SHOWN) : "no reason was given.";
+  return `(${status}): ${given}`;
 };
 /** Seconds that a service asks for; 0 where it does not. */
-const retryAfter = (answer) => {
-  const text = answer?.headers.get("retry-after")?.trim() ?? "";
-  return /^\d+$/.test(text) ? Number(text.slice(0, 9)) : 0;
-};
+const retryAfter = (answer) =>
+  Number(/^\d{1,9}(?=\d*$)/.exec(answer?.headers.get("retry-after"))?.[0] ?? 0);
 const checkedUrl = (url, allowHttp) => {
   const parts = /^(https?):\/\/(\[::1\]|[^/?#@:[\]\s]+)(:\d+)?(\/[^?#\s]*)?$/.exec(url);
   const safe = parts?.[1] === "https" || LOCAL.includes(parts?.[2]) || allowHttp;
@@ -122,21 +111,21 @@ const tables = (state) => {
 };
 const spent = (state) =>
   [...state.ledger, ...state.pending].reduce((sum, row) => sum + row.epsilon, 0);
+/** How many reports were made, or put by, under an agreement of one study. */
+const madeUnder = (state, mine, sha256) =>
+  [...state.ledger, ...state.pending].filter((row) => mine(row) && row.sha256 === sha256).length;
 /** Whether one more report is within the terms of its study, and within what the person allows. */
-const affordable = (state, mine, agreement, epsilon) => {
-  const before = [...state.ledger, ...state.pending].filter(
-    (row) => mine(row) && row.sha256 === agreement.terms.sha256,
-  );
-  return (
-    before.length < agreement.terms.maxContributions &&
-    spent(state) + epsilon <= state.budget.epsilon * ROUNDING
-  );
-};
+const affordable = (state, mine, { terms }, epsilon) =>
+  madeUnder(state, mine, terms.sha256) < terms.maxContributions &&
+  spent(state) + epsilon <= state.budget.epsilon * ROUNDING;
 const wasMade = (state, id) => {
   const row = state.ledger.find((each) => each.id === id);
-  need(row, "there is no choice with this id; give that of one that was made with this storage.");
+  need(row, "this storage has no choice with this id; give one of its own.");
   return row.state !== "lost";
 };
+/** Whether a report must not leave yet. As far from its action either way as rewards count: a clock
+ * that was set back must neither keep a report forever nor send one because its reward is known. */
+const isHeld = ({ made, due }, time) => Math.abs(time - made) < due - made;
 /** The action becomes a row of the ledger with its report; null where that was lost. */
 const settle = (state, row, body) => {
   const { id, service, study, sha256, version, epsilon, made, due } = row;
@@ -211,7 +200,8 @@ export class Device {
     this.#rewardSeconds = checkedNumber(rewardSeconds, "rewardSeconds", Number.MIN_VALUE);
     checkReward(missing);
     this.#missing = missing;
-    this.#hold = checkedNumber(holdSeconds, "holdSeconds", 0);
+    // Whole, so that `made + hold - made` is not less.
+    this.#hold = Math.ceil(checkedNumber(holdSeconds, "holdSeconds", 0));
     this.#fetch = (...request) => fetch(...request);
     this.#patience = { ...PATIENCE, ...patience };
   }
@@ -264,7 +254,8 @@ export class Device {
     this.#checkSource(false);
     let at;
     try {
-      at = await this.#policy({ ...this.#patience, ...AT_ONCE });
+      // One attempt, because a person waits.
+      at = await this.#policy({ ...this.#patience, attempts: 1 });
     } catch (error) {
       if (error instanceof Unreachable) return this.#default();
       throw error;
@@ -286,11 +277,11 @@ export class Device {
   /** Report what followed from a choice; whether there is a report. */
   async report(id, reward) {
     checkReward(reward);
-    if (id === null || !(await this.#draw(id, reward))) return false;
+    if (id === null || !(await this.#draw(id, reward ?? NaN))) return false;
     // Under hold the time of a report must not follow from that of its reward.
     if (this.#hold === 0) {
       try {
-        await this.#send({ ...this.#patience, ...AT_ONCE }, false, now());
+        await this.#send({ ...this.#patience, attempts: 1 }, false, now());
       } catch (error) {
         if (!(error instanceof Unreachable)) throw error;
       }
@@ -304,7 +295,9 @@ export class Device {
     // One time for both: else what comes due in between leaves only where its reward is known.
     const time = now();
     for (const row of tables(await this.#storage.read()).pending) {
-      if (this.#mine(row) && this.#late(row.made, time)) await this.#draw(row.id, this.#missing);
+      // A marked one may be at work in another tab.
+      const known = "reward" in row && row.drawing === null && !isHeld(row, time);
+      if (this.#mine(row) && (known || this.#late(row.made, time))) await this.#draw(row.id);
     }
     const accepted = await this.#send(this.#patience, again, time);
     const rows = await this.ledger();
@@ -322,8 +315,7 @@ export class Device {
   #checkSource(wanted) {
     need(
       wanted === (this.#source !== null),
-      "act() is for the study's own people, for whom it chooses, and observe() for those of a " +
-        "source; call the other.",
+      "act() is for the study's own people, and observe() for those of a source; call the other.",
     );
   }
 
@@ -477,17 +469,18 @@ export class Device {
     return this.#change((state) => {
       // Before the context is read: whether there is a report must not depend on it.
       const id = affordable(state, this.#mine, agreement, policy.epsilon) ? identifier() : null;
+      const made = now();
       const unit = unitOf(policy.domain, context);
       const taken = take(unit);
-      if (id === null) return { id, ...taken };
-      // Another tab may have fetched the next policy since, and removed this one.
-      if (!this.#row(state, row.digest)) state.policies.push({ ...row });
-      const made = now();
-      state.pending.push({
-        ...{ id, service: this.#url, study: this.#stream, sha256: agreement.sha256 },
-        ...{ policy: row.digest, version: policy.version, epsilon: policy.epsilon },
-        ...{ unit, arm: taken.arm, coin, made, due: made + this.#hold, drawing: null },
-      });
+      if (id !== null) {
+        // Another tab may have fetched the next policy since, and removed this one.
+        if (!this.#row(state, row.digest)) state.policies.push({ ...row });
+        state.pending.push({
+          ...{ id, service: this.#url, study: this.#stream, sha256: agreement.sha256 },
+          ...{ policy: row.digest, version: policy.version, epsilon: policy.epsilon },
+          ...{ unit, arm: taken.arm, coin, made, due: made + this.#hold, drawing: null },
+        });
+      }
       return { id, ...taken };
     });
   }
@@ -504,7 +497,9 @@ export class Device {
     return drawn;
   }
 
-  /** Draw the report of an action, unless that was ever begun; a late reward counts as none. */
+  /** Draw the report of an action, unless that was ever begun; a late reward counts as none. Under
+   * hold a reward is kept, and `send`, which gives none, draws: what it does before it makes a
+   * request must not tell whether the reward came. */
   async #drawNow(id, reward) {
     const mark = identifier();
     const find = (state) => state.pending.find((each) => each.id === id && this.#mine(each));
@@ -515,12 +510,13 @@ export class Device {
         settle(state, row, null);
         return false;
       }
+      const late = reward === undefined || this.#late(row.made, now());
+      if (!("reward" in row)) row.reward = late ? this.#missing : reward;
+      if (reward !== undefined && row.due > row.made) return true;
       row.drawing = mark;
-      const others = [...state.ledger, ...state.pending.filter((each) => each.drawing !== null)];
-      const same = (each) => this.#mine(each) && each.sha256 === row.sha256;
       return {
         row: { ...row },
-        made: others.filter(same).length - 1,
+        made: madeUnder(state, this.#mine, row.sha256),
         terms: this.#known(state, row.sha256).terms,
         policy: this.#kept(state, row.policy).policy,
       };
@@ -528,9 +524,8 @@ export class Device {
     if (typeof begun === "boolean") return begun;
     const { row, made, terms, policy } = begun;
     checkTerms(policy, terms);
-    need(made < terms.maxContributions, "the terms cover no more reports; nothing was drawn.");
-    const given = this.#late(row.made, now()) ? this.#missing : reward;
-    const report = reportAt(policy, row.unit, row.arm, row.coin, given, secureNoise);
+    need(made <= terms.maxContributions, "the terms cover no more reports; nothing was drawn.");
+    const report = reportAt(policy, row.unit, row.arm, row.coin, row.reward, secureNoise);
     const body = bodyOf(report, policy);
     return this.#change((state) => {
       const marked = find(state);
@@ -548,10 +543,9 @@ export class Device {
     const rows = tables(await this.#storage.read())
       .ledger.filter((row) => this.#mine(row) && states.includes(row.state))
       .sort((a, b) => a.due - b.due || (a.id < b.id ? -1 : 1));
-    for (const { number, made, due, body } of rows) {
-      // As far from its action either way as rewards count: a clock that was set back must neither
-      // keep a report forever nor send one because its reward is known.
-      if (Math.abs(time - made) < due - made) continue;
+    for (const row of rows) {
+      const { number, body } = row;
+      if (isHeld(row, time)) continue;
       try {
         const answer = await this.#ask("POST", `${this.#path}/reports`, { body, patience });
         // The service says that it stored the report now or before; something else may have answered.

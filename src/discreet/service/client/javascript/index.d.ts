@@ -171,7 +171,8 @@ export interface Options {
   rewardSeconds?: number;
   /** The reward that counts where none came in time; null for the middle of the bounds. */
   missing?: number | null;
-  /** The least seconds between an action and its report. Above 0 reports leave in `send` alone. */
+  /** The least seconds between an action and its report, rounded up. Above 0 reports are drawn and
+   * leave in `send` alone. */
   holdSeconds?: number;
   /** Of which auxiliary source the person is. */
   source?: string | null;
@@ -233,7 +234,8 @@ export class Device {
   act(context: Context): Promise<Choice>;
   /** Keep an action chosen elsewhere for this person of an auxiliary source; its id. */
   observe(context: Context, arm: number | string): Promise<string | null>;
-  /** Report what followed; whether there is a report: the same again for the same choice.
+  /** Report what followed; whether there is a report, or will be: the same again for the same
+   * choice.
    * @param reward NaN or null where it is not known. */
   report(id: string | null, reward: number | null): Promise<boolean>;
   /** Send what waits and is due; the reports that the service accepted now.
