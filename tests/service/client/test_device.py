@@ -414,6 +414,14 @@ class TestOffline:
         with pytest.raises(Unreachable, match="no default arm"):
             device_of(server, tmp_path).act(PERSON)
 
+    def test_an_answer_without_a_policy_where_none_is_here(self, tmp_path: Path) -> None:
+        server = Server()
+        device = device_of(server, tmp_path)
+        device.agree(server.terms.digest)
+        server.fails = [304]
+        with pytest.raises(InvalidInput, match="sent no policy"):
+            device.act(PERSON)
+
     def test_it_acts_and_reports_without_the_service(self, tmp_path: Path) -> None:
         server = Server()
         device_of(server, tmp_path).refresh()
@@ -468,6 +476,7 @@ class TestSending:
             httpx2.Response(202, text="welcome"),
             httpx2.Response(202, json={"stored": 0, "repeated": 0}),
             httpx2.Response(202, json=[]),
+            httpx2.Response(202, content=b'{"stored": 1e400, "repeated": 0}'),
         ],
     )
     def test_an_answer_that_is_no_receipt_accepts_nothing(
@@ -484,6 +493,17 @@ class TestSending:
             device.send()
         assert device.ledger()[0].state == "waiting"
 
+    def test_a_refusal_whose_reason_is_no_text_is_kept(self, tmp_path: Path) -> None:
+        device = device_of(Server(), tmp_path)
+        choice = device.act(PERSON)
+        answer = httpx2.Response(403, content=b'{"error": "half \\ud800"}')
+        device._http = httpx2.Client(
+            base_url=device.url, transport=httpx2.MockTransport(lambda _: answer)
+        )
+        assert device.report(choice.id, 1.0)
+        (row,) = device.ledger()
+        assert (row.state, str(row.reason)[-6:]) == ("refused", "half ?")
+
     def test_held_reports_wait_for_their_due_time(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -496,6 +516,19 @@ class TestSending:
         assert not server.posts()
         now += 3600.0
         assert len(device.send()) == 1
+
+    @pytest.mark.parametrize(("reward", "counts"), [(10**400, math.inf), (-(10**400), -math.inf)])
+    def test_a_reward_beyond_floats_counts_as_the_nearest(
+        self, reward: int, counts: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        drawn: list[float] = []
+        real = devices._drawn
+        monkeypatch.setattr(
+            devices, "_drawn", lambda *each: (drawn.append(each[-1]), real(*each))[1]
+        )
+        device = device_of(Server(), tmp_path)
+        assert device.report(device.act(PERSON).id, reward)
+        assert drawn == [counts]
 
     @pytest.mark.parametrize("late", [0.0, 5.0])
     def test_a_late_reward_counts_as_missing_and_waits_for_send(

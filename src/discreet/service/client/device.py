@@ -314,7 +314,8 @@ class Device(Client):
         if policy is None:
             self._refresh(replace(agreement, policy=None), patience)
             policy = self._pending.policy(self._known_agreement().policy)
-        assert policy is not None
+        if policy is None:
+            raise InvalidInput("the service sent no policy, or it was removed; call refresh().")
         return agreement, policy
 
     def _known_agreement(self) -> Agreement:
@@ -439,6 +440,8 @@ def _reward(value: Any) -> float:
     """A reward as a number; what it is worth is never a reason to refuse it."""
     try:
         return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"reward was {type(value).__name__}; give one number, or NaN where it is not known."
@@ -467,7 +470,7 @@ def is_receipt(answer: httpx2.Response, count: int = 1) -> bool:
     try:
         fields = fields_of(answer)
         return int(fields["stored"]) + int(fields["repeated"]) == count
-    except (Unreachable, LookupError, TypeError, ValueError):
+    except (Unreachable, LookupError, TypeError, ValueError, OverflowError):
         return False
 
 

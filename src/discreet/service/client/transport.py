@@ -301,7 +301,8 @@ def _reason(answer: httpx2.Response) -> str:
         reason = str(json.loads(answer.content)["error"])
     except (ValueError, TypeError, LookupError, RecursionError):
         reason = "no reason was given."
-    return f"({answer.status_code}): {reason:.{_MOST_SHOWN}}"
+    # Half of a pair of surrogates cannot be kept.
+    return f"({answer.status_code}): {reason[:_MOST_SHOWN].encode(errors='replace').decode()}"
 
 
 def _checked_url(url: str, allow_http: bool) -> str:
