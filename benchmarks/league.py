@@ -16,7 +16,6 @@ problem by their mean score over the same people. Scores and ranks are means ove
 | saved    | mean score                                                           |
 | worst    | the least mean score on any problem                                  |
 | first    | on how many problems it has the largest mean score                   |
-| seconds  | of a run, on one core                                                |
 """
 
 from __future__ import annotations
@@ -107,9 +106,8 @@ def table(runs: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
             "shares": np.percentile(shares[:, place], _WIDE),
             "worst": cube[place].mean(axis=1).min(),
             "first": int((best == place).sum()),
-            "seconds": own["seconds"].mean(),
         }
-        for place, (name, own) in enumerate(by_learner.items())
+        for place, name in enumerate(by_learner)
     ]
     return pd.DataFrame(rows).sort_values("rank")
 
@@ -142,15 +140,14 @@ def show(frame: pd.DataFrame) -> None:
         league = table(own, rng)
         print(f"\n{budget}")
         print(
-            f"{'learner':18} {'rank':>5}  {'95%':>9} {'saved':>6}  {'95%':>13} {'worst':>6} first "
-            "seconds"
+            f"{'learner':18} {'rank':>5}  {'95%':>9} {'saved':>6}  {'95%':>13} {'worst':>6} first"
         )
         for row in league.itertuples(index=False):
             ends = "-".join(f"{end:.1f}" for end in row.ranks)
             shares = " to ".join(f"{end:.0%}" for end in row.shares)
             print(
                 f"{row.learner:18} {row.rank:>5.2f}  {ends:>9} {row.saved:>6.0%}  {shares:>13} "
-                f"{row.worst:>6.0%} {row.first:>5} {row.seconds:>7.1f}"
+                f"{row.worst:>6.0%} {row.first:>5}"
             )
         top = league.sort_values("saved").iloc[-1]
         means = means_of(own)

@@ -108,6 +108,12 @@ ARMS: tuple[Block, ...] = (
         "--seed 33000 --replicates 20",
     ),
     Printed(
+        name="league",
+        page=RESULTS,
+        seconds=4200,
+        command="python benchmarks/league.py",
+    ),
+    Printed(
         name="best-arm",
         page=BASELINES,
         seconds=300,
