@@ -307,8 +307,8 @@ _RULES = (
         lambda declared: True,
         Choice(
             "kernel",
-            "it learns most surfaces from the fewest people; try partition as well where arms "
-            "change places within a tenth of one of several columns",
+            "it learns most surfaces from the fewest people; try partition as well at epsilon 4 "
+            "and more, and where arms change places within a tenth of one of several columns",
         ),
     ),
 )

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -172,24 +173,28 @@ def check_counted(service: Service, accepted: list[Reports]) -> None:
 
 
 class TestDevices:
-    def test_reports_reach_the_learner_in_whole_groups(self, world: World, tmp_path: Path) -> None:
-        accepted = []
+    def test_reports_reach_the_learner_in_whole_groups(
+        self, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        accepted, ahead = [], 0.0
+        clock = SimpleNamespace(time=lambda: time.time() + ahead)
+        monkeypatch.setattr("discreet.service.client.device.time", clock)
         private = world.service.store.study("s").private_key
         for number in range(2 * SIZE + 2):
             key = world.relay.keys.make("device", "s")
             store = tmp_path / f"device{number}.db"
-            options: dict[str, Any] = {"store": store, "patience": QUICK, "reward_seconds": 0.02}
+            options: dict[str, Any] = {"store": store, "patience": QUICK, "reward_seconds": 60.0}
             with Device(world.shuffler_url, "s", key=key, **options) as device:
                 device.agree(device.terms().digest)
                 choice = device.act([0.1 * (number % 10), 0.5])
                 assert device.report(choice.id, 1.0)
                 # It leaves at a fixed time after the action, not when the reward is known.
-                (row,) = device.ledger()
-                assert (row.state, row.delta) == ("waiting", 1e-6)
+                assert device.send() == device.ledger() == []
+                ahead += 61.0
+                (row,) = device.send()
+                assert (row.state, row.delta) == ("accepted", 1e-6)
                 assert 0.9 < row.epsilon <= 1.0
                 assert row.report_epsilon == pytest.approx(BUDGET.contribution_epsilon)
-                time.sleep(0.03)
-                (row,) = device.send()
                 assert device.spending().epsilon == pytest.approx(row.epsilon)
                 assert device.act([0.5, 0.5]).id is None
                 body = json.loads(row.body or b"")
