@@ -540,7 +540,6 @@ class Pending:
         Raises:
             InvalidInput: for an action that the file does not know.
         """
-        mark = secrets.token_hex(16)
         with _DRAWING:
             with self._file.changing() as state:
                 row = self._row(state, identity)
@@ -558,6 +557,7 @@ class Pending:
                     kept = repr(reward), identity
                     state.execute("UPDATE pending SET reward = ? WHERE id = ?", kept)
                     return True
+                mark = secrets.token_hex(16)
                 state.execute("UPDATE pending SET drawing = ? WHERE id = ?", (mark, identity))
                 others = self._others(state, row)
             policy = self.policy(row["policy"])
