@@ -48,6 +48,7 @@ import sys
 import types
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -78,6 +79,7 @@ __all__ = [
     "Serializable",
     "Shape",
     "canonical",
+    "canonical_json",
     "check_fields",
     "class_of",
     "codec_of",
@@ -577,6 +579,31 @@ def canonical(value: Any) -> str:
     """
     fields = {"kind": value.kind, **fields_of(value)}
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def canonical_json(value: Any) -> str:
+    """JSON values as one text in every language: RFC 8785, for names in ASCII. Numbers are written
+    as `JSON.stringify` of JavaScript writes them, 1.0 as 1 and 1e-06 as 0.000001."""
+    if isinstance(value, dict):
+        pairs = (f"{json.dumps(key)}:{canonical_json(value[key])}" for key in sorted(value))
+        return f"{{{','.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(canonical_json, value))}]"
+    if not isinstance(value, float):
+        return json.dumps(value, ensure_ascii=False)
+    sign, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
+    digits = "".join(map(str, figures))
+    count, point = len(digits), len(digits) + int(exponent)
+    if not -6 < point <= 21:
+        power, rest = point - 1, f".{digits[1:]}" if count > 1 else ""
+        text = f"{digits[0]}{rest}e{power:+d}"
+    elif point <= 0:
+        text = f"0.{'0' * -point}{digits}"
+    elif point < count:
+        text = f"{digits[:point]}.{digits[point:]}"
+    else:
+        text = digits + "0" * (point - count)
+    return f"-{text}" if sign and value else text
 
 
 def decode(text: str | bytes, expected: type[T]) -> T:

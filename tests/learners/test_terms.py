@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from discreet.learners.policy import Terms, canonical_json
+from discreet.codec import canonical_json
+from discreet.learners.policy import Terms
 from discreet.people.domain import Box, RewardBounds
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from discreet.atomic_files import write_bytes
 from discreet.audit.learners import altered
-from discreet.codec import canonical, decode, encode
+from discreet.codec import canonical, canonical_json, decode, encode
 from discreet.learners.kernel.cells import Cells
 from discreet.learners.kernel.learner import LocalKernel
 from discreet.learners.kernel.policy import KernelPolicy
@@ -36,7 +36,7 @@ from discreet.learners.messages import PUBLIC_COINS, STEP, Reports, mix
 from discreet.learners.partition.learner import Partition
 from discreet.learners.partition.policy import place_count, selection
 from discreet.learners.partition.tree import Bins, Tree
-from discreet.learners.policy import TARGET_NAME, Policy, Terms, canonical_json
+from discreet.learners.policy import TARGET_NAME, Policy, Terms
 from discreet.learners.references.best_arm import BestArm
 from discreet.people.columns import Column
 from discreet.people.domain import Ball, Box, RewardBounds, unit_cube
@@ -62,7 +62,7 @@ _DOMAINS = (
     ),
 )
 _EPSILONS = (0.3, 1.0, 4.0)
-# A learner publishes so many policies, with so many people's reports between them.
+# Policies of each learner, and reports between two of them.
 _VERSIONS, _PEOPLE = 3, 400
 # People who meet each forged policy, and cases of lists of words of each learner.
 _TRIED, _LISTED = 10, 30
@@ -212,7 +212,7 @@ def _cut(policy: Any, rng: np.random.Generator) -> Any:
 def _cases(
     agreed: _Agreed, place: int, people: int, rng: np.random.Generator
 ) -> list[dict[str, Any]]:
-    """Cases of so many people, half of whom state their contexts by name."""
+    """Cases of n people, half of whom state their contexts by name."""
     made = []
     for named, count in ((False, people - people // 2), (True, people // 2)):
         if count:

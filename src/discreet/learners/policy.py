@@ -16,12 +16,10 @@ auxiliary source has no decision: its people's actions were chosen elsewhere.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sized
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -35,6 +33,7 @@ from discreet.codec import (
     Serializable,
     Shape,
     canonical,
+    canonical_json,
     fields_to_json,
     from_json,
     to_json,
@@ -629,31 +628,6 @@ class PointPolicy(Policy[CandidatesOrCount]):
     def _draw(self, public_coins: CoinArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Where all can be given the same points: (n,) places, (n, d) points, propensities."""
         raise InvalidInput("this policy takes decision sets; give each person's.")
-
-
-def canonical_json(value: Any) -> str:
-    """JSON values as one text in every language: RFC 8785, for names in ASCII. Numbers are written
-    as `JSON.stringify` of JavaScript writes them, 1.0 as 1 and 1e-06 as 0.000001."""
-    if isinstance(value, dict):
-        pairs = (f"{json.dumps(key)}:{canonical_json(value[key])}" for key in sorted(value))
-        return f"{{{','.join(pairs)}}}"
-    if isinstance(value, list):
-        return f"[{','.join(map(canonical_json, value))}]"
-    if not isinstance(value, float):
-        return json.dumps(value, ensure_ascii=False)
-    sign, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
-    digits = "".join(map(str, figures))
-    count, point = len(digits), len(digits) + int(exponent)
-    if not -6 < point <= 21:
-        power, rest = point - 1, f".{digits[1:]}" if count > 1 else ""
-        text = f"{digits[0]}{rest}e{power:+d}"
-    elif point <= 0:
-        text = f"0.{'0' * -point}{digits}"
-    elif point < count:
-        text = f"{digits[:point]}.{digits[point:]}"
-    else:
-        text = digits + "0" * (point - count)
-    return f"-{text}" if sign and value else text
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ fetches terms and policies from the learner and serves them, so devices reach th
 the group is fixed, which keys have reported, and apart from them the hashes of what was sent, so
 that no ciphertext is in two groups. Neither times nor addresses are stored, or logged.
 
-**What a device is told.** The same bytes are acknowledged again, and while they wait other bytes of
+**Answers to devices.** The same bytes are acknowledged again, and while they wait other bytes of
 their key are refused. Once the group is fixed everything with the key is acknowledged without being
-compared: whoever has a key and the ciphertexts of a group cannot try out which is the key's.
+compared, so a holder of a key and of its group's ciphertexts cannot probe which is the key's.
 
 **Stopped at any point.** A report is acknowledged after the transaction that keeps it, and that
 transaction fixes the group, too; so each report is in one group, a group has n, and none is lost.
@@ -62,7 +62,6 @@ from discreet.service.server.access import ALL, Named, key_of, only, router
 from discreet.service.server.app import bare_app, guard
 from discreet.service.server.bodies import (
     CiphertextBody,
-    ReportsReceipt,
     StudyFacts,
     TermsFields,
 )
@@ -73,7 +72,13 @@ from discreet.service.server.keys import Keys
 from discreet.service.server.ledger import keep_rows
 from discreet.service.server.middleware import Limits
 from discreet.service.server.openapi import describe
-from discreet.service.server.routes import METRICS, ciphertext_of, key_routes, sent_policy
+from discreet.service.server.routes import (
+    METRICS,
+    RECEIPT,
+    ciphertext_of,
+    key_routes,
+    sent_policy,
+)
 from discreet.service.server.schema import admitted, groups, held, passed, relayed, relays, studies
 from discreet.service.server.store import StoredPolicy
 from discreet.validation import InvalidInput
@@ -467,12 +472,7 @@ def shuffler_app(
         check(study)
         return sent_policy(relay.policy(), request, "public, max-age=1")
 
-    @routes.post(
-        "/v1/studies/{study}/reports",
-        status_code=202,
-        response_model=ReportsReceipt,
-        openapi_extra=only("device"),
-    )
+    @routes.post("/v1/studies/{study}/reports", openapi_extra=only("device"), **RECEIPT)
     def report(study: Named, body: CiphertextBody, request: Request) -> Response:
         """Keep the one report of this key until its group is whole."""
         check(study)

@@ -144,7 +144,7 @@ def test_a_visitor_sees_what_leaves_their_browser(
         until("!guessed.hidden")
         assert text("arm").startswith("Our guess: ")
         tab.ask("right.click()")
-        until("!told.hidden")
+        until("!document.getElementById('law-after').hidden")
         shown = text("document.getElementById('body')")
         # One request holds all that left: the bytes that the page shows.
         asked = [

@@ -2,7 +2,7 @@
 
 The server, the database, the keys, the noise and the HTTP between them are those of a deployment;
 only the people are simulated: rows of a public survey, or invented ones where the package that
-brings it is missing. Whoever opens the page `/visit` is one more person: their browser runs the
+brings it is missing. A visitor of the page `/visit` is one more person: their browser runs the
 client in JavaScript, and shows what leaves it. Nothing on the server outlives the command.
 """
 

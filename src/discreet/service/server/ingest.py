@@ -10,9 +10,9 @@ sent again changes nothing, and nothing of it is decrypted. What is kept is in t
 public coins that devices drew, so the order of the group is not.
 
 *A ciphertext counts once.* 63 bits of its SHA-256 are kept as a public coin of its policy is, until
-the version takes no reports. HPKE lets nobody change a ciphertext so that it still opens, so in
-another group, or twice in one, it is known. In its place too stands a report without data: what a
-hostile shuffler gains by that, a short group of honest people, it has by forging the others.
+the version takes no reports. A changed HPKE ciphertext does not open, so a ciphertext is known in
+another group, or twice in one. A report without data replaces it. A hostile shuffler gains a group
+with fewer honest people, which it has by forging the others, too.
 
 *A hostile device* may send a ciphertext that does not open, or that holds no report of its policy.
 Were the group refused, one device could stop the study; were it passed over, the group would be

@@ -70,6 +70,8 @@ _FRESH = "public, max-age=1"
 _FOR_EVER = "public, max-age=31536000, immutable"
 KeyId = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 _READERS = only("auditor", "operator")
+# Of routes that keep reports.
+RECEIPT: dict[str, Any] = {"status_code": 202, "response_model": ReportsReceipt}
 METRICS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Prometheus's text.",
@@ -178,22 +180,12 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
         return sent_policy(store.policy(study, _source(source), int(version)), request, _FOR_EVER)
 
     # Whatever answers most often gives the answer itself: FastAPI would wake a thread to write it.
-    @routes.post(
-        "/v1/studies/{study}/reports",
-        status_code=202,
-        response_model=ReportsReceipt,
-        openapi_extra=only("device"),
-    )
+    @routes.post("/v1/studies/{study}/reports", openapi_extra=only("device"), **RECEIPT)
     def reports(study: Named, body: ReportsBody, request: Request) -> Response:
         """Keep reports; the answer comes when they are stored."""
         return _stored(study, TARGET_NAME, body, request)
 
-    @routes.post(
-        "/v1/studies/{study}/groups",
-        status_code=202,
-        response_model=ReportsReceipt,
-        openapi_extra=only("shuffler"),
-    )
+    @routes.post("/v1/studies/{study}/groups", openapi_extra=only("shuffler"), **RECEIPT)
     def groups(study: Named, body: GroupBody, request: Request) -> Response:
         """Keep a whole group of a shuffler; one that is known by its id changes nothing."""
         ciphertexts = [ciphertext_of(each) for each in body.ciphertexts]
@@ -203,10 +195,7 @@ def study_routes(service: Service, metrics: Metrics, limits: Limits) -> APIRoute
         return JSONResponse({"stored": receipt.stored, "repeated": receipt.repeated}, 202)
 
     @routes.post(
-        "/v1/studies/{study}/sources/{source}/reports",
-        status_code=202,
-        response_model=ReportsReceipt,
-        openapi_extra=only("device"),
+        "/v1/studies/{study}/sources/{source}/reports", openapi_extra=only("device"), **RECEIPT
     )
     def source_reports(
         study: Named, source: Named, body: ReportsBody, request: Request

@@ -1,14 +1,7 @@
 // Sources of stated words, for tests; no device has them.
 
 import { secureNoise } from "../../../../src/discreet/service/client/javascript/index.js";
-
-const STEP = 0x9e3779b97f4a7c15n;
-const word64 = (value) => BigInt.asUintN(64, value);
-const mix = (word) => {
-  let mixed = word64((word ^ (word >> 30n)) * 0xbf58476d1ce4e5b9n);
-  mixed = word64((mixed ^ (mixed >> 27n)) * 0x94d049bb133111ebn);
-  return mixed ^ (mixed >> 31n);
-};
+import { STEP, mix, word64 } from "../../../../src/discreet/service/client/javascript/protocol.js";
 
 const source = (word) => {
   let place = 0;

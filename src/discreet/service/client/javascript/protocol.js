@@ -295,8 +295,8 @@ export const canonicalJson = (value) => {
   return `{${keys.map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key])}`).join()}}`;
 };
 
-/** Terms from the fields that a service sends; whoever fetched them compares `sha256` with the
- * SHA-256 of `text`. */
+/** Terms from the fields that a service sends; the caller compares `sha256` with the SHA-256 of
+ * `text`. */
 export const readTerms = (fields) => {
   const wanted = ["domain", "space", "arm_names", "most_epsilon", "reward_bounds", "delta"];
   const shuffled = ["group_size", "honest", "learner_key"];
@@ -345,10 +345,11 @@ export const checkTerms = (policy, terms) => {
 
 const WORDS = 2n ** 64n;
 const COINS = 2 ** 53;
-const STEP = 0x9e3779b97f4a7c15n;
-const word64 = (value) => BigInt.asUintN(64, value);
+export const STEP = 0x9e3779b97f4a7c15n;
+export const word64 = (value) => BigInt.asUintN(64, value);
 
-const mix = (word) => {
+/** The output function of SplitMix64. */
+export const mix = (word) => {
   let mixed = word64((word ^ (word >> 30n)) * 0xbf58476d1ce4e5b9n);
   mixed = word64((mixed ^ (mixed >> 27n)) * 0x94d049bb133111ebn);
   return mixed ^ (mixed >> 31n);

@@ -186,7 +186,7 @@ const showLaw = async (reward) => {
   }
   const bars = Array.from({ length: 2 * Math.ceil(counts.length / 2) }, (_, i) => counts[i] ?? 0);
   const top = Math.max(...bars);
-  const [own, told] = [bars.indexOf(top), bar(sent)];
+  const [own, reported] = [bars.indexOf(top), bar(sent)];
   const [left, bottom, height] = [44, 176, 160];
   const width = (600 - left) / bars.length;
   const marks = [0, 0.25, 0.5, 0.75, 1].map((share) => [share, bottom - (height * share * DRAWN) / top]);
@@ -199,7 +199,7 @@ const showLaw = async (reward) => {
       ]),
     ...bars.flatMap((count, i) => {
       const tall = (height * count) / top;
-      const kind = `${i === own ? "own" : ""} ${i === told ? "told" : ""}`.trim();
+      const kind = `${i === own ? "own" : ""} ${i === reported ? "reported" : ""}`.trim();
       const x = left + i * width + (i % 2 ? 1 : 3);
       const rect = drawn("rect", { class: kind, x, y: bottom - tall, width: width - 4, height: tall });
       const label = { x: left + i * width, y: bottom + 18, "text-anchor": "middle" };
@@ -215,8 +215,8 @@ const showLaw = async (reward) => {
   $("law-text").textContent =
     `Your report drawn ${DRAWN.toLocaleString("en")} times, none sent. Blue is the truth; outlined is what left. ` +
     `Whatever you had answered, each of them would have been at most e^${terms.mostEpsilon} = ${bound.toFixed(0)} times as likely, or as unlikely.`;
-  show("untold", false);
-  show("told");
+  show("law-before", false);
+  show("law-after");
 };
 
 // 5. The policy, which is public.
