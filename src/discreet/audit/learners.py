@@ -638,6 +638,8 @@ def altered(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, float):
         for factor in _FACTORS:
             yield f"{name} times {factor:g}", factor * value
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield f"{name} plus 1", value + 1
     elif isinstance(value, list) and value:
         leaves = list(_leaves(value))
         if all(isinstance(item, bool) for item in leaves):
