@@ -59,13 +59,13 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (252, 76_200),
+    "src": (253, 76_300),
     "service": (46, 12_030),
-    "library": (105, 32_210),
+    "library": (106, 32_310),
     "lab": (44, 14_900),
-    "LocalKernel, a round": (29, 10_510),
+    "LocalKernel, a round": (30, 10_610),
     "Capri, a round": (41, 13_375),
-    "a policy on a device": (17, 5_770),
+    "a policy on a device": (17, 5_700),
     "a study run": (68, 20_360),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from discreet.codec import from_json, to_json
-from discreet.learners.kernel.cells import Cells, Ranks, part_masses
+from discreet.learners.kernel.cells import Cells, Ranks
 from discreet.learners.kernel.features import integration_points, on_levels
-from discreet.privacy.frequency import k_ary_response
 from discreet.validation import FloatArray, InvalidInput
 
 COUNTS = [2, 3, 4, 5, 6, 8, 12, 31, 64, 192]
@@ -287,54 +286,15 @@ class TestRanks:
         assert np.array_equal(Ranks.plain(3)(unit), unit)
 
     @pytest.mark.parametrize("count", [2, 8])
-    def test_parts_of_a_column_are_equal(self, count: int) -> None:
-        cells = Cells.along(np.array([2, 0]), count)
-        unit = np.random.default_rng(1).random((300, 3))
+    def test_parts_of_a_column_end_at_the_cuts(self, count: int) -> None:
+        rng = np.random.default_rng(1)
+        cuts = np.sort(rng.random((2, count - 1)), axis=1)
+        cells = Cells.along(np.array([2, 0]), cuts)
+        unit = rng.random((300, 3))
         for partition, column in enumerate([2, 0]):
             located = cells.locate(unit, np.full(300, partition))
-            assert np.array_equal(located, np.floor(unit[:, column] * count).astype(int))
-
-    @pytest.mark.parametrize(("bins", "epsilon"), [(2, 1.0), (8, 4.0), (8, 0.3)])
-    def test_shares_of_people_are_unbiased(self, bins: int, epsilon: float) -> None:
-        """Against the exact distribution of a report, and its standard deviation."""
-        mechanism = k_ary_response(bins, epsilon)
-        values = 2 * bins
-        true = math.exp(epsilon) / (math.exp(epsilon) + values - 1)
-        other = (1.0 - true) / (values - 1)
-        masses = np.random.default_rng(2).dirichlet(np.ones(bins))
-        reported = masses * (true + other) + (1.0 - masses) * 2.0 * other
-        estimates, deviation = part_masses(1000.0 * reported, mechanism)
-        assert np.allclose(estimates, masses)
-        half = np.convolve(masses, np.ones(bins // 2), mode="valid").max()
-        shown = half * (true - other) + bins * other
-        worst = math.sqrt(shown * (1.0 - shown) / 1000.0) / (true - other)
-        assert worst <= deviation <= math.sqrt(0.25 / 1000.0) / (true - other) * (1.0 + 1e-9)
-
-    def test_a_corner_fills_its_column_after_a_few_stages(self) -> None:
-        """5% of the length of one of two columns; reports without noise."""
-        mechanism = k_ary_response(8, 12.0)
-        unit = np.random.default_rng(3).random((4000, 2)) * [0.05, 1.0]
-        ranks = Ranks.plain(2, [0, 1])
-        for stage in range(1, 10):
-            places = np.floor(ranks(unit) * 8).astype(int)
-            along = np.stack([np.bincount(column, minlength=8) for column in places.T])
-            ranks = ranks.judged(along.astype(float), mechanism)
-            if not ranks.asked.size:
-                break
-            assert ranks.stage == stage
-            assert ranks.asked.tolist() == [0], "the other column is filled"
-        assert ranks.stage in (2, 3)
-        seen = ranks(unit)
-        assert seen[:, 0].max() > 0.5
-        assert np.array_equal(seen[:, 1], unit[:, 1])
-        assert (np.diff(seen[np.argsort(unit[:, 0]), 0]) > 0.0).all()
-
-    def test_few_reports_decide_nothing(self) -> None:
-        mechanism = k_ary_response(2, 1.0)
-        along = np.zeros((1, 8))
-        along[0, 0] = 5.0
-        ranks = Ranks.plain(1, [0]).judged(along, mechanism)
-        assert (ranks.stage, ranks.asked.tolist()) == (0, [0])
+            ends = np.searchsorted(cuts[partition], unit[:, column], side="right")
+            assert np.array_equal(located, ends)
 
 
 def test_ranks_are_turned_back() -> None:

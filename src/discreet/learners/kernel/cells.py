@@ -11,17 +11,7 @@ the axis with the largest extent in length scales, times a random factor.
 | child | (C, N) | the first child; the second follows it. For cells their number     |
 
 *Ranks.* Cells and features are functions of ranks: where people fill little of a column, it is
-measured by the share of people below. The first people report in which of B equal parts of a column
-they are; without privacy every report shows it. With n_j of n reports of part j, its estimated
-share is m_j = (n_j / n - 2 b) / (p - b). A column with (almost) all people in half of its length is
-rescaled so that parts hold equal shares, and is queried again.
-
-Notes
------
-Ranks are not estimated at epsilon 1 (no eight cells are allowed there, and halves cost two runs of
-four on `symmetric`), where they would take over 3% of the expected people, under a declared uniform
-density, in more than six columns, for columns with levels, and once a source is open.
-Re-estimating ranks starts a new stage and discards earlier reports.
+measured by the share of people below (marginals.py).
 """
 
 from __future__ import annotations
@@ -34,7 +24,6 @@ from typing import Annotated
 import numpy as np
 
 from discreet.codec import Range, Serializable, Shape
-from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 # Standard deviation of the logarithm of the random factor.
@@ -144,17 +133,20 @@ class Cells(Serializable):
         return cls(count, axis, cut, child)
 
     @classmethod
-    def along(cls, columns: IntArray, count: int) -> Cells:
-        """For each of some columns the partition into `count` equal parts, a power of two."""
+    def along(cls, columns: IntArray, cuts: FloatArray) -> Cells:
+        """For each of some columns (C,) the partition at its cuts (C, G - 1), which increase, for G
+        a power of two."""
+        count = cuts.shape[1] + 1
         inner, nodes = count - 1, 2 * count - 1
         number = np.arange(1, nodes + 1)
         depth = np.floor(np.log2(number))
-        middle = (number - 2.0**depth + 0.5) / 2.0**depth
+        # Which of the cuts each inner node makes, in the order of a heap.
+        middle = ((number - 2.0**depth + 0.5) / 2.0**depth * count).astype(np.int64)[:inner] - 1
         leaf = np.arange(nodes) >= inner
         axis = np.where(leaf, -1, columns[:, None])
-        cut = np.where(leaf, 0.0, middle)
+        cut = np.concatenate([cuts[:, middle], np.zeros((len(cuts), count))], axis=1)
         child = np.where(leaf, np.arange(nodes) - inner, 2 * number - 1)
-        return cls(count, axis, np.tile(cut, (len(columns), 1)), np.tile(child, (len(columns), 1)))
+        return cls(count, axis, cut, np.tile(child, (len(columns), 1)))
 
     def locate(self, unit: FloatArray, partition: IntArray) -> IntArray:
         """(n,) the cell of each context (n, d) in its partition; every context takes as long."""
@@ -176,17 +168,10 @@ class Cells(Serializable):
         return cells
 
 
-# Knots of ranks once a column was measured anew; a power of two and one, so that ranks of columns
+# Ranks that are estimated have one knot more than this, a power of two, so that those of columns
 # that are filled are exact.
-_KNOTS = 65
-# The largest number of parts; they are a power of two.
-MOST_PARTS = 8
-# A column is rescaled if half of its length holds this share of people. That is decided when the
-# share is known up to the deviation; a column in between is queried until the deviation is two
-# thirds of that, and is rescaled if the share may be large enough.
-_ALMOST_ALL, _DEVIATION, _LONGEST = 0.97, 0.08, 2.0 / 3.0
-# Half of the length of a column holds at most this share after the estimates are cut.
-_LEAST_HALF = 0.1
+BINS = 64
+_EDGES = np.linspace(0.0, 1.0, BINS + 1)
 _MOST_STAGES = 12
 
 
@@ -242,68 +227,11 @@ class Ranks(Serializable):
 
     def fine_knots(self) -> FloatArray:
         """(d, 65) knots of the same ranks, to be moved."""
-        even = np.linspace(0.0, 1.0, _KNOTS)
-        return np.array([np.interp(even, np.linspace(0.0, 1.0, len(k)), k) for k in self.knots])
+        return np.array([np.interp(_EDGES, np.linspace(0.0, 1.0, len(k)), k) for k in self.knots])
 
     def settled(self) -> Ranks:
         """The same, without further questions."""
         return replace(self, asked=np.zeros(0, dtype=np.int64))
-
-    def judged(self, along: FloatArray, mechanism: SignedSubsetSelection) -> Ranks:
-        """The ranks after the reports of each part of each column, counted in (d, MOST_PARTS)."""
-        narrow, still = [], []
-        for column in self.asked.tolist():
-            masses, deviation = part_masses(along[column], mechanism)
-            half = _largest_half(masses)
-            last = deviation <= _LONGEST * _DEVIATION
-            if deviation <= _DEVIATION and half >= _ALMOST_ALL - last * deviation:
-                narrow.append(column)
-            elif not last and half + 2.0 * deviation >= _ALMOST_ALL:
-                still.append(column)
-        asked = np.array(sorted(narrow + still), dtype=np.int64)
-        if still or not narrow or self.stage == _MOST_STAGES:
-            return replace(self, asked=asked) if still else self.settled()
-        knots = self.fine_knots()
-        for column in narrow:
-            masses, _ = part_masses(along[column], mechanism)
-            knots[column] = _measured_anew(knots[column], masses)
-        return Ranks(knots, self.stage + 1, asked)
-
-
-def people_asked(mechanism: SignedSubsetSelection) -> float:
-    """How many people it takes to see that others fill a column evenly."""
-    alone = part_masses(np.eye(mechanism.bins)[0], mechanism)[1]
-    return (2.0 * alone / (_ALMOST_ALL - 0.5)) ** 2
-
-
-def part_masses(reports: FloatArray, mechanism: SignedSubsetSelection) -> tuple[FloatArray, float]:
-    """(B,) unbiased shares of people in each part, from how often each was reported, and the
-    largest standard deviation of the share of half of the parts; infinite without reports."""
-    people = float(reports.sum())
-    if people == 0.0:
-        return np.full(mechanism.bins, 1.0 / mechanism.bins), math.inf
-    wrong = 2.0 * mechanism.other_probability
-    gain = mechanism.true_probability + mechanism.false_probability - wrong
-    masses = (reports[: mechanism.bins] / people - wrong) / gain
-    return masses, 0.5 / (gain * math.sqrt(people))
-
-
-def _largest_half(masses: FloatArray) -> float:
-    """The largest share that half of the parts, side by side, hold."""
-    width = len(masses) // 2
-    return float(np.convolve(masses, np.ones(width), mode="valid").max())
-
-
-def _measured_anew(knots: FloatArray, masses: FloatArray) -> FloatArray:
-    """Knots under which parts hold the same, where they held these shares."""
-    least = _LEAST_HALF / (len(masses) // 2)
-    held = np.maximum(masses, least)
-    below = np.concatenate([[0.0], np.cumsum(held / held.sum())])
-    below[-1] = 1.0
-    even = np.linspace(0.0, 1.0, len(knots))
-    places = np.interp(even, below, np.linspace(0.0, 1.0, len(below)))
-    changed: FloatArray = np.interp(places, even, knots)
-    return changed
 
 
 def _depth(count: int) -> int:

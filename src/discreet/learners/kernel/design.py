@@ -76,8 +76,9 @@ from scipy.sparse import csr_array
 
 from discreet.codec import Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.kernel.cells import MOST_CELLS, MOST_PARTS, Cells
+from discreet.learners.kernel.cells import BINS, MOST_CELLS, Cells
 from discreet.learners.kernel.features import Coefficients, whole_coefficients
+from discreet.learners.kernel.marginals import MARGINALS, cell_probabilities, reported_parts
 from discreet.learners.kernel.policy import KernelPolicy, OpenKernelPolicy
 from discreet.learners.kernel.posterior import PosteriorMixture
 from discreet.learners.messages import Observations, Statistics
@@ -88,6 +89,8 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 # Vectors are rounded to this grid, so sums over millions of reports are exact: they are the same in
 # whatever order reports come and wherever they are added.
 _GRID = 2.0**-12
+# A report of a part of a column is known up to so many nats.
+_MOST_NATS = 16.0
 # A cell in which no integration point lies has at least this mass.
 _LEAST_MASS = 1e-6
 
@@ -107,7 +110,7 @@ class KernelStatistics(Statistics):
     | located   | (Z,)       | probabilities that the person is in bin z          |
     | placed    |            | 1, for reports under policies with several cells   |
     | squares   |            | t^2                                                |
-    | along     | (d, 8)     | 1, for reports of a part of a column (cells.py)    |
+    | along     | (d, H)     | log likelihood of marginals (marginals.py)         |
 
     Features are functions of ranks. Re-estimating ranks starts a new stage and discards earlier
     reports: of sums of two stages the later ones stay.
@@ -120,7 +123,7 @@ class KernelStatistics(Statistics):
     located: Annotated[FloatArray, Shape("Z"), Range(0.0)]
     placed: Annotated[int, Range(0)]
     squares: Annotated[float, Range(0.0)]
-    along: Annotated[FloatArray, Shape("d", MOST_PARTS), Range(0.0)]
+    along: Annotated[FloatArray, Shape("d", len(MARGINALS))]
     stage: Annotated[int, Range(0)]
 
     @classmethod
@@ -134,7 +137,7 @@ class KernelStatistics(Statistics):
             located=np.zeros(bins),
             placed=0,
             squares=0.0,
-            along=np.zeros((dimension, MOST_PARTS)),
+            along=np.zeros((dimension, len(MARGINALS))),
             stage=stage,
             reports=0,
         )
@@ -178,19 +181,13 @@ class KernelStatistics(Statistics):
             and bool((np.abs(self.weighted) <= most).all())
             and self.placed <= self.reports
             and self.squares <= self.reports
-            and bool((self.along.sum(axis=1) <= self.reports).all())
+            and bool((np.abs(self.along) <= _MOST_NATS * self.reports).all())
         )
         if not proper:
             raise InvalidInput(
                 "statistics had sums that no reports add up to; send them as statistics() made "
                 "them."
             )
-
-
-def cell_probabilities(mechanism: SignedSubsetSelection) -> tuple[float, float]:
-    """2 b, how often a wrong cell is reported, and how much more often the true one is."""
-    wrong = 2.0 * mechanism.other_probability if mechanism.bins > 1 else 0.0
-    return wrong, mechanism.true_probability + mechanism.false_probability - wrong
 
 
 def reported_shares(
@@ -251,19 +248,29 @@ class Measurements:
         rest = kinds // count
         vectors = self.vectors(rest // partitions, rest % partitions, kinds % count)
         policy = self._policy
-        along = np.zeros((policy.domain.dimension, MOST_PARTS))
-        if policy.ranks.asked.size:
-            np.add.at(along, (policy.cells.axis[partition, 0], cell), 1.0)
         return KernelStatistics(
             precision=(vectors * people[:, None]).T @ vectors,
             weighted=totals @ vectors,
             located=self._located(partition, cell),
             placed=len(reports) if count > 1 else 0,
             squares=float(len(reports)),
-            along=along,
+            along=self._along(partition, cell),
             stage=policy.ranks.stage,
             reports=len(reports),
         )
+
+    def _along(self, partition: IntArray, cell: IntArray) -> FloatArray:
+        """(d, H) the log likelihood of the marginals of columns that people are asked about."""
+        policy = self._policy
+        along = np.zeros((policy.domain.dimension, len(MARGINALS)))
+        if policy.ranks.asked.size:
+            counts = np.zeros(self.shown.shape)
+            np.add.at(counts, (partition, cell), 1.0)
+            middles = (np.arange(BINS)[:, None] + 0.5) / BINS
+            parts = policy.cells.locate_all(np.tile(middles, len(along)))
+            log_shown = _rounded(np.log(reported_parts(parts, policy.mechanism)))
+            along[policy.cells.axis[:, 0]] = np.einsum("chg,cg->ch", log_shown, counts)
+        return along
 
     def _located(self, partition: IntArray, cell: IntArray) -> FloatArray:
         """(Z,) how many of these people are likely to be in each bin (features.py)."""
@@ -294,7 +301,8 @@ def open_statistics(policy: OpenKernelPolicy, observations: Observations) -> Ker
     columns, stage = policy.domain.dimension, policy.ranks.stage
     sums = KernelStatistics.zeros(policy.arms * size, len(bins_of), columns, stage)
     for column in policy.ranks.asked:
-        sums.along[column] = np.histogram(ranks[:, column], MOST_PARTS, (0.0, 1.0))[0]
+        counts = np.histogram(ranks[:, column], BINS, (0.0, 1.0))[0]
+        sums.along[column] = _rounded(np.log(MARGINALS)) @ counts
     for arm in range(policy.arms):
         given = observations.arms == arm
         block = slice(arm * size, (arm + 1) * size)

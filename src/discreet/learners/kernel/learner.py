@@ -31,7 +31,7 @@ from discreet.codec import Range
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.base import ArmLearner, Common, P, R, S
 from discreet.learners.discounting import check_half_life, effective_sample_factor, longest, portion
-from discreet.learners.kernel.cells import MOST_PARTS, Cells, Ranks, people_asked
+from discreet.learners.kernel.cells import Cells, Ranks
 from discreet.learners.kernel.design import (
     CELL_COUNTS,
     PARTITIONS,
@@ -54,6 +54,12 @@ from discreet.learners.kernel.features import (
     counted,
     grid_of,
     on_levels,
+)
+from discreet.learners.kernel.marginals import (
+    MOST_PARTS,
+    cells_asked,
+    people_asked,
+    ranks_after,
 )
 from discreet.learners.kernel.policy import KernelPolicy, OpenKernelPolicy
 from discreet.learners.kernel.posterior import (
@@ -79,7 +85,7 @@ from discreet.validation import FloatArray, InvalidInput, positive_number, whole
 _LEAST_DOUBT = 0.01
 _PRIOR_REPORTS, _LEAST_NOISE = 10.0, 1e-3
 # Ranks are estimated if that takes at most this share of the people expected.
-_MOST_ASKED = 0.03
+_MOST_ASKED = 0.05
 # Source weights are estimated anew once in this many policies of the target.
 _REVIEW_EVERY = 4
 # The least number of reports for each arm between two policies, and in all for those of a source.
@@ -359,7 +365,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         most = most_cells(self.budget.contribution_epsilon) if self.varies else 1
         counts = [count for count in CELL_COUNTS if count <= most]
         if self._ranks.asked.size:
-            cells = Cells.along(self._ranks.asked, self._along.bins)
+            cells = cells_asked(self._ranks, self._sums.along, self._along)
         else:
             cells = next_cells(before, (self._published_at, self.people), counts, cut, design)
         queries = design(cells)
@@ -478,7 +484,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     def _rank(self) -> None:
         """Update ranks from the reports of parts of columns."""
-        found = self._ranks.judged(self._sums.along, self._along)
+        found = ranks_after(self._ranks, self._sums.along)
         # Reports of sources measure functions of the ranks that they were made with.
         ranks = self._ranks.settled() if self._sources else found
         before, self._ranks = self._ranks, ranks
@@ -493,8 +499,6 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         columns = [axis for axis, count in enumerate(levels) if count is None]
         if self.density == "uniform" or not self.varies:
             return []
-        if most_cells(self.budget.contribution_epsilon) < MOST_PARTS:
-            return []  # there the first signs are worth more
         people = people_asked(self._along) * len(columns)
         expected = 1000 if self.horizon is None else self.horizon
         few = len(levels) <= DensityBins.MOST_COLUMNS and people <= _MOST_ASKED * expected
@@ -503,7 +507,9 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     @property
     def _along(self) -> SignedSubsetSelection:
         """The mechanism of reports of a part of a column."""
-        return k_ary_response(MOST_PARTS, self.budget.contribution_epsilon)
+        epsilon = self.budget.contribution_epsilon
+        parts = 2 ** (most_cells(epsilon).bit_length() - 1)
+        return k_ary_response(min(max(parts, 2), MOST_PARTS), epsilon)
 
     # Sources.
 

@@ -1,0 +1,158 @@
+"""Where people are along each column, from the first reports.
+
+The first people report in which of G parts of a column they are; without privacy every report shows
+it. The marginal distribution of contexts along a column is one of a family: even, or with
+probability s even on an interval of length 2^-k, k = 1 .. 6, and else even, for s = .95 and .5.
+Parts are cut where the report is expected to tell most, by its mutual information with the
+marginal. A column is settled once its marginal is known up to `_UNSURE` nats. If the mean marginal
+then is `_NARROW` nats from even, it becomes the column's ranks, and the column is queried again.
+
+| array          | shape     | meaning                                             |
+|----------------|-----------|-----------------------------------------------------|
+| MARGINALS      | (H, BINS) | the family, in ranks                                |
+| log_likelihood | (d, H)    | of each column's marginals, given reports: sums     |
+
+Notes
+-----
+Ranks are not estimated where that would take over 5% of the expected people, under a declared
+uniform density, in more than six columns, for columns with levels, and once a source is open.
+Re-estimating ranks starts a new stage and discards earlier reports.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from discreet.learners.kernel.cells import BINS, Cells, Ranks
+from discreet.privacy.frequency import SignedSubsetSelection
+from discreet.validation import FloatArray, IntArray
+
+# The prior probability of the even marginal, and s.
+_EVEN, _SHARES = 0.5, (0.95, 0.5)
+_UNSURE, _NARROW = 0.2, 0.75
+# About so many nats of reports show that a column is filled.
+_TO_SETTLE = 10.0
+# The largest number of parts; they are a power of two.
+MOST_PARTS = 8
+# Knots stay apart: of an interval that holds people the 64th part is seen in each stage.
+_MOST_STAGES = 6
+
+
+def _family() -> tuple[FloatArray, FloatArray]:
+    """The marginals (H, BINS), and their log prior probabilities (H,)."""
+    family, prior = [np.full(BINS, 1.0 / BINS)], [_EVEN]
+    lengths = [BINS >> k for k in range(1, BINS.bit_length())]
+    for length, share in product(lengths, _SHARES):
+        starts = range(0, BINS - length + 1, max(length // 2, 1))
+        for start in starts:
+            marginal = np.full(BINS, (1.0 - share) / BINS)
+            marginal[start : start + length] += share / length
+            family.append(marginal)
+            prior.append((1.0 - _EVEN) / (len(lengths) * len(_SHARES) * len(starts)))
+    return np.array(family), np.log(prior)
+
+
+MARGINALS, _LOG_PRIOR = _family()
+_EDGES = np.linspace(0.0, 1.0, BINS + 1)
+
+
+def cell_probabilities(mechanism: SignedSubsetSelection) -> tuple[float, float]:
+    """2 b, how often a wrong cell is reported, and how much more often the true one is."""
+    wrong = 2.0 * mechanism.other_probability if mechanism.bins > 1 else 0.0
+    return wrong, mechanism.true_probability + mechanism.false_probability - wrong
+
+
+def reported_parts(parts: IntArray, mechanism: SignedSubsetSelection) -> FloatArray:
+    """(.., H, G) how often each part is reported under each marginal, for the part of each bin
+    (.., BINS)."""
+    wrong, gain = cell_probabilities(mechanism)
+    shown: FloatArray = wrong + gain * (MARGINALS @ np.eye(mechanism.bins)[parts])
+    return shown
+
+
+def people_asked(mechanism: SignedSubsetSelection) -> float:
+    """How many people it takes to see that others fill a column."""
+    wrong, gain = cell_probabilities(mechanism)
+    true = np.r_[wrong + gain, np.full(mechanism.bins - 1, wrong)]
+    told = math.log(mechanism.bins) - float(_entropy(true[true > 0.0]))
+    return _TO_SETTLE / told
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    """Of the marginal of one column.
+
+    Attributes:
+        weights: (H,) the probabilities of `MARGINALS`.
+        mean: (BINS,) the mean marginal.
+    """
+
+    weights: FloatArray
+    mean: FloatArray
+
+    @classmethod
+    def of(cls, log_likelihood: FloatArray) -> _Posterior:
+        """From log likelihoods (H,)."""
+        weights = np.exp(_LOG_PRIOR + log_likelihood - log_likelihood.max())
+        weights /= weights.sum()
+        return cls(weights, weights @ MARGINALS)
+
+    @property
+    def unsure(self) -> bool:
+        return bool(_entropy(self.mean) - self.weights @ _entropy(MARGINALS) > _UNSURE)
+
+    @property
+    def narrow(self) -> bool:
+        return bool(math.log(BINS) - _entropy(self.mean) > _NARROW)
+
+    @property
+    def below(self) -> FloatArray:
+        """(BINS + 1,) the mean share of people below each edge."""
+        below = np.concatenate([[0.0], np.cumsum(self.mean)])
+        below[-1] = 1.0
+        return below
+
+    def cuts(self, mechanism: SignedSubsetSelection) -> FloatArray:
+        """(G - 1,) where parts end, of about equal mass, of which a report tells most."""
+        shifts = np.linspace(-0.9, 0.9, 19)[:, None]
+        levels = (np.arange(1, mechanism.bins) + shifts) / mechanism.bins
+        ends = np.searchsorted(self.below, levels)  # (19, G - 1)
+        parts = (ends[:, None] <= np.arange(BINS)[:, None]).sum(axis=2)
+        shown = reported_parts(parts, mechanism)  # (19, H, G)
+        told = _entropy(self.weights @ shown) - _entropy(shown) @ self.weights
+        best: FloatArray = _EDGES[ends[told.argmax()]]
+        return best
+
+
+def cells_asked(
+    ranks: Ranks, log_likelihood: FloatArray, mechanism: SignedSubsetSelection
+) -> Cells:
+    """A partition into parts of each column that people are asked about."""
+    cuts = [_Posterior.of(log_likelihood[column]).cuts(mechanism) for column in ranks.asked]
+    return Cells.along(ranks.asked, np.array(cuts))
+
+
+def ranks_after(ranks: Ranks, log_likelihood: FloatArray) -> Ranks:
+    """The ranks, and the columns to ask about, after reports."""
+    found = {column: _Posterior.of(log_likelihood[column]) for column in ranks.asked.tolist()}
+    narrow = [column for column, each in found.items() if each.narrow]
+    unsure = [column for column, each in found.items() if each.unsure]
+    if unsure:
+        return replace(ranks, asked=np.array(sorted({*unsure, *narrow}), dtype=np.int64))
+    if not narrow or ranks.stage == _MOST_STAGES:
+        return ranks.settled()
+    knots = ranks.fine_knots()
+    for column in narrow:
+        places = np.interp(_EDGES, found[column].below, _EDGES)
+        knots[column] = np.interp(places, _EDGES, knots[column])
+    return Ranks(knots, ranks.stage + 1, np.array(narrow, dtype=np.int64))
+
+
+def _entropy(shares: FloatArray) -> FloatArray:
+    """In nats, over the last axis."""
+    entropy: FloatArray = -(shares * np.log(shares)).sum(axis=-1)
+    return entropy
