@@ -55,7 +55,7 @@ ARMS: tuple[Block, ...] = (
         page="README.md",
         seconds=120,
         command=EARNINGS,
-        paragraphs=(1, 4),  # the verdict and the table
+        paragraphs=(1, 3),  # the verdict and the private learners
         picture=of_report("earnings.html", "earnings.svg"),
     ),
     Table(
