@@ -39,6 +39,20 @@ def test_a_study_that_can_run(tmp_path: Path) -> None:
     ]
 
 
+def test_every_column_and_the_whole_promise_are_details(tmp_path: Path) -> None:
+    columns = ", ".join(f'{{ name = "c{i}", lower = 0, upper = 9 }}' for i in range(20))
+    study = write_study(tmp_path, STUDY.replace('{ name = "x", lower = 0, upper = 9 }', columns))
+    head = ",".join([*(f"c{i}" for i in range(20)), "y"])
+    rows = (f"{','.join([str(i % 10)] * 20)},{'ab'[i % 2]}" for i in range(300))
+    (tmp_path / "people.csv").write_text("\n".join([head, *rows]) + "\n")
+    short, full = (invoke("check", study, *more)[1] for more in ((), ("--details",)))
+    assert "12 more warnings: --details" in short
+    assert len([line for line in short.splitlines() if "Warning" not in line]) <= 30
+    assert "... 12 more: --details" in short
+    assert full.count("Warning:") == 20
+    assert "c19   " in full
+
+
 def test_everything_that_is_wrong_is_listed_in_the_order_of_the_file(tmp_path: Path) -> None:
     study, facts = write_study(tmp_path, WRONG), tmp_path / "facts.json"
     code, out, err = invoke("check", study, "--json", facts)

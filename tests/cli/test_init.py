@@ -29,6 +29,18 @@ def test_a_draft_is_written_beside_and_cannot_run_yet(folder: Path) -> None:
     assert 'columns, entry 1 ("x"), lower, upper and levels are still "?"' in err
 
 
+def test_of_many_columns_those_that_are_not_contexts_come_first(folder: Path) -> None:
+    names = [*(f"c{i}" for i in range(30)), "y"]
+    rows = [",".join([str(i % 7)] * 30 + ["ab"[i % 2]]) for i in range(60)]
+    (folder / "wide.csv").write_text("\n".join([",".join(names), *rows]) + "\n")
+    code, out, _ = invoke("init", "wide.csv", "--label", "y")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[2].split()[:2] == ["y", "learnt:"]
+    assert lines[18].strip() == "... 15 more: wide.toml"
+    assert len(lines) <= 30
+
+
 def test_what_was_stated_by_hand_runs(folder: Path) -> None:
     assert invoke("init", "people.csv", "--label", "y", "--out", "sub.toml")[0] == 0
     path = folder / "sub.toml"

@@ -55,6 +55,7 @@ def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
     code, out, err = invoke("plan", path, *arguments)
     assert code == 0, err
     assert "Planning used no one's data" in out
+    assert len(out.splitlines()) <= 30
 
 
 def test_shares_and_numbers() -> None:

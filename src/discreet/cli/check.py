@@ -5,6 +5,7 @@ Ends with exit code 0 where the study can run, otherwise with 2.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,10 @@ def check(
     study: Annotated[Path, typer.Argument(help="A study file (TOML).")],
     json: Annotated[Path | None, typer.Option("--json", help="File for the same facts.")] = None,
     data: DataOption = None,
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Every column and arm, and the promises in full."),
+    ] = False,
 ) -> None:
     """Check a study: everything that is wrong with it, or what it needs."""
     from discreet.codec import encode
@@ -38,7 +43,10 @@ def check(
         check_outputs([(json, kind)], [study])
         checked, files = _checked(study, data)
         check_outputs([(json, kind)], files)
-        (_show if checked.can_run else _show_issues)(checked, study)
+        if checked.can_run:
+            _show(checked, study, details)
+        else:
+            _show_issues(checked, study)
         if json is not None:
             write_bytes(json, encode(checked).encode())
             out.say(f"Facts:   {json}")
@@ -84,11 +92,13 @@ def _show_issues(checked: Preflight, path: Path) -> None:
     out.say(issues_text(checked))
 
 
-def _show(checked: Preflight, path: Path) -> None:
+def _show(checked: Preflight, path: Path, details: bool) -> None:
     from discreet.lab.reporting.preflight import (
         ARM_NOTE,
         COLUMN_NOTE,
+        DETAILS_NOTE,
         LINE_NOTE,
+        MOST_ROWS,
         arm_table,
         budget_notes,
         column_table,
@@ -98,31 +108,32 @@ def _show(checked: Preflight, path: Path) -> None:
     from discreet.lab.reporting.words import promises
 
     out.print(f"[bold green]{plain(str(path))} can run.[/]")
-    for warning in checked.warnings:
+    most = sys.maxsize if details else MOST_ROWS
+    for warning in checked.warnings[:most]:
         out.print(f"[bold]Warning:[/] {plain(warning)}")
-    out.print()
+    if len(checked.warnings) > most:
+        out.print(f"[bold]{len(checked.warnings) - most} more warnings:[/] --details")
     if checked.rows:
         out.say(f"{checked.rows}.")
     out.say(people_text(checked))
     for choice in checked.choices:
         out.say(choice)
     out.print()
-    out.print(column_table(checked))
+    out.print(column_table(checked, most))
     if checked.rows:
         out.say(COLUMN_NOTE)
     out.print()
-    arms = arm_table(checked)
+    arms = arm_table(checked, most)
     if arms is not None:
         out.print(arms)
         out.say(ARM_NOTE)
         out.print()
-    out.print(line_table(checked))
-    out.say(LINE_NOTE)
+    out.print(line_table(checked, most))
+    out.say(f"{LINE_NOTE}\n{DETAILS_NOTE}" if details else LINE_NOTE)
     out.print()
-    out.say(promises(checked.guarantees, brief=True))
+    out.say(promises(checked.guarantees, brief=not details))
     for text in budget_notes(checked):
         out.say(text)
-    out.print()
     out.say(f"To start it: discreet run {path}")
     if checked.served:
         out.say(f"{checked.served} To serve it: discreet serve {path}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from discreet.lab.environments.scaffold import Scaffold
 
 _MANY_LOST = 0.1  # the share of rows left out that is worth a warning
+_MOST_ROWS = 16  # of columns that are shown
 
 
 def init(
@@ -63,7 +64,7 @@ def _stem(table: Path) -> str:
 def _show(study: Scaffold, path: Path) -> None:
     """Show the columns, and the entries to state."""
     from discreet.lab.reporting.numbers import counted
-    from discreet.lab.reporting.words import terminal_table
+    from discreet.lab.reporting.words import add_rows, terminal_table
 
     if study.lost > _MANY_LOST * study.table.rows:
         out.say(
@@ -75,10 +76,14 @@ def _show(study: Scaffold, path: Path) -> None:
     absent = {column.name for column in study.left_out}
     table = terminal_table(("column", "holds", "without"), left=("column", "holds"))
     table.columns[1].no_wrap = False
+    rows = []
     for column in study.table.columns:
         role = "" if column.name in used else "left out: " if column.name in absent else "learnt: "
         missing = f"{column.missing:,}" if column.missing else ""
-        table.add_row(plain(column.name), plain(f"{role}{column.holds}"), missing)
+        rows.append((plain(column.name), plain(f"{role}{column.holds}"), missing))
+    if len(rows) > _MOST_ROWS:
+        rows.sort(key=lambda row: ": " not in row[1])  # what is learnt or left out first
+    add_rows(table, rows, _MOST_ROWS, str(path))
     out.print(table)
     out.print()
     out.say(f"{counted(study.table.rows, 'row')}. Study: {path}")

@@ -80,7 +80,9 @@ def plan(
     details: Annotated[
         bool,
         typer.Option(
-            "--details", help="Add intervals of people, the odds for one person, and method notes."
+            "--details",
+            help="Add the people that each epsilon takes, the odds for one person, and method "
+            "notes.",
         ),
     ] = False,
 ) -> None:
@@ -203,7 +205,13 @@ def _shown() -> Iterator[Progress]:
 
 def _show(made: Plan, details: bool) -> None:
     """Headline, tables and promise on a terminal; with `details` all that the page has."""
-    from discreet.lab.reporting.plan import basis, loss_table, odds_table, people_table
+    from discreet.lab.reporting.plan import (
+        basis,
+        loss_table,
+        odds_table,
+        people_sentence,
+        people_table,
+    )
     from discreet.lab.reporting.words import promises
 
     out.print()
@@ -217,12 +225,14 @@ def _show(made: Plan, details: bool) -> None:
     out.print()
     out.print(loss_table(made))
     out.print()
-    if made.worthwhile:
-        out.print(people_table(made, intervals=details))
+    epsilon = made.shown_epsilon
+    if made.worthwhile and details:
+        out.print(people_table(made))
         out.print()
+    elif made.worthwhile:
+        out.say(people_sentence(made, epsilon))
     for sentence in basis(made) if details else made.left_out:
         out.say(sentence)
-    epsilon = made.shown_epsilon
     line = made.line(epsilon)
     if details:
         for sentence in made.recommendation.details:

@@ -114,8 +114,20 @@ OPTIONS: dict[str, tuple[str, Any]] = {
 
 
 @reproduce_app.command("list")
-def reproduce_list() -> None:
-    """All figures and tables of the papers, with the commands that reproduce them."""
+def reproduce_list(
+    details: Annotated[
+        bool, typer.Option("--details", help="Every figure and table, with its options.")
+    ] = False,
+) -> None:
+    """The commands that reproduce the papers' figures and tables."""
+    if not details:
+        for what in REPRODUCTIONS.values():
+            out.say(f"{what.name:17}  {what.title}")
+        out.say(
+            "To run one: discreet reproduce NAME. Every figure and table, with its options: "
+            "discreet reproduce list --details"
+        )
+        return
     for paper, items in groupby(paper_items(), lambda item: item.paper):
         out.print(f"[bold]{paper}[/]")
         for item in items:

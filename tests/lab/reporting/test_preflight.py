@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.stats import binom
 from discreet.codec import decode, encode
 from discreet.lab.reporting.plan import plan
 from discreet.lab.reporting.preflight import (
+    MOST_ROWS,
     Issue,
     Preflight,
     arm_table,
@@ -226,6 +228,26 @@ def test_in_words(tmp_path: Path) -> None:
     assert low.split() == ["partition", "0.5", "58", "19", "0.3"]
     assert not any("best_fixed" in line for line in lines)  # it learns from no one
     assert any("this is the budget" in text for text in budget_notes(facts))
+
+
+def test_lines_of_the_same_numbers_share_a_row(tmp_path: Path) -> None:
+    text = STUDY.replace('name = "capri"\ntrust_model = "joint"\nepsilon = 1\ndelta = 1e-6',
+                         'name = "best_arm"\nepsilon = [0.5, 3]')  # fmt: skip
+    rows = printed(line_table(checked(tmp_path, text))).splitlines()
+    assert [row.split()[:3] for row in rows if "best_arm" in row] == [
+        ["partition;", "best_arm", "0.5"],
+        ["partition;", "best_arm", "3"],
+    ]
+
+
+def test_long_tables_are_cut_and_say_where_the_rest_is(tmp_path: Path) -> None:
+    facts = checked(tmp_path)
+    columns = facts.columns * 5
+    short = printed(column_table(replace(facts, columns=columns))).splitlines()
+    assert short[-1].split() == ["...", "2", "more:", "--details"]
+    assert len(short) == 2 + MOST_ROWS + 1
+    full = printed(column_table(replace(facts, columns=columns), len(columns)))
+    assert len(full.splitlines()) == 2 + len(columns)
 
 
 def test_problems_without_a_table_or_arms(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ from discreet.validation import ErrorCollector, FloatArray, invalid, path_of
 _ONE_CHOICE = "one choice for everyone"
 _MARK = "*"  # of extrapolated numbers
 _NAME = 20  # characters of a learner's name that are not broken
+_MOST_ROWS = 15  # of the table in a notebook
 _BEYOND = "#f3f3f5"  # behind what is extrapolated
 _FREE = Stroke(shade(BLUE, 0.6), (0, (5, 2)))
 _ONE = Stroke(GREY, (0, (5, 2, 1, 2)), 1.4)
@@ -179,11 +180,13 @@ class Plan(Forecast):
         return path
 
     def _repr_html_(self) -> str:
-        """The recommendation and the frame, for notebooks."""
+        """The recommendation and the first table, for notebooks."""
         lines = [str(self.recommendation), self.answer, *self.data]
         text = "".join(f"<p>{escape(line)}</p>" for line in lines if line)
-        frame = self.frame.to_html(index=False, float_format="{:.3g}".format, na_rep="")
-        return f"<div><h3>{escape(self.title)}</h3>{text}{frame}</div>"
+        heads, rows = _loss_cells(self)
+        table = pd.DataFrame(rows, columns=heads).to_html(index=False, max_rows=_MOST_ROWS)
+        note = f"<p>{escape(loss_note(self))}</p>"
+        return f"<div><h3>{escape(self.title)}</h3>{text}{table}{note}</div>"
 
     def __repr__(self) -> str:
         return f"<Plan of {self.name!r}: {self.recommendation}>"
@@ -602,32 +605,49 @@ def _cell(answer: PlanAnswer) -> tuple[str, str]:
 
 def loss_table(forecast: Forecast) -> Table:
     """The first table for a terminal."""
-    rows = loss_rows(forecast)
-    learner, epsilon, metric, gain, loss, *verdict = loss_heads(forecast)
-    heads = [learner, epsilon, metric.replace(" ", "\n"), gain, "±", loss, "interval"]
-    heads += [head.replace("most ", "most\n") for head in verdict]
-    longest = max(len(row.name) for row in rows if row.private)
+    heads, rows = _loss_cells(forecast)
+    heads = [head.replace(" per ", "\nper\n").replace("most ", "most\n") for head in heads]
+    longest = max(len(row[0]) for row in rows if row[1])
     widths = [min(longest, _NAME), *[0] * (len(heads) - 1)]
     note = loss_note(forecast)
     table = terminal_table(heads, widths=widths, padding=(0, 1, 0, 0), caption=note)
     for row in rows:
-        cells = (
-            row.name, row.epsilon, row.per_person, row.gain, row.gain_half, row.loss,
-            row.loss_ends, row.verdict.replace("cannot tell yet", "cannot\ntell yet"),
-        )  # fmt: skip
-        table.add_row(*cells[: len(heads)], style="" if row.private else "dim")
+        cells = (cell.replace("cannot tell yet", "unclear") for cell in row)
+        table.add_row(*cells, style="" if row[1] else "dim")
     return table
 
 
-def people_table(forecast: Forecast, intervals: bool = True) -> Table:
-    """The second table for a terminal, estimates alone or above their intervals."""
+def _loss_cells(forecast: Forecast) -> tuple[list[str], list[tuple[str, ...]]]:
+    """The first table, in one piece: heads, and rows with the gain's half-width beside it."""
+    learner, epsilon, metric, gain, loss, *verdict = loss_heads(forecast)
+    heads = [learner, epsilon, metric, gain, "±", loss, "interval", *verdict]
+    rows = [
+        (
+            row.name, row.epsilon, row.per_person, row.gain, row.gain_half, row.loss,
+            row.loss_ends, row.verdict,
+        )[: len(heads)]
+        for row in loss_rows(forecast)
+    ]  # fmt: skip
+    return heads, rows
+
+
+def people_sentence(forecast: Forecast, epsilon: float) -> str:
+    """How many people one epsilon takes."""
+    (row,) = [row for row in people_rows(forecast) if row.epsilon == f"{epsilon:g}"]
+    heads = people_heads(forecast)
+    needed = [f"{people} ({head})" for head, (people, _) in zip(heads, row.cells, strict=True)]
+    return (
+        f"People needed at epsilon = {row.epsilon}: {', '.join(needed)}; {_MARK}: extrapolated "
+        f"beyond {forecast.people:,}."
+    )
+
+
+def people_table(forecast: Forecast) -> Table:
+    """The second table for a terminal, estimates above their intervals."""
     heads = [head.replace(" one choice ", "\none choice\n") for head in people_heads(forecast)]
-    widths, note = [len("epsilon"), *[0] * len(heads)], people_note(forecast, intervals)
+    widths, note = [len("epsilon"), *[0] * len(heads)], people_note(forecast)
     table = terminal_table(("epsilon", *heads), widths=widths, padding=(0, 1, 0, 0), caption=note)
     for row in people_rows(forecast):
-        if not intervals:
-            table.add_row(row.epsilon, *(start for start, _ in row.cells))
-            continue
         # A second line in each cell, so that all first lines stand beside each other.
         cells = (f"{start}\n{ends or ' '}" for start, ends in row.cells)
         table.add_row(f"{row.epsilon}\n ", *cells)
@@ -673,12 +693,12 @@ def loss_note(forecast: Forecast) -> str:
     return note
 
 
-def people_note(forecast: Forecast, intervals: bool = True) -> str:
+def people_note(forecast: Forecast) -> str:
     """The footnotes of the second table."""
-    shown = ", with 95% bootstrap intervals" if intervals else ""
     return (
-        f"People from which on the average over all served gets there{shown}. {_MARK}: "
-        f"extrapolated beyond {forecast.people:,}; no answers beyond {forecast.limit:,}."
+        "People from which on the average over all served gets there, with 95% bootstrap "
+        f"intervals. {_MARK}: extrapolated beyond {forecast.people:,}; no answers beyond "
+        f"{forecast.limit:,}."
     )
 
 

@@ -74,7 +74,7 @@ from discreet.lab.reporting.numbers import (
     number_text,
     share_text,
 )
-from discreet.lab.reporting.words import terminal_table
+from discreet.lab.reporting.words import add_rows, terminal_table
 from discreet.lab.studies import Study
 from discreet.lab.studies.serving import serving_sentence
 from discreet.people.domain import arm_count
@@ -157,6 +157,8 @@ def _kept(squares: Any, variance: float) -> Any:
     return squares * variance / (_VARIANCE - squares * (_VARIANCE - variance))
 
 
+MOST_ROWS = 8  # of each table, where its details are not asked for
+_ALL = "--details"
 _MOST_NAMES = 12  # labels, and arms that nothing special is known of
 
 
@@ -475,11 +477,11 @@ def _guarantee(
 # On a terminal.
 
 LINE_NOTE = (
-    "worth at most: people without privacy whose data show as much, in all and for each arm if all "
-    "are given equally often. difference: the least of two arms' mean rewards that is two standard "
-    "errors."
+    "worth at most: people without privacy whose data show as much.\n"
+    "difference: the least of two arms' mean rewards that is two standard errors."
 )
-COLUMN_NOTE = "Counts, shares and rates are exact statistics of the table; no epsilon covers them."
+DETAILS_NOTE = "each arm and difference: with all arms given equally often."
+COLUMN_NOTE = "Counts and rates are exact statistics of the table; no epsilon covers them."
 ARM_NOTE = "hidden by noise: indistinguishable from an arm that is right for no one."
 
 
@@ -502,11 +504,12 @@ def people_text(checked: Preflight) -> str:
     return f"{text}, which is right for {min(right):,} or more." if right else f"{text}."
 
 
-def column_table(checked: Preflight) -> Table:
+def column_table(checked: Preflight, most: int = MOST_ROWS) -> Table:
     """The columns that a learner sees, and what they cost in rows."""
     heads = ("column", "values", "missing", "outside", "clipped")
     table = terminal_table(heads, left=heads[:2])
     table.columns[1].no_wrap = False
+    rows = []
     for column in checked.columns:
         names = ", ".join(column.categories[:_MOST_NAMES])
         more = ", ..." if len(column.categories) > _MOST_NAMES else ""
@@ -516,36 +519,40 @@ def column_table(checked: Preflight) -> Table:
             values = f"{len(column.categories)}: {names}{more}"
         counts = (column.missing, column.outside, column.clipped)
         gone = [f"{count:,}" if count else "" for count in counts]
-        table.add_row(Text(column.name), Text(values), *gone)
+        rows.append((Text(column.name), Text(values), *gone))
+    add_rows(table, rows, most, _ALL)
     return table
 
 
-def arm_table(checked: Preflight) -> Table | None:
+def arm_table(checked: Preflight, most: int = MOST_ROWS) -> Table | None:
     """The arms that noise hides, and for how many people of the table each is right."""
     arms = [arm for arm in checked.arms if arm.hidden_at]
     if not arms:
         return None
     total = sum(arm.people or 0 for arm in checked.arms)
     table = terminal_table(("arm", "right for", "share", "hidden by noise at epsilon"))
+    rows = []
     for arm in arms:
         share, hidden = share_text((arm.people or 0) / total), [f"{e:g}" for e in arm.hidden_at]
-        table.add_row(Text(arm.name), f"{arm.people or 0:,}", share, listed(hidden))
+        rows.append((Text(arm.name), f"{arm.people or 0:,}", share, listed(hidden)))
+    add_rows(table, rows, most, _ALL)
     return table
 
 
-def line_table(checked: Preflight) -> Table:
-    """What each line of the result can learn from."""
+def line_table(checked: Preflight, most: int = MOST_ROWS) -> Table:
+    """What each line of the result can learn from, one row for all with the same numbers."""
     heads = ("learner", "epsilon", "worth\nat most", "each\narm", "differ-\nence")
     table = terminal_table(heads)
 
     def people(value: float) -> str:
         return f"{value:,.0f}" if value >= 10.0 else number_text(value, 2)
 
+    labels: dict[tuple[str, ...], list[str]] = {}
     for line in checked.lines:
         if line.worth is None and line.promise is None:
             continue  # a reference: it learns from no one
         label = line.label.partition(", epsilon ")[0] if line.epsilon is not None else line.label
-        cells = [
+        cells = tuple(
             ABSENT if value is None else text(value)
             for value, text in (
                 (line.epsilon, "{:g}".format),
@@ -553,8 +560,11 @@ def line_table(checked: Preflight) -> Table:
                 (line.worth_of_arm, people),
                 (line.difference, lambda value: number_text(value, 2)),
             )
-        ]
-        table.add_row(Text(label), *cells, style="" if line.promise is not None else "dim")
+        )
+        labels.setdefault(cells, []).append(label)
+    add_rows(
+        table, ((Text("; ".join(names)), *cells) for cells, names in labels.items()), most, _ALL
+    )
     return table
 
 
