@@ -65,6 +65,9 @@ def audit(
         Path | None, typer.Option(help="File for the report (one HTML file), for who decides.")
     ] = None,
     data: DataOption = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="A row for each of many checks.")
+    ] = False,
 ) -> None:
     """Try to break every promise: by exact replay on neighbours, and by trials of whole runs.
 
@@ -88,7 +91,7 @@ def audit(
     from discreet.lab.reporting.provenance import provenance, provenance_of_seed
 
     out.print()
-    out.print(audit_table(findings))
+    out.print(audit_table(findings, details))
     out.print()
     for line in (*audit_reasons(findings), audit_note(findings, confidence)):
         out.print(plain(line))

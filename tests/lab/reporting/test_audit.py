@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from io import StringIO
 
-from discreet.lab.reporting.audit import render_audit_report
+from rich.console import Console
+
+from discreet.lab.reporting.audit import audit_table, render_audit_report
 from discreet.lab.reporting.provenance import provenance_of_seed
 from discreet.records import Finding
 
@@ -54,3 +57,13 @@ def test_nothing_alarms_where_nothing_is_wrong() -> None:
     page = render_audit_report("all", [HONEST], 0.999, ORIGIN)
     assert "Do not rely" not in page
     assert "1 of 1 promises withstood their attack." in page
+
+
+def test_many_checks_share_a_row_and_each_failed_one_has_its_own() -> None:
+    console = Console(width=100, record=True, file=StringIO())
+    console.print(audit_table([*[HONEST] * 30, BROKEN, FAILED]))
+    rows = [line.split() for line in console.export_text().splitlines()]
+    assert ["30", "checks", "joint", "holds"] in rows
+    assert [row[0] for row in rows if row[-1:] in (["BROKEN"], ["FAILED"])] == ["mine", "odd"]
+    console.print(audit_table([*[HONEST] * 30, BROKEN], details=True))
+    assert console.export_text().count("gp_ucb, joint") == 30

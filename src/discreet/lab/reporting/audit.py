@@ -39,6 +39,7 @@ _WIDTH = 7.2
 _LEAST = 0.1
 # An infinite bound is put beyond all others by this factor.
 _BEYOND = 1.5
+_MOST_ROWS = 20  # of the table on a terminal, where its details are not asked for
 _TICKS = tuple(step * 10.0**power for power in range(-4, 5) for step in (1, 2, 5))
 _COLORS = {
     "holds": "green",
@@ -57,22 +58,35 @@ _HEADINGS = {
 }
 
 
-def audit_table(findings: Sequence[Finding]) -> Table:
-    """One row for each check, in groups: promise, exact replay, trials if any, verdict."""
+def audit_table(findings: Sequence[Finding], details: bool = False) -> Table:
+    """One row for each check, in groups: promise, exact replay, trials if any, verdict.
+
+    Args:
+        findings: of each check.
+        details: whether checks with a good verdict have their own rows where there are many.
+    """
     heads = ("audited", "trust\nmodel", "epsilon\npromised", "delta", "exact\nreplay")
     left = ("audited", "trust\nmodel", "verdict")
     tried = any(finding.trials for finding in findings)
     trials = ("by\ntrials",) if tried else ()
     table = terminal_table((*heads, *trials, "verdict"), left, collapse_padding=True)
-    kind = None
-    for finding in findings:
-        if finding.kind != kind:
-            table.add_section()
-            table.add_row(f"[bold]{_HEADINGS[finding.kind]}[/]")
-            kind = finding.kind
-        *cells, proved, verdict = _cells(finding)
-        shown = [*cells, proved] if tried else cells
-        table.add_row(*shown, f"[{_COLORS[verdict]}]{verdict}[/]")
+    each_one = details or len(findings) <= _MOST_ROWS
+    for kind in dict.fromkeys(finding.kind for finding in findings):
+        table.add_section()
+        table.add_row(f"[bold]{_HEADINGS[kind]}[/]")
+        alike: Counter[tuple[str, str]] = Counter()
+        for finding in findings:
+            if finding.kind != kind:
+                continue
+            *cells, proved, verdict = _cells(finding)
+            if finding.failed or each_one:
+                shown = [*cells, proved] if tried else cells
+                table.add_row(*shown, f"[{_COLORS[verdict]}]{verdict}[/]")
+            else:
+                alike[finding.trust_model, verdict] += 1
+        for (model, verdict), count in alike.items():
+            empty = [""] * (len(table.columns) - 3)
+            table.add_row(f"{count} checks", model, *empty, f"[{_COLORS[verdict]}]{verdict}[/]")
     return table
 
 

@@ -60,6 +60,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -509,7 +510,7 @@ def column_table(checked: Preflight, most: int = MOST_ROWS) -> Table:
     heads = ("column", "values", "missing", "outside", "clipped")
     table = terminal_table(heads, left=heads[:2])
     table.columns[1].no_wrap = False
-    rows = []
+    rows: list[Sequence[RenderableType]] = []
     for column in checked.columns:
         names = ", ".join(column.categories[:_MOST_NAMES])
         more = ", ..." if len(column.categories) > _MOST_NAMES else ""
