@@ -226,6 +226,8 @@ def read_toml(
         advice = " Correct that place: TOML has lines such as key = value under headers in [..]."
         for part, better in _GRAMMAR.items():
             advice = better if part in str(error) else advice
+        if path.suffix in (".csv", ".tsv", ".gz", ".parquet", ".pq"):
+            advice = f" To draft a study file from a table: discreet init {path}"
         for entry, section in (entries or {}).items():
             if re.search(rf"^\s*\[{section}\]", text, re.MULTILINE):
                 advice = f" Each {entry} stands under [[{section}]] in double brackets."

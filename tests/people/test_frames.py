@@ -120,7 +120,7 @@ class TestRefused:
             BOX.to_unit(FRAME.rename(columns={"age": "ages"}))
         with pytest.raises(InvalidInput, match="had the column 'income', which the domain lacks"):
             BOX.to_unit(FRAME.assign(income=3.0))
-        with pytest.raises(InvalidInput, match=r"lacked the column 'age'; .*, row 1 smoker"):
+        with pytest.raises(InvalidInput, match=r"lacked the column 'age'; .*, row 1 has smoker"):
             BOX.to_unit([ROWS[0], {k: v for k, v in ROWS[1].items() if k != "age"}])
 
     def test_more_columns_unless_they_are_to_be_ignored(self) -> None:

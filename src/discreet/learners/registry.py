@@ -307,8 +307,9 @@ _RULES = (
         lambda declared: True,
         Choice(
             "kernel",
-            "it learns most surfaces from the fewest people; try partition as well at epsilon 4 "
-            "and more, and where arms change places within a tenth of one of several columns",
+            "it learns most reward functions from the fewest people; try partition as well at "
+            "epsilon 4 and more, and where, with several columns, the best arm changes within a "
+            "tenth of a column's range",
         ),
     ),
 )

@@ -146,7 +146,7 @@ def test_invented_people_stand_in_and_no_table_is_read(tmp_path: Path) -> None:
     assert study.problem.arm_names == ("a", "b")
     assert study.problem.domain.names == ("x", "s")
     assert "no one's data" in data[0]
-    assert "assumption" in data[1]
+    assert "assumed" in data[1]
 
 
 def test_a_study_without_a_learner_gets_the_usual_one(tmp_path: Path) -> None:

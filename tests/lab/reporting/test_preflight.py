@@ -218,7 +218,7 @@ def test_in_words(tmp_path: Path) -> None:
     facts = checked(tmp_path)
     assert people_text(facts) == (
         "1,088 people, 3 replicates; 3 arms (what can be chosen): a, b, rare; 363 people for each "
-        "arm, which is right for 11 or more."
+        "arm; each is right for 11 or more."
     )
     columns = printed(column_table(facts))
     assert "0 to 9, 10 values" in columns

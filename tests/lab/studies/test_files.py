@@ -391,7 +391,7 @@ def test_an_entry_without_a_name_gets_the_usual_learner(
     private, free = study.settings
     assert (private.budget.trust_model, free.budget.private) == (model, False)
     [sentence] = study.choices  # the same learner with and without privacy is named once
-    assert f"({model} privacy and no privacy)" in sentence
+    assert f"for {model} privacy and no privacy, as" in sentence
     for setting in study.settings:
         declared = Declared(
             setting.budget.trust_model, study.problem.space, study.problem.domain.dimension, 100

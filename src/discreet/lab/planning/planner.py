@@ -396,8 +396,8 @@ _SYNTHETIC = (
     "study declares."
 )
 _GUESS = (
-    "How much there is to gain is an assumption of the synthetic surface, not a fact about your "
-    "people: read it for the order of magnitude, and plan again on an older or public table."
+    "The gain of synthetic people is assumed, not measured on yours: read it for the order of "
+    "magnitude, and plan again on an older or public table."
 )
 _OTHER = (
     "The plan holds for the study as far as its people are like those of that table.",
@@ -405,11 +405,9 @@ _OTHER = (
     "epsilon covers: keep it among those who may see the table.",
 )
 _PRIVATE = (
-    "The epsilon that it recommends protects the people of the study once it runs; it does not "
-    "cover this plan. Its numbers, its figures and the choice itself come from the table as it is, "
-    "without any noise, and may tell something about the people in it.",
-    "Keep the plan among those who may see the table, or plan on data that need "
-    "no protection: a public or older table (--table FILE), or synthetic people (--synthetic).",
+    "The epsilon that it recommends protects people of the study; it does not cover this plan, "
+    "which read the table without noise. Show it only to readers who may see the table, or plan on "
+    "a public or older table (--table FILE) or on synthetic people (--synthetic).",
 )
 
 

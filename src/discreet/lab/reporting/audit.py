@@ -139,7 +139,9 @@ def audit_reasons(findings: Sequence[Finding]) -> list[str]:
         if finding.verdict != "not audited":
             ways += [finding.replayed and f"Replayed: {finding.replayed}", finding.attack]
         reason = ". ".join(way.rstrip(".") for way in ways if way)
-        names.setdefault(f"{finding.verdict}. {reason}.", []).append(finding.name)
+        if not reason.startswith(finding.verdict):  # as "not audited under SecureNoise" does
+            reason = f"{finding.verdict}. {reason}"
+        names.setdefault(f"{reason}.", []).append(finding.name)
     return [f"{'; '.join(named)}: {reason}" for reason, named in names.items()]
 
 

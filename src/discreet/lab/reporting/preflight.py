@@ -502,7 +502,7 @@ def people_text(checked: Preflight) -> str:
     if checked.people_of_arm is not None:
         text += f"; {checked.people_of_arm:,.0f} people for each arm"
     right = [arm.people for arm in checked.arms if arm.people is not None]
-    return f"{text}, which is right for {min(right):,} or more." if right else f"{text}."
+    return f"{text}; each is right for {min(right):,} or more." if right else f"{text}."
 
 
 def column_table(checked: Preflight, most: int = MOST_ROWS) -> Table:

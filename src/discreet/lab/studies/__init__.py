@@ -140,8 +140,8 @@ class Study:
                 trusted = each.budget.trust_model if each.private else "no"
                 under.setdefault((each.learner, each.reason), []).append(f"{trusted} privacy")
         return tuple(
-            f"{learner} was chosen, as the study names no learner "
-            f"({' and '.join(dict.fromkeys(budgets))}): {reason}."
+            f"{learner} was chosen for {' and '.join(dict.fromkeys(budgets))}, as the study names "
+            f"no learner: {reason}."
             for (learner, reason), budgets in under.items()
         )
 

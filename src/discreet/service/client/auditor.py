@@ -78,7 +78,7 @@ class Audit:
         if self.problems:
             return "\n".join([f"{self.study}: the certificate does not hold.", *self.problems])
         count = sum(self.versions.values())
-        how = f"it follows from the {count} policies that were published"
+        how = f"it follows from the published policies ({count})"
         if self.guarantee.trust_model not in _FROM_POLICIES:
             how = f"it follows from the mechanisms declared for {count} policies"
         return f"{self.study}: {self.guarantee.sentence} The certificate holds: {how}."
