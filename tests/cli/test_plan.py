@@ -58,6 +58,15 @@ def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
     assert len(out.splitlines()) <= 30
 
 
+def test_people_that_are_given_are_not_missed_beside_other_errors(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('name = "s"\nproblem = { name = "exponential" }\n')
+    for people, missed in ((), True), (("--people", 50), False):
+        code, _, err = invoke("plan", path, "--lose-at-most", "50", *people)
+        assert (code, "has no rounds" in err) == (2, missed)
+        assert "--lose-at-most was '50'" in err
+
+
 def test_shares_and_numbers() -> None:
     assert share_of("5%") == share_of("0.05") == 0.05
     assert share_of(None) is None

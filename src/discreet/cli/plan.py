@@ -115,7 +115,7 @@ def plan(
             check_outputs(((json, RECORDS), (report, PAGE)), inputs)
         if errors:  # report what is wrong with the study as well
             with errors.collected():
-                study_for(study, None, table, synthetic, data_dir=data)
+                study_for(study, people, table, synthetic, data_dir=data)
         errors.raise_if_any()
         # What planning needs takes seconds to import.
         from discreet.lab.reporting.plan import plan as make_plan

@@ -188,7 +188,9 @@ class Client:
                 break
             time.sleep(pause)
         if answer is None:
-            raise Unreachable(f"the service did not answer {what}.")
+            raise Unreachable(
+                f"the service did not answer {what}; check its address, and that it runs."
+            )
         raise Unreachable(f"the service put off {what} {_reason(answer)}", answer.status_code)
 
     def _paused(self, study: str, patience: Patience) -> bool:
