@@ -59,10 +59,10 @@ def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
 
 
 def test_people_that_are_given_are_not_missed_beside_other_errors(tmp_path: Path) -> None:
-    path = tmp_path / "study.toml"
-    path.write_text('name = "s"\nproblem = { name = "exponential" }\n')
+    path = write_study(tmp_path)
+    path.write_text(path.read_text().replace("rounds", "# rounds"))
     for people, missed in ((), True), (("--people", 50), False):
-        code, _, err = invoke("plan", path, "--lose-at-most", "50", *people)
+        code, _, err = invoke("plan", path, "--synthetic", "--lose-at-most", "50", *people)
         assert (code, "has no rounds" in err) == (2, missed)
         assert "--lose-at-most was '50'" in err
 

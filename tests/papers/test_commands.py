@@ -240,7 +240,6 @@ def test_a_paper_agrees_within_two_standard_errors(
 def test_reproductions_are_commands_with_options_and_a_form(name: str) -> None:
     what = REPRODUCTIONS[name]
     assert name == what.name in reproduce("list")[1]
-    assert f"discreet reproduce {name}" in reproduce("list", "--details")[1]
     assert what.title
     assert set(what.options) <= set(OPTIONS)
     assert what.form == "drawing" or what.form in presentations()

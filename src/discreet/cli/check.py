@@ -128,7 +128,7 @@ def _show(checked: Preflight, path: Path, details: bool) -> None:
         out.print(arms)
         out.say(ARM_NOTE)
         out.print()
-    out.print(line_table(checked, most))
+    out.print(line_table(checked))
     out.say(f"{LINE_NOTE}\n{DETAILS_NOTE}" if details else LINE_NOTE)
     out.print()
     out.say(promises(checked.guarantees, brief=not details))

@@ -64,7 +64,7 @@ def _stem(table: Path) -> str:
 def _show(study: Scaffold, path: Path) -> None:
     """Show the columns, and the entries to state."""
     from discreet.lab.reporting.numbers import counted
-    from discreet.lab.reporting.words import add_rows, terminal_table
+    from discreet.lab.reporting.words import terminal_table
 
     if study.lost > _MANY_LOST * study.table.rows:
         out.say(
@@ -82,8 +82,11 @@ def _show(study: Scaffold, path: Path) -> None:
         missing = f"{column.missing:,}" if column.missing else ""
         rows.append((plain(column.name), plain(f"{role}{column.holds}"), missing))
     if len(rows) > _MOST_ROWS:
-        rows.sort(key=lambda row: ": " not in row[1])  # what is learnt or left out first
-    add_rows(table, rows, _MOST_ROWS, str(path))
+        rows.sort(key=lambda row: ": " not in row[1])  # columns with a role first
+    for row in rows[:_MOST_ROWS]:
+        table.add_row(*row)
+    if len(rows) > _MOST_ROWS:
+        table.add_row(plain(f"... {len(rows) - _MOST_ROWS} more: {path}"))
     out.print(table)
     out.print()
     out.say(f"{counted(study.table.rows, 'row')}. Study: {path}")

@@ -6,7 +6,6 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +30,7 @@ from discreet.cli.console import (
 )
 from discreet.lab.reporting.provenance import provenance_of_seed
 from discreet.lab.results.screen import plain
-from discreet.papers.registry import REPRODUCTIONS, paper_items, presentations
+from discreet.papers.registry import REPRODUCTIONS, presentations
 from discreet.papers.reproduction import AGREES, Reproduction
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
@@ -114,26 +113,11 @@ OPTIONS: dict[str, tuple[str, Any]] = {
 
 
 @reproduce_app.command("list")
-def reproduce_list(
-    details: Annotated[
-        bool, typer.Option("--details", help="Every figure and table, with its options.")
-    ] = False,
-) -> None:
+def reproduce_list() -> None:
     """The commands that reproduce the papers' figures and tables."""
-    if not details:
-        for what in REPRODUCTIONS.values():
-            out.say(f"{what.name:17}  {what.title}")
-        out.say(
-            "To run one: discreet reproduce NAME. Every figure and table, with its options: "
-            "discreet reproduce list --details"
-        )
-        return
-    for paper, items in groupby(paper_items(), lambda item: item.paper):
-        out.print(f"[bold]{paper}[/]")
-        for item in items:
-            out.say(f"  {item.place:16}  {item.shows} {item.without}".rstrip())
-            for each in item.commands:
-                out.say(f"{'':20}discreet reproduce {each.run}")
+    for what in REPRODUCTIONS.values():
+        out.say(f"{what.name:17}  {what.title}")
+    out.say("Options: discreet reproduce NAME --help. Each figure's command: docs/papers.md")
 
 
 def _command(what: Reproduction) -> Callable[..., None]:

@@ -169,9 +169,7 @@ class Learner(ABC, Generic[P, R, S]):
         identity: str | None = None,
     ) -> None:
         if not isinstance(domain, Box):
-            raise InvalidInput(
-                f"domain was {domain!r:.80}; pass Box(lower, upper), or Box.of(columns)."
-            )
+            raise InvalidInput(f"domain was {domain!r:.80}; pass Box(lower, upper) or Box.of(..).")
         if not isinstance(reward_bounds, RewardBounds | None):
             raise InvalidInput(f"reward_bounds was {reward_bounds!r:.80}; pass RewardBounds(..).")
         if not isinstance(budget, Budget) or budget.trust_model not in self.trust_models:

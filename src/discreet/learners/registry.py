@@ -308,8 +308,7 @@ _RULES = (
         Choice(
             "kernel",
             "it learns most reward functions from the fewest people; try partition as well at "
-            "epsilon 4 and more, and where, with several columns, the best arm changes within a "
-            "tenth of a column's range",
+            "epsilon 4 and more, and where the best arm changes within a tenth of a column's range",
         ),
     ),
 )

@@ -474,8 +474,7 @@ def _check_names(given: list[Any], known: list[str], extra: Extra, name: str, wh
     errors = ErrorCollector()
     missing = [key for key in known if key not in given]
     more = [key for key in given if key not in known]
-    has = ", ".join(map(str, given)) or "nothing"
-    names = f"the domain has {', '.join(known)}, {where} has {has}"
+    names = f"the domain has {', '.join(known)}, {where} has {', '.join(map(str, given)) or 'none'}"
     for key in missing:
         errors.add(f"{name} lacked the column {key!r}; {names}.{nearest(key, map(str, more))}")
     if more and extra == "refuse" and not missing:

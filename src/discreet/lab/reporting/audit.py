@@ -59,12 +59,7 @@ _HEADINGS = {
 
 
 def audit_table(findings: Sequence[Finding], details: bool = False) -> Table:
-    """One row for each check, in groups: promise, exact replay, trials if any, verdict.
-
-    Args:
-        findings: of each check.
-        details: whether checks with a good verdict have their own rows where there are many.
-    """
+    """One row for each check, in groups; of many, those that hold are counted, without details."""
     heads = ("audited", "trust\nmodel", "epsilon\npromised", "delta", "exact\nreplay")
     left = ("audited", "trust\nmodel", "verdict")
     tried = any(finding.trials for finding in findings)
@@ -84,9 +79,9 @@ def audit_table(findings: Sequence[Finding], details: bool = False) -> Table:
                 table.add_row(*shown, f"[{_COLORS[verdict]}]{verdict}[/]")
             else:
                 alike[finding.trust_model, verdict] += 1
-        for (model, verdict), count in alike.items():
+        for (model, word), count in alike.items():
             empty = [""] * (len(table.columns) - 3)
-            table.add_row(f"{count} checks", model, *empty, f"[{_COLORS[verdict]}]{verdict}[/]")
+            table.add_row(f"{count} checks", model, *empty, f"[{_COLORS[word]}]{word}[/]")
     return table
 
 

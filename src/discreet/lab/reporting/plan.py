@@ -15,7 +15,7 @@ from functools import cached_property
 from html import escape
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -183,10 +183,11 @@ class Plan(Forecast):
         """The recommendation and the first table, for notebooks."""
         lines = [str(self.recommendation), self.answer, *self.data]
         text = "".join(f"<p>{escape(line)}</p>" for line in lines if line)
-        heads, rows = _loss_cells(self)
-        table = pd.DataFrame(rows, columns=heads).to_html(index=False, max_rows=_MOST_ROWS)
+        heads = _wide_heads(self)
+        table = pd.DataFrame([row[: len(heads)] for row in loss_rows(self)], columns=heads)
+        shown = table.to_html(index=False, max_rows=_MOST_ROWS)
         note = f"<p>{escape(loss_note(self))}</p>"
-        return f"<div><h3>{escape(self.title)}</h3>{text}{table}{note}</div>"
+        return f"<div><h3>{escape(self.title)}</h3>{text}{shown}{note}</div>"
 
     def __repr__(self) -> str:
         return f"<Plan of {self.name!r}: {self.recommendation}>"
@@ -501,19 +502,18 @@ def basis(forecast: Forecast) -> Iterator[str]:
 # Tables.
 
 
-@dataclass(frozen=True)
-class LossRow:
-    """What one line costs people, as it is shown."""
+class LossRow(NamedTuple):
+    """What one line costs people, as it is shown; first what a terminal shows."""
 
     name: str
     epsilon: str
     per_person: str
-    half_width: str
     gain: str
     gain_half: str
     loss: str
     loss_ends: str
     verdict: str
+    half_width: str
     private: bool
 
 
@@ -530,6 +530,12 @@ def loss_heads(forecast: Forecast) -> list[str]:
     """The heads of the first table."""
     heads = ["learner", "epsilon", f"{forecast.problem.metric} per person", "gain", "loss"]
     return heads + [f"at most {percent(forecast.lose_at_most)}?"] * forecast.worthwhile
+
+
+def _wide_heads(forecast: Forecast) -> list[str]:
+    """The same with columns for the ends of the gain and the loss."""
+    heads = loss_heads(forecast)
+    return [*heads[:4], "±", heads[4], "interval", *heads[5:]]
 
 
 def loss_rows(forecast: Forecast) -> list[LossRow]:
@@ -605,30 +611,17 @@ def _cell(answer: PlanAnswer) -> tuple[str, str]:
 
 def loss_table(forecast: Forecast) -> Table:
     """The first table for a terminal."""
-    heads, rows = _loss_cells(forecast)
-    heads = [head.replace(" per ", "\nper\n").replace("most ", "most\n") for head in heads]
-    longest = max(len(row[0]) for row in rows if row[1])
+    rows = loss_rows(forecast)
+    heads = [head.replace(" per ", "\nper\n") for head in _wide_heads(forecast)]
+    heads = [head.replace("most ", "most\n") for head in heads]
+    longest = max(len(row.name) for row in rows if row.private)
     widths = [min(longest, _NAME), *[0] * (len(heads) - 1)]
     note = loss_note(forecast)
     table = terminal_table(heads, widths=widths, padding=(0, 1, 0, 0), caption=note)
     for row in rows:
-        cells = (cell.replace("cannot tell yet", "unclear") for cell in row)
-        table.add_row(*cells, style="" if row[1] else "dim")
+        row = row._replace(verdict=row.verdict.replace("cannot tell yet", "unclear"))
+        table.add_row(*map(str, row[: len(heads)]), style="" if row.private else "dim")
     return table
-
-
-def _loss_cells(forecast: Forecast) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The first table, in one piece: heads, and rows with the gain's half-width beside it."""
-    learner, epsilon, metric, gain, loss, *verdict = loss_heads(forecast)
-    heads = [learner, epsilon, metric, gain, "±", loss, "interval", *verdict]
-    rows = [
-        (
-            row.name, row.epsilon, row.per_person, row.gain, row.gain_half, row.loss,
-            row.loss_ends, row.verdict,
-        )[: len(heads)]
-        for row in loss_rows(forecast)
-    ]  # fmt: skip
-    return heads, rows
 
 
 def people_sentence(forecast: Forecast, epsilon: float) -> str:

@@ -60,7 +60,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -75,7 +74,7 @@ from discreet.lab.reporting.numbers import (
     number_text,
     share_text,
 )
-from discreet.lab.reporting.words import add_rows, terminal_table
+from discreet.lab.reporting.words import terminal_table
 from discreet.lab.studies import Study
 from discreet.lab.studies.serving import serving_sentence
 from discreet.people.domain import arm_count
@@ -159,7 +158,6 @@ def _kept(squares: Any, variance: float) -> Any:
 
 
 MOST_ROWS = 8  # of each table, where its details are not asked for
-_ALL = "--details"
 _MOST_NAMES = 12  # labels, and arms that nothing special is known of
 
 
@@ -510,8 +508,7 @@ def column_table(checked: Preflight, most: int = MOST_ROWS) -> Table:
     heads = ("column", "values", "missing", "outside", "clipped")
     table = terminal_table(heads, left=heads[:2])
     table.columns[1].no_wrap = False
-    rows: list[Sequence[RenderableType]] = []
-    for column in checked.columns:
+    for column in checked.columns[:most]:
         names = ", ".join(column.categories[:_MOST_NAMES])
         more = ", ..." if len(column.categories) > _MOST_NAMES else ""
         levels = "" if column.levels is None else f", {column.levels} values"
@@ -520,8 +517,9 @@ def column_table(checked: Preflight, most: int = MOST_ROWS) -> Table:
             values = f"{len(column.categories)}: {names}{more}"
         counts = (column.missing, column.outside, column.clipped)
         gone = [f"{count:,}" if count else "" for count in counts]
-        rows.append((Text(column.name), Text(values), *gone))
-    add_rows(table, rows, most, _ALL)
+        table.add_row(Text(column.name), Text(values), *gone)
+    if len(checked.columns) > most:
+        table.add_row(f"... {len(checked.columns) - most} more: --details")
     return table
 
 
@@ -532,15 +530,15 @@ def arm_table(checked: Preflight, most: int = MOST_ROWS) -> Table | None:
         return None
     total = sum(arm.people or 0 for arm in checked.arms)
     table = terminal_table(("arm", "right for", "share", "hidden by noise at epsilon"))
-    rows = []
-    for arm in arms:
+    for arm in arms[:most]:
         share, hidden = share_text((arm.people or 0) / total), [f"{e:g}" for e in arm.hidden_at]
-        rows.append((Text(arm.name), f"{arm.people or 0:,}", share, listed(hidden)))
-    add_rows(table, rows, most, _ALL)
+        table.add_row(Text(arm.name), f"{arm.people or 0:,}", share, listed(hidden))
+    if len(arms) > most:
+        table.add_row(f"... {len(arms) - most} more: --details")
     return table
 
 
-def line_table(checked: Preflight, most: int = MOST_ROWS) -> Table:
+def line_table(checked: Preflight) -> Table:
     """What each line of the result can learn from, one row for all with the same numbers."""
     heads = ("learner", "epsilon", "worth\nat most", "each\narm", "differ-\nence")
     table = terminal_table(heads)
@@ -563,9 +561,8 @@ def line_table(checked: Preflight, most: int = MOST_ROWS) -> Table:
             )
         )
         labels.setdefault(cells, []).append(label)
-    add_rows(
-        table, ((Text("; ".join(names)), *cells) for cells, names in labels.items()), most, _ALL
-    )
+    for cells, names in labels.items():
+        table.add_row(Text("; ".join(names)), *cells)
     return table
 
 

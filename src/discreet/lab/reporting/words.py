@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rich import box
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -348,15 +347,6 @@ def terminal_table(
             min_width=widths[place] if widths else None,
         )
     return table
-
-
-def add_rows(table: Table, rows: Iterable[Sequence[RenderableType]], most: int, where: str) -> None:
-    """Add rows to a table; a last one counts those beyond `most` and names where they stand."""
-    several = list(rows)
-    for row in several[:most]:
-        table.add_row(*row)
-    if len(several) > most:
-        table.add_row(f"... {len(several) - most} more: {where}", style="dim")
 
 
 def _seconds(value: float) -> str:
