@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import wilcoxon
 
@@ -29,11 +30,14 @@ from discreet.papers.ma2025.figures import (
     cases_of,
     p_value,
     printed,
+    rank_sums,
+    ranks_of,
     ratio_of,
 )
 from discreet.privacy import NonPrivate
 from tests.papers.tables import write_transfer_tables
 
+TIMES = (AT_QUARTER, AT_END)
 CELLS = [(2.0, 1.0), (2.0, 4.0)]
 QUICK: dict[str, Any] = {"methods": ["published", "linear"], "rounds": 80}
 
@@ -164,6 +168,31 @@ def test_ratios_and_tests_come_from_the_same_trials(splits: dict[str, Split]) ->
     few = plan.finish([each for each in done if each.trial < 2 or each.case == 0])
     assert set(few.ends["trials"]) == {2}
     assert plan.finish([each for each in done if each.case > 0]).records == []
+
+
+def test_rank_sums_of_the_printed_ratios_are_those_that_the_paper_prints() -> None:
+    rows = []
+    for data_set, cell, at in product(DATA_SETS, product((1.0, 2.0), (1.0, 4.0)), TIMES):
+        named = list(product(RATIO_METHODS, (True, False)))
+        papers = [printed(data_set, *cell, name, with_data, at) for name, with_data in named]
+        # Ours, as good as LDPMAB everywhere, has its ranks.
+        ratios = [papers[2], papers[3], *papers[2:]]
+        ranks = ranks_of([name for name, _ in named], ratios)  # type: ignore[arg-type]
+        for (name, with_data), rank, paper in zip(named, ranks, papers, strict=True):
+            where = {"dataset": data_set, "epsilon": cell[0], "epsilon_auxiliary": cell[1]}
+            what = {"method": name, "auxiliary_data": with_data, "paper": paper}
+            rows.append({**where, **what, "metric": f"ratio of {at} to ABSE", "rank": rank})
+    ends = pd.DataFrame(rows)
+    found = dict(rank_sums(ends))
+    assert list(found) == [f"rank sum, {at}" for at in TIMES]
+    for sums in found.values():
+        own, theirs = sums[sums["method"] == "ours"], sums[sums["method"] != "ours"]
+        assert theirs["mean"].tolist() == theirs["paper"].tolist()
+        assert own["mean"].tolist() == theirs["mean"].tolist()[:2]
+        assert own["paper"].isna().all()
+    # On other people than the paper's its sums are for others, too; and a part has none.
+    assert all(sums["paper"].isna().all() for _, sums in rank_sums(ends.assign(paper=None)))
+    assert not list(rank_sums(ends[ends["dataset"] != JOBS]))
 
 
 def test_the_sizes_of_table_1_are_printed_first(splits: dict[str, Split]) -> None:

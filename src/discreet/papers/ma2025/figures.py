@@ -15,7 +15,7 @@ Table 2 has ratios to ABSE on real tables, with the Wilcoxon test:
     ratio = mean over trials of the mean reward / the same of ABSE
 
 The paper prints a row for each data set: with and without auxiliary data for LDPMAB, Linear and NN
-at t = n_P / 4, and the same at t = n_P.
+at t = n_P / 4, and the same at t = n_P. Its last row has the sums of ranks in these rows.
 """
 
 from __future__ import annotations
@@ -541,6 +541,8 @@ _PRINTED: dict[tuple[float | None, float | None], dict[str, tuple[float, ...]]] 
     },
 }
 _COLUMNS = (PUBLISHED, LINEAR, NEURAL)
+_PRINTED_SUMS = {AT_QUARTER: (15, 45, 55, 52, 37, 43), AT_END: (22, 44, 54, 56, 33, 36)}
+RANK_SUM = "rank sum"
 
 
 def printed(
@@ -706,7 +708,9 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Paper
             continue
         # What was printed holds for all people of the target.
         whole = cases[base].rounds == cases[base].problem.size
-        for n, mean in zip(mine, _compared(shared[1:], shared[0]), strict=True):
+        compared = _compared(shared[1:], shared[0])
+        ranks = ranks_of([cases[n].method for n in mine], [mean["mean"] for mean in compared])
+        for n, mean, rank in zip(mine, compared, ranks, strict=True):
             method, with_data = cases[n].method, cases[n].sources is not None
             mean["best"] &= method != UNIFORM
             setting = {
@@ -720,6 +724,7 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Paper
                 "true_epsilon_auxiliary": promises[n]["true_epsilon_auxiliary"],
                 "best": mean["best"],
                 "p_value": mean["p_value"],
+                "rank": None if method == UNIFORM else rank,
             }
             paper = printed(data_set, epsilon, auxiliary, method, with_data, at) if whole else None
             metric = f"ratio of {at} to ABSE"
@@ -728,6 +733,46 @@ def ratios_of(cases: Sequence[Case], frame: pd.DataFrame, cells: Cells) -> Paper
             ends.append({"case": len(ends), "panel": f"{data_set}, {at}", "label": label, **mean})
     shown = pd.DataFrame([{**record, **end} for record, end in zip(records, ends, strict=True)])
     return PaperResults(records, shown, pd.DataFrame(), frame)
+
+
+def ranks_of(methods: Sequence[str], ratios: Sequence[float]) -> list[int]:
+    """Ranks of a row of ratios among the paper's methods; ours takes the place of published.
+
+    The largest of three digits has rank 1, and equal ones share the smaller rank: the rule that
+    gives the sums which the paper prints.
+    """
+    digits = [(name, round(ratio, 3)) for name, ratio in zip(methods, ratios, strict=True)]
+    ranks = []
+    for method, ratio in digits:
+        rivals = (OURS if method == OURS else PUBLISHED, LINEAR, NEURAL)
+        ranks.append(1 + sum(name in rivals and other > ratio for name, other in digits))
+    return ranks
+
+
+def rank_sums(ends: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The paper's last row, at both times: a title, and rows as in `ends` with the sums as `mean`.
+
+    Nothing unless every method has every ratio of the paper. A sum has no standard error.
+    """
+    ranked = ends[ends["rank"].notna()]
+    cells = set(zip(ranked["epsilon"], ranked["epsilon_auxiliary"], strict=True))
+    if cells != set(_PRINTED) or len(ranked) < 4 * len(RATIO_METHODS) * len(DATA_SETS) * len(cells):
+        return
+    names = [(name, with_data) for name in _COLUMNS for with_data in (True, False)]
+    for at, paper in _PRINTED_SUMS.items():
+        own = ranked[ranked["metric"] == f"ratio of {at} to ABSE"]
+        sums = own.groupby(["method", "auxiliary_data"], as_index=False, sort=False)["rank"].sum()
+        printed_sums = dict(zip(names, paper, strict=True)) if own["paper"].notna().any() else {}
+        keys = zip(sums["method"], sums["auxiliary_data"], strict=True)
+        yield (
+            f"{RANK_SUM}, {at}",
+            sums.assign(
+                mean=sums["rank"],
+                best=sums["rank"] == sums["rank"].min(),
+                paper=[printed_sums.get(key) for key in keys],
+                **dict.fromkeys(("epsilon", "epsilon_auxiliary", "agrees", "significant")),
+            ),
+        )
 
 
 def _compared(values: FloatArray, below: FloatArray) -> list[Row]:
