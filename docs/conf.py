@@ -58,6 +58,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 3600,
 }
 
+html_static_path = ["_static"]
 html_theme = "furo"
 html_theme_options = {"top_of_page_buttons": []}
 html_title = "discreet"
@@ -84,6 +85,14 @@ def fill_in_tables(app, page, source):
         source[0] = source[0].replace("<!-- http tables -->", http_tables())
 
 
+def sort_tables(app, page, template, context, doctree):
+    """Tables of results sort on their pages."""
+    if page in ("results", "papers"):
+        app.add_js_file("sort_tables.js", loading_method="defer")
+        app.add_css_file("sort_tables.css")
+
+
 def setup(app):
+    app.connect("html-page-context", sort_tables)
     app.connect("source-read", fill_in_tables)
     app.connect("autodoc-process-docstring", adapt_docstrings, priority=600)
