@@ -155,7 +155,8 @@ def cell(records: Sequence[Mapping[str, Any]], row: Row, column: Column) -> str:
         return with_band(value, None if error is None else half_width(error, found[0]["trials"]))
     agrees = found[0]["agrees"] if column.show == "paper" else None
     verdict = {True: " =", False: " ≠", None: ""}[agrees]
-    return (f"{value:.3g}" if value < 100 else f"{value:,.0f}") + verdict
+    digits = 4 if column.show == "paper" else 3
+    return (f"{value:.{digits}g}" if value < 100 else f"{value:,.0f}") + verdict
 
 
 def with_band(mean: float, half: float | None) -> str:

@@ -11,18 +11,21 @@ import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
 
 from discreet.cli.reproduce import reproduce_app
+from discreet.papers.dubey2021.figures import BEST_OF_BOX
 from discreet.papers.kharkovskii2020.searches import REGRET, TABLES, power
+from discreet.papers.ma2025.data import AT_END, AT_QUARTER, DATA_SETS
+from discreet.papers.ma2025.figures import AUXILIARY_EPSILONS, EPSILONS
 from discreet.papers.registry import REPRODUCTIONS, PaperCommand, PaperItem, paper_items
 from discreet.papers.reproduction import RUN_OPTIONS, Case, PaperPlan, Reproduction
 from measured.commands import Runner
-from measured.layout import Block, Column, Row, Table, markdown
+from measured.layout import Block, Column, Printed, Row, Table, markdown
 
 # Nothing but a start: two people, and no learner.
 _START = "discreet reproduce dubey-figure-1 --trials 1 --rounds 2 --method uniform"
@@ -164,9 +167,78 @@ _SEARCHED = {
     "branin": "discreet reproduce po-gp-ucb-tables --only branin",
 }
 _FIGURE_7 = "discreet reproduce ldpmab-figure-7 --repetitions 5 --rounds 10000 --sources 1"
+# Parts of reproductions that take hours: all people, three repetitions, some settings.
+_PARTS = {
+    "ldpmab-figure-7-full": "discreet reproduce ldpmab-figure-7 --repetitions 3 --rounds 160000 "
+    "--epsilon 1 --epsilon 8 --sources 1",
+    "ldpmab-figure-8": "discreet reproduce ldpmab-figure-8 --repetitions 3 --gamma 1 "
+    "--auxiliary-epsilon 2 --auxiliary-epsilon 8 --epsilon 1 --auxiliary 50000",
+    "ldpmab-figure-9a": "discreet reproduce ldpmab-figure-9a --repetitions 3 --kappa 0 "
+    "--kappa 0.4 --kappa 1",
+    "ldpmab-figure-9b": "discreet reproduce ldpmab-figure-9b --repetitions 3 --gamma 0 "
+    "--gamma 1 --gamma 2",
+    "ldpmab-figure-9c": "discreet reproduce ldpmab-figure-9c --repetitions 3 --epsilon 1 "
+    "--auxiliary 50000",
+}
+_TABLE_1 = "discreet reproduce dubey-table-1 --trials 3"
+_TABLE_2 = "discreet reproduce ldpmab-table-2 --data DIR --repetitions 6"
 _NOTE = "Mean ± half its 95% interval. Paper: = within two standard errors of the mean, ≠ beyond."
 # The number of columns r that the paper recommends, by table: the largest of its branch "if".
 _RECOMMENDED = (10, 15, 20)
+
+
+def _part(name: str, seconds: int, heads: dict[str, str], rows: list[tuple[Any, ...]]) -> Table:
+    """A block of `_PARTS`: rows are values of the keys of `heads`, None where a record has none."""
+    apart = dict.fromkeys(heads.keys() - {"rounds"})
+    return Table(
+        name=name,
+        page="docs/papers.md",
+        seconds=seconds,
+        heads=tuple(heads.values()),
+        rows=tuple(
+            Row(tuple(map(_label, row)), _PARTS[name], dict(zip(heads, row, strict=True)))
+            for row in rows
+        ),
+        columns=(
+            Column("ours", {"method": "ours"}),
+            Column("published", {"method": "published"}),
+            Column("program's log", {"method": "published"}, "paper"),
+            Column("non-private", {"method": "non-private", **apart}),
+            Column("uniform", {"method": "uniform", **apart}),
+        ),
+        note=_NOTE,
+    )
+
+
+def _label(value: float | str | None) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:,g}"
+
+
+def _ratios(name: str, seconds: int, at: str) -> Table:
+    """Table 2 at one of its two times."""
+    settings = list(product(DATA_SETS, EPSILONS, AUXILIARY_EPSILONS, (True, False)))
+    keys = ("dataset", "epsilon", "epsilon_auxiliary", "auxiliary_data")
+    columns = [Column("ours", {"method": "ours"})]
+    for method in ("published", "linear", "neural"):
+        columns.append(Column(method, {"method": method}))
+        columns.append(Column("paper", {"method": method}, "paper"))
+    return Table(
+        name=name,
+        page="docs/papers.md",
+        seconds=seconds,
+        heads=("data", "epsilon", "of sources", "auxiliary data"),
+        rows=tuple(
+            Row(
+                (*map(_label, row[:3]), "with" if row[3] else "without"),
+                _TABLE_2,
+                {**dict(zip(keys, row, strict=True)), "metric": f"ratio of {at} to ABSE"},
+            )
+            for row in settings
+        ),
+        columns=tuple(columns),
+        note=_NOTE,
+    )
+
 
 PAPERS: tuple[Block, ...] = (
     Papers(name="papers", page="docs/papers.md", seconds=1000),
@@ -230,5 +302,78 @@ PAPERS: tuple[Block, ...] = (
             ),
         ),
         note=_NOTE,
+    ),
+    Table(
+        name="dubey-table-1",
+        page="docs/papers.md",
+        seconds=510,
+        heads=("function", "points", "epsilon"),
+        rows=tuple(
+            Row(
+                (function, points, _label(e)),
+                _TABLE_1,
+                {"function": function, "points": points, "epsilon": e, "metric": BEST_OF_BOX},
+            )
+            for function in ("camel", "styb", "mw")
+            for points in ("public box", "private sets")
+            for e in (10.0, 1.0, 0.1)
+        ),
+        columns=(
+            Column("ours", {"method": "ours"}),
+            Column("paper", {"method": "ours"}, "paper"),
+            Column("published", {"method": "published"}),
+            Column("paper", {"method": "published"}, "paper"),
+            Column("non-private", {"method": "non-private", "epsilon": None}),
+            Column("paper", {"method": "non-private", "epsilon": None}, "paper"),
+            Column("uniform", {"method": "uniform", "epsilon": None}),
+        ),
+        note=_NOTE,
+    ),
+    _part(
+        "ldpmab-figure-7-full",
+        180,
+        {"n_auxiliary": "auxiliary people", "epsilon": "epsilon"},
+        list(product((0, 5000), (1.0, 8.0))),
+    ),
+    _part(
+        "ldpmab-figure-8",
+        165,
+        {"n_auxiliary": "people of each source", "epsilon_auxiliary": "epsilon of sources"},
+        [(0, 2.0), (0, 8.0), (50_000, 2.0), (50_000, 8.0)],
+    ),
+    _part(
+        "ldpmab-figure-9a",
+        270,
+        {
+            "n_auxiliary": "people of each source",
+            "epsilon_auxiliary": "epsilon of sources",
+            "kappa": "kappa",
+        },
+        [(0, None, None), *product((10_000,), (1.0, 8.0), (0.0, 0.4, 1.0))],
+    ),
+    _part(
+        "ldpmab-figure-9b",
+        260,
+        {
+            "n_auxiliary": "people of each source",
+            "epsilon_auxiliary": "epsilon of sources",
+            "gamma": "gamma",
+        },
+        [(0, None, None), *product((10_000,), (2.0, 8.0), (0.0, 1.0, 2.0))],
+    ),
+    _part(
+        "ldpmab-figure-9c",
+        240,
+        {"rounds": "people of the target", "order": "order of sources"},
+        list(product((10_000, 80_000), ("high quality first", "low quality first"))),
+    ),
+    _ratios("ldpmab-table-2-quarter", 0, AT_QUARTER),
+    _ratios("ldpmab-table-2", 1480, AT_END),
+    Printed(
+        name="ldpmab-rank-sums",
+        page="docs/papers.md",
+        seconds=0,
+        command=_TABLE_2,
+        paragraphs=(7, 9),
     ),
 )

@@ -473,7 +473,8 @@ FIGURE_9C = TransferFigure(
     cases=order,
     references=(),
     experiment="order_of_auxiliary",
-    note=f"{_NOTE} Both orders have the same data. For ours the order should not matter.",
+    note=f"{_NOTE} Both orders have the same data. Ours asks the second source what the first left "
+    "open, so the order matters.",
     axis="n_auxiliary",
     axis_label="people of each source",
 )
