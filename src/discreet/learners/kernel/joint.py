@@ -49,8 +49,9 @@ Notes
 -----
 *Projection.* L is a root of .7 of the posterior covariance and .3 of the mean posterior covariance
 under hyperparameters drawn from their prior: with the likeliest alone nothing else is asked once
-functions seem flat. T whitens the features in these coordinates up to a threshold, that which
-leaves the least variance of the contrasts in doubt.
+functions seem flat. Half of the draws have the length scales below .2, where features reach so far:
+what no draw expects is never measured. T whitens the features in these coordinates up to a
+threshold, that which leaves the least variance of the contrasts in doubt.
 
 *Arm functions* are picked one by one, as the people of one epoch all learn the same; for more than
 ten arms they are the mean plus .4 posterior draws.
@@ -92,6 +93,7 @@ from discreet.learners.epochs.sums import (
 from discreet.learners.kernel.cells import MOST_CELLS, Cells, Ranks
 from discreet.learners.kernel.design import DecisionContrasts
 from discreet.learners.kernel.features import (
+    LENGTH_SCALES,
     on_levels,
     sobol_points,
     whole_coefficients,
@@ -130,8 +132,8 @@ _SHARE_OF_HALF_LIFE = 0.25
 # People of a cell for each deviation of its noise.
 _PEOPLE_PER_CELL = 5.0
 _FLOOR = 0.05
-# Hyperparameters that are averaged, those drawn from the prior, and the share of the latter.
-_MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 8, 0.3, 8
+# Hyperparameters that are averaged, half of those drawn from the prior, and the latters' share.
+_MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 4, 0.3, 8
 # Directions of the covariance, at most, and the least variance of one relative to the largest.
 _MOST_DIRECTIONS, _LEAST_DIRECTION = 400, 1e-6
 _THRESHOLDS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)
@@ -559,7 +561,10 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """
         mixture = self._model_average(_MIXED, rng)
         columns, known = len(self._hyperparameters.best.length_scales), self._known
-        wide = [self._posterior(Hyperparameters.drawn(columns, rng), known) for _ in range(_WIDE)]
+        usual = LENGTH_SCALES[:-1]
+        faster = self.features.length_scales[: -len(LENGTH_SCALES)] or usual
+        drawn = [Hyperparameters.drawn(columns, rng, each) for each in [usual, faster] * _WIDE]
+        wide = [self._posterior(each, known) for each in drawn]
         used = np.unique(np.concatenate([mixture.used, *(part.used for part in wide)]))
         weights, deviation = (
             self.weights,

@@ -129,10 +129,15 @@ class Hyperparameters:
         return cls((FIRST_LENGTH_SCALE,) * dimension)
 
     @classmethod
-    def drawn(cls, dimension: int, rng: np.random.Generator) -> Hyperparameters:
-        """From their prior, with scale 1."""
+    def drawn(
+        cls,
+        dimension: int,
+        rng: np.random.Generator,
+        length_scales: Sequence[float] = LENGTH_SCALES[:-1],
+    ) -> Hyperparameters:
+        """From their prior, with scale 1 and one of these length scales where a column matters."""
         matters = rng.random(dimension) < column_matters(dimension)
-        varying = rng.choice(LENGTH_SCALES[:-1], dimension)
+        varying = rng.choice(length_scales, dimension)
         level, surface = rng.choice(SHARES, 2).tolist()
         return cls(tuple(np.where(matters, varying, FLAT).tolist()), 1.0, level, surface)
 
