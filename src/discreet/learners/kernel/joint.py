@@ -49,9 +49,9 @@ Notes
 -----
 *Projection.* L is a root of .7 of the posterior covariance and .3 of the mean posterior covariance
 under hyperparameters drawn from their prior: with the likeliest alone nothing else is asked once
-functions seem flat. Half of the draws have the length scales below .2, where features reach so far:
-what no draw expects is never measured. T whitens the features in these coordinates up to a
-threshold, that which leaves the least variance of the contrasts in doubt.
+functions seem flat. Half of the draws have the length scales below .2, where features reach so far
+and noise leaves room: what no draw expects is never measured. T whitens the features in these
+coordinates up to a threshold, that which leaves the least variance of the contrasts in doubt.
 
 *Arm functions* are picked one by one, as the people of one epoch all learn the same; for more than
 ten arms they are the mean plus .4 posterior draws.
@@ -134,6 +134,9 @@ _PEOPLE_PER_CELL = 5.0
 _FLOOR = 0.05
 # Hyperparameters that are averaged, half of those drawn from the prior, and the latters' share.
 _MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 4, 0.3, 8
+# Fast changes are looked for where, with all features of all arms in the release, noise would have
+# at most so many times the variance of the rewards.
+_MOST_NOISE = 8.0
 # Directions of the covariance, at most, and the least variance of one relative to the largest.
 _MOST_DIRECTIONS, _LEAST_DIRECTION = 400, 1e-6
 _THRESHOLDS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)
@@ -561,15 +564,16 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """
         mixture = self._model_average(_MIXED, rng)
         columns, known = len(self._hyperparameters.best.length_scales), self._known
-        usual = LENGTH_SCALES[:-1]
-        faster = self.features.length_scales[: -len(LENGTH_SCALES)] or usual
-        drawn = [Hyperparameters.drawn(columns, rng, each) for each in [usual, faster] * _WIDE]
-        wide = [self._posterior(each, known) for each in drawn]
-        used = np.unique(np.concatenate([mixture.used, *(part.used for part in wide)]))
         weights, deviation = (
             self.weights,
             self.budget.noise_multiplier * math.sqrt(4.0 + 2.0 * _CELL_WEIGHT**2),
         )
+        usual = LENGTH_SCALES[:-1]
+        seen = self.arms * len(self.features) * deviation**2 <= _MOST_NOISE * people
+        faster = (seen and self.features.length_scales[: -len(LENGTH_SCALES)]) or usual
+        drawn = [Hyperparameters.drawn(columns, rng, each) for each in [usual, faster] * _WIDE]
+        wide = [self._posterior(each, known) for each in drawn]
+        used = np.unique(np.concatenate([mixture.used, *(part.used for part in wide)]))
         # Points by the share of people there, in random order.
         at = (np.arange(_PLACES) + rng.random()) / _PLACES
         places = rng.permutation(np.searchsorted(np.cumsum(weights)[:-1], at, side="right"))

@@ -22,7 +22,7 @@ Re-estimating ranks starts a new stage and discards earlier reports.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -82,74 +82,55 @@ def people_asked(mechanism: SignedSubsetSelection) -> float:
     return _TO_SETTLE / told
 
 
-@dataclass(frozen=True)
-class _Posterior:
-    """Of the marginal of one column.
-
-    Attributes:
-        weights: (H,) the probabilities of `MARGINALS`.
-        mean: (BINS,) the mean marginal.
-    """
-
-    weights: FloatArray
-    mean: FloatArray
-
-    @classmethod
-    def of(cls, log_likelihood: FloatArray) -> _Posterior:
-        """From log likelihoods (H,)."""
-        weights = np.exp(_LOG_PRIOR + log_likelihood - log_likelihood.max())
-        weights /= weights.sum()
-        return cls(weights, weights @ MARGINALS)
-
-    @property
-    def unsure(self) -> bool:
-        return bool(_entropy(self.mean) - self.weights @ _entropy(MARGINALS) > _UNSURE)
-
-    @property
-    def narrow(self) -> bool:
-        return bool(math.log(BINS) - _entropy(self.mean) > _NARROW)
-
-    @property
-    def below(self) -> FloatArray:
-        """(BINS + 1,) the mean share of people below each edge."""
-        below = np.concatenate([[0.0], np.cumsum(self.mean)])
-        below[-1] = 1.0
-        return below
-
-    def cuts(self, mechanism: SignedSubsetSelection) -> FloatArray:
-        """(G - 1,) where parts end, of about equal mass, of which a report tells most."""
-        shifts = np.linspace(-0.9, 0.9, 19)[:, None]
-        levels = (np.arange(1, mechanism.bins) + shifts) / mechanism.bins
-        ends = np.searchsorted(self.below, levels)  # (19, G - 1)
-        parts = (ends[:, None] <= np.arange(BINS)[:, None]).sum(axis=2)
-        shown = reported_parts(parts, mechanism)  # (19, H, G)
-        told = _entropy(self.weights @ shown) - _entropy(shown) @ self.weights
-        best: FloatArray = _EDGES[ends[told.argmax()]]
-        return best
-
-
 def cells_asked(
     ranks: Ranks, log_likelihood: FloatArray, mechanism: SignedSubsetSelection
 ) -> Cells:
-    """A partition into parts of each column that people are asked about."""
-    cuts = [_Posterior.of(log_likelihood[column]).cuts(mechanism) for column in ranks.asked]
+    """A partition of each column that people are asked about into parts of about equal mass."""
+    cuts, shifts = [], np.linspace(-0.9, 0.9, 19)[:, None]
+    levels = (np.arange(1, mechanism.bins) + shifts) / mechanism.bins
+    for column in ranks.asked:
+        weights = _posterior(log_likelihood[column])
+        ends = np.searchsorted(_below(weights @ MARGINALS), levels)  # (19, G - 1)
+        parts = (ends[:, None] <= np.arange(BINS)[:, None]).sum(axis=2)
+        shown = reported_parts(parts, mechanism)  # (19, H, G)
+        told = _entropy(weights @ shown) - _entropy(shown) @ weights
+        cuts.append(_EDGES[ends[told.argmax()]])
     return Cells.along(ranks.asked, np.array(cuts))
 
 
 def ranks_after(ranks: Ranks, log_likelihood: FloatArray) -> Ranks:
     """The ranks, and the columns to ask about, after reports."""
-    found = {column: _Posterior.of(log_likelihood[column]) for column in ranks.asked.tolist()}
-    narrow = [column for column, each in found.items() if each.narrow]
-    unsure = [column for column, each in found.items() if each.unsure]
+    means, unsure, narrow = {}, set(), set()
+    for column in ranks.asked.tolist():
+        weights = _posterior(log_likelihood[column])
+        means[column] = mean = weights @ MARGINALS
+        if _entropy(mean) - weights @ _entropy(MARGINALS) > _UNSURE:
+            unsure.add(column)
+        if math.log(BINS) - _entropy(mean) > _NARROW:
+            narrow.add(column)
     if unsure:
-        return replace(ranks, asked=np.array(sorted({*unsure, *narrow}), dtype=np.int64))
+        return replace(ranks, asked=np.array(sorted(unsure | narrow), dtype=np.int64))
     if not narrow or ranks.stage == _MOST_STAGES:
         return ranks.settled()
     knots = ranks.fine_knots()
     for column in narrow:
-        places = np.interp(_EDGES, found[column].below, _EDGES)
+        places = np.interp(_EDGES, _below(means[column]), _EDGES)
         knots[column] = np.interp(places, _EDGES, knots[column])
-    return Ranks(knots, ranks.stage + 1, np.array(narrow, dtype=np.int64))
+    return Ranks(knots, ranks.stage + 1, np.array(sorted(narrow), dtype=np.int64))
+
+
+def _posterior(log_likelihood: FloatArray) -> FloatArray:
+    """(H,) the probabilities of `MARGINALS`."""
+    weights = np.exp(_LOG_PRIOR + log_likelihood - log_likelihood.max())
+    normal: FloatArray = weights / weights.sum()
+    return normal
+
+
+def _below(marginal: FloatArray) -> FloatArray:
+    """(BINS + 1,) the share of people below each edge."""
+    below = np.concatenate([[0.0], np.cumsum(marginal)])
+    below[-1] = 1.0
+    return below
 
 
 def _entropy(shares: FloatArray) -> FloatArray:
