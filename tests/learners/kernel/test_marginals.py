@@ -98,14 +98,13 @@ def test_a_corner_fills_its_column_and_the_other_is_left_alone() -> None:
     assert (np.diff(seen[np.argsort(unit[:, 0]), 0]) > 0.0).all()
 
 
-def test_people_at_both_ends_share_the_ranks() -> None:
+@pytest.mark.parametrize("shared", [0.5, 0.7])
+def test_a_value_that_many_share_is_not_spread_over_the_ranks(shared: float) -> None:
+    """Hours worked a week, say: nothing changes inside of 40, and every stage discards reports."""
     rng = np.random.default_rng(4)
-    ends = np.where(rng.random(4000) < 0.5, 0.03 * rng.random(4000), 1.0 - 0.03 * rng.random(4000))
-    ranks = Ranks.plain(1, [0])
-    while ranks.asked.size:
-        ranks = after(ends[:, None], ranks)
-    assert np.ptp(ranks(np.array([[0.0], [0.03]]))) > 0.2
-    assert np.ptp(ranks(np.array([[0.97], [1.0]]))) > 0.2
+    hours = np.where(rng.random(4000) < shared, 0.4, rng.random(4000))
+    ranks = after(hours[:, None], Ranks.plain(1, [0]))
+    assert (ranks.stage, ranks.asked.size) == (0, 0)
 
 
 @pytest.mark.parametrize("width", [1e-3, 1e-9, 0.0])
@@ -115,7 +114,7 @@ def test_however_close_people_are_ranks_increase(width: float) -> None:
     ranks = Ranks.plain(1, [0])
     while ranks.asked.size:
         ranks = after(place, ranks)
-    assert ranks.stage > 1
+    assert ranks.stage == 2
     assert (np.diff(ranks.knots, axis=1) > 0.0).all()
 
 

@@ -5,7 +5,8 @@ it. The marginal distribution of contexts along a column is one of a family: eve
 probability s even on an interval of length 2^-k, k = 1 .. 6, and else even, for s = .95 and .5.
 Parts are cut where the report is expected to tell most, by its mutual information with the
 marginal. A column is settled once its marginal is known up to `_UNSURE` nats. If the mean marginal
-then is `_NARROW` nats from even, it becomes the column's ranks, and the column is queried again.
+then has `_ALMOST_ALL` people in a quarter of the column, it becomes the column's ranks, and the
+column is queried again.
 
 | array          | shape     | meaning                                             |
 |----------------|-----------|-----------------------------------------------------|
@@ -16,7 +17,8 @@ Notes
 -----
 Ranks are not estimated where that would take over 5% of the expected people, under a declared
 uniform density, in more than six columns, for columns with levels, and once a source is open.
-Re-estimating ranks starts a new stage and discards earlier reports.
+Re-estimating ranks starts a new stage and discards earlier reports. Where half of the people share
+one value and the others do not, nothing is gained: ranks of a value that is shared are no use.
 """
 
 from __future__ import annotations
@@ -33,13 +35,13 @@ from discreet.validation import FloatArray, IntArray
 
 # The prior probability of the even marginal, and s.
 _EVEN, _SHARES = 0.5, (0.95, 0.5)
-_UNSURE, _NARROW = 0.2, 0.75
+_UNSURE, _ALMOST_ALL = 0.2, 0.85
 # About so many nats of reports show that a column is filled.
 _TO_SETTLE = 10.0
 # The largest number of parts; they are a power of two.
 MOST_PARTS = 8
-# Knots stay apart: of an interval that holds people the 64th part is seen in each stage.
-_MOST_STAGES = 6
+# Each stage sees the 64th part; more would follow a value that people share.
+_MOST_STAGES = 2
 
 
 def _family() -> tuple[FloatArray, FloatArray]:
@@ -106,7 +108,7 @@ def ranks_after(ranks: Ranks, log_likelihood: FloatArray) -> Ranks:
         means[column] = mean = weights @ MARGINALS
         if _entropy(mean) - weights @ _entropy(MARGINALS) > _UNSURE:
             unsure.add(column)
-        if math.log(BINS) - _entropy(mean) > _NARROW:
+        if np.convolve(mean, np.ones(BINS // 4), mode="valid").max() > _ALMOST_ALL:
             narrow.add(column)
     if unsure:
         return replace(ranks, asked=np.array(sorted(unsure | narrow), dtype=np.int64))
