@@ -202,8 +202,9 @@ def test_local_learners_are_attacked_where_bins_are_cut_and_resolved() -> None:
     assert taught[0].wanted.sum() > 3
     late = [each.policy for each in states if each.state.startswith("epsilon 16")]
     assert not late[0].wanted.all()
-    kernel = local_states(_maker("kernel", "local", 3), False)
-    assert max(each.policy.cells.count for each in kernel) > 4
+    kernel = [each.policy for each in local_states(_maker("kernel", "local", 3), False)]
+    assert max(policy.cells.count for policy in kernel) > 4
+    assert {policy.ranks.asked.size > 0 for policy in kernel} == {True, False}
 
 
 def test_runs_are_attacked_in_every_variant() -> None:

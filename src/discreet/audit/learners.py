@@ -387,9 +387,10 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     yield _report(_taught(maker, source, 0), maker, source, "new")
     for epsilon in _EPSILONS:
         other = replace(maker, budget=maker.budget.at(epsilon))
-        learner = _taught(other, source, *(0,) if epsilon < 1.0 else (_BRIEFLY, _FEW))
-        report = _report(learner, other, source, f"epsilon {epsilon:g}")
-        yield from _branches(replace(report, bases=2))
+        for people in (0,) if epsilon < 1.0 else (_BRIEFLY, 0):
+            learner = _taught(other, source, people, _FEW)
+            report = _report(learner, other, source, f"epsilon {epsilon:g}, {people} people")
+            yield from _branches(replace(report, bases=2))
     if _class_of(maker).takes_sources:
         mixed, share = _mixed(maker), _SHARES[SOURCE] if source else 1.0
         own = replace(maker, budget=maker.budget.at(share * maker.budget.epsilon))

@@ -44,8 +44,8 @@ def asked_privately(
         shown = reported_parts(cells.locate_all(bins)[0], mechanism)
         own = cells.locate(places[start : start + batch], np.zeros(batch, dtype=int))
         chances = np.cumsum(wrong + gain * np.eye(mechanism.bins)[own], axis=1)
-        told = (rng.random((batch, 1)) > chances).sum(axis=1)
-        log_likelihood[0] += np.log(shown)[:, told].sum(axis=1)
+        reported = (rng.random((batch, 1)) > chances).sum(axis=1)
+        log_likelihood[0] += np.log(shown)[:, reported].sum(axis=1)
         ranks = ranks_after(ranks, log_likelihood)
         if ranks.stage or not ranks.asked.size:
             return start + batch, ranks
@@ -66,6 +66,15 @@ def test_reports_of_parts_have_the_distribution_of_the_mechanism(epsilon: float)
     shown = reported_parts(parts, mechanism)
     np.testing.assert_allclose(shown, wanted, rtol=1e-12)
     np.testing.assert_allclose(shown.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [4.0, 40.0])
+def test_reports_of_an_empty_part_say_little(epsilon: float) -> None:
+    """Sums hold at most 16 nats for each report; honest ones must not be refused."""
+    mechanism = k_ary_response(8, epsilon)
+    for first in range(1, BINS - 7):
+        parts = np.clip(np.arange(BINS) - first, 0, 7)
+        assert np.log(reported_parts(parts, mechanism)).min() > -16.0
 
 
 def test_marginals_are_distributions_and_differ() -> None:
@@ -148,7 +157,7 @@ def test_sums_of_reports_hold_the_log_likelihood_of_marginals() -> None:
     contexts = rng.random((60, 2))
     actions, _ = policy.act(contexts, rng)
     reports = policy.report(contexts, actions, np.ones(60), SimulatedNoise(8))
-    sums = Measurements(policy).statistics(reports).along
+    sums = Measurements(policy).statistics(reports).marginals
     wanted = np.zeros_like(sums)
     _, partition = policy.picked(reports.public_coins)
     for place, cell in zip(partition, reports.places[:, 0], strict=True):

@@ -28,7 +28,6 @@ from .scene import SQUARE, random_policy
 PUBLIC_COINS_TRIED = np.array([1, 5, 977, 2**40, PUBLIC_COINS - 1], dtype=np.uint64)
 REWARDS = (0.0, 0.3, 1.0)
 ROWS = CosineFeatures.of((None, None), 3).index.tolist()
-Law = FloatArray  # (2 G,) the probability of every report (cell, sign)
 
 
 def answers(

@@ -171,7 +171,7 @@ class Cells(Serializable):
 # Ranks that are estimated have one knot more than this, a power of two, so that those of columns
 # that are filled are exact.
 BINS = 64
-_EDGES = np.linspace(0.0, 1.0, BINS + 1)
+EDGES = np.linspace(0.0, 1.0, BINS + 1)
 _MOST_STAGES = 12
 
 
@@ -227,7 +227,7 @@ class Ranks(Serializable):
 
     def fine_knots(self) -> FloatArray:
         """(d, 65) knots of the same ranks, to be moved."""
-        return np.array([np.interp(_EDGES, np.linspace(0.0, 1.0, len(k)), k) for k in self.knots])
+        return np.array([np.interp(EDGES, np.linspace(0.0, 1.0, len(k)), k) for k in self.knots])
 
     def settled(self) -> Ranks:
         """The same, without further questions."""

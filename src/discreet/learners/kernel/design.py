@@ -78,7 +78,12 @@ from discreet.codec import Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.kernel.cells import BINS, MOST_CELLS, Cells
 from discreet.learners.kernel.features import Coefficients, whole_coefficients
-from discreet.learners.kernel.marginals import MARGINALS, cell_probabilities, reported_parts
+from discreet.learners.kernel.marginals import (
+    LEAST_MASS,
+    MARGINALS,
+    cell_probabilities,
+    reported_parts,
+)
 from discreet.learners.kernel.policy import KernelPolicy, OpenKernelPolicy
 from discreet.learners.kernel.posterior import PosteriorMixture
 from discreet.learners.messages import Observations, Statistics
@@ -89,10 +94,8 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 # Vectors are rounded to this grid, so sums over millions of reports are exact: they are the same in
 # whatever order reports come and wherever they are added.
 _GRID = 2.0**-12
-# A report of a part of a column is known up to so many nats.
+# The most nats between the log probability of a report and zero: over log(1 / LEAST_MASS).
 _MOST_NATS = 16.0
-# A cell in which no integration point lies has at least this mass.
-_LEAST_MASS = 1e-6
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,7 +113,7 @@ class KernelStatistics(Statistics):
     | located   | (Z,)       | probabilities that the person is in bin z          |
     | placed    |            | 1, for reports under policies with several cells   |
     | squares   |            | t^2                                                |
-    | along     | (d, H)     | log likelihood of marginals (marginals.py)         |
+    | marginals | (d, H)     | log likelihood of marginals (marginals.py)         |
 
     Features are functions of ranks. Re-estimating ranks starts a new stage and discards earlier
     reports: of sums of two stages the later ones stay.
@@ -123,7 +126,7 @@ class KernelStatistics(Statistics):
     located: Annotated[FloatArray, Shape("Z"), Range(0.0)]
     placed: Annotated[int, Range(0)]
     squares: Annotated[float, Range(0.0)]
-    along: Annotated[FloatArray, Shape("d", len(MARGINALS))]
+    marginals: Annotated[FloatArray, Shape("d", len(MARGINALS))]
     stage: Annotated[int, Range(0)]
 
     @classmethod
@@ -137,7 +140,7 @@ class KernelStatistics(Statistics):
             located=np.zeros(bins),
             placed=0,
             squares=0.0,
-            along=np.zeros((dimension, len(MARGINALS))),
+            marginals=np.zeros((dimension, len(MARGINALS))),
             stage=stage,
             reports=0,
         )
@@ -165,7 +168,7 @@ class KernelStatistics(Statistics):
             InvalidInput: for other shapes, or numbers beyond what these many reports can give.
         """
         shape, wanted = (
-            (len(self.weighted), len(self.located), len(self.along)),
+            (len(self.weighted), len(self.located), len(self.marginals)),
             (coefficients, bins, dimension),
         )
         if shape != wanted or self.stage > stage:
@@ -181,7 +184,7 @@ class KernelStatistics(Statistics):
             and bool((np.abs(self.weighted) <= most).all())
             and self.placed <= self.reports
             and self.squares <= self.reports
-            and bool((np.abs(self.along) <= _MOST_NATS * self.reports).all())
+            and bool((np.abs(self.marginals) <= _MOST_NATS * self.reports).all())
         )
         if not proper:
             raise InvalidInput(
@@ -197,7 +200,7 @@ def reported_shares(
     shares of people (R,)."""
     wrong, gain = cell_probabilities(mechanism)
     masses = np.stack([np.bincount(row, mass, minlength=mechanism.bins) for row in cells])
-    shown: FloatArray = wrong + gain * np.maximum(masses, _LEAST_MASS)
+    shown: FloatArray = wrong + gain * np.maximum(masses, LEAST_MASS)
     return shown
 
 
@@ -247,39 +250,37 @@ class Measurements:
         totals = np.bincount(place, sign)
         rest = kinds // count
         vectors = self.vectors(rest // partitions, rest % partitions, kinds % count)
-        policy = self._policy
+        counts = np.zeros(self.shown.shape)
+        np.add.at(counts, (partition, cell), 1.0)
         return KernelStatistics(
             precision=(vectors * people[:, None]).T @ vectors,
             weighted=totals @ vectors,
-            located=self._located(partition, cell),
+            located=self._located(counts),
             placed=len(reports) if count > 1 else 0,
             squares=float(len(reports)),
-            along=self._along(partition, cell),
-            stage=policy.ranks.stage,
+            marginals=self._marginals(counts),
+            stage=self._policy.ranks.stage,
             reports=len(reports),
         )
 
-    def _along(self, partition: IntArray, cell: IntArray) -> FloatArray:
-        """(d, H) the log likelihood of the marginals of columns that people are asked about."""
+    def _marginals(self, counts: FloatArray) -> FloatArray:
+        """(d, H) the log likelihood of the marginals of columns that people are asked about, from
+        how often each cell was reported (C, G)."""
         policy = self._policy
-        along = np.zeros((policy.domain.dimension, len(MARGINALS)))
+        marginals = np.zeros((policy.domain.dimension, len(MARGINALS)))
         if policy.ranks.asked.size:
-            counts = np.zeros(self.shown.shape)
-            np.add.at(counts, (partition, cell), 1.0)
             middles = (np.arange(BINS)[:, None] + 0.5) / BINS
-            parts = policy.cells.locate_all(np.tile(middles, len(along)))
+            parts = policy.cells.locate_all(np.tile(middles, len(marginals)))
             log_shown = _rounded(np.log(reported_parts(parts, policy.mechanism)))
-            along[policy.cells.axis[:, 0]] = np.einsum("chg,cg->ch", log_shown, counts)
-        return along
+            marginals[policy.cells.axis[:, 0]] = np.einsum("chg,cg->ch", log_shown, counts)
+        return marginals
 
-    def _located(self, partition: IntArray, cell: IntArray) -> FloatArray:
+    def _located(self, counts: FloatArray) -> FloatArray:
         """(Z,) how many of these people are likely to be in each bin (features.py)."""
         density, rows = self._policy.density, self._grid.bins
         bins = len(density)
         if self._policy.cells.count == 1:
             return np.zeros(bins)
-        counts = np.zeros(self.shown.shape)
-        np.add.at(counts, (partition, cell), 1.0)
         per_cell = counts / self.shown
         factor = self._wrong * per_cell.sum() + self._gain * np.take_along_axis(
             per_cell, self._cells, axis=1
@@ -287,7 +288,7 @@ class Measurements:
         points = np.bincount(rows, minlength=bins)
         mean = np.bincount(rows, factor, minlength=bins) / np.maximum(points, 1)
         # Bins without a point this time stay what they were.
-        located: FloatArray = density * np.where(points > 0, mean, len(cell)) / bins
+        located: FloatArray = density * np.where(points > 0, mean, counts.sum()) / bins
         return located
 
 
@@ -302,7 +303,7 @@ def open_statistics(policy: OpenKernelPolicy, observations: Observations) -> Ker
     sums = KernelStatistics.zeros(policy.arms * size, len(bins_of), columns, stage)
     for column in policy.ranks.asked:
         counts = np.histogram(ranks[:, column], BINS, (0.0, 1.0))[0]
-        sums.along[column] = _rounded(np.log(MARGINALS)) @ counts
+        sums.marginals[column] = _rounded(np.log(MARGINALS)) @ counts
     for arm in range(policy.arms):
         given = observations.arms == arm
         block = slice(arm * size, (arm + 1) * size)

@@ -135,7 +135,7 @@ _FLOOR = 0.05
 # Hyperparameters that are averaged, half of those drawn from the prior, and the latters' share.
 _MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 4, 0.3, 8
 # Fast changes are looked for where, with all features of all arms in the release, noise would have
-# at most so many times the variance of the rewards.
+# at most this multiple of the variance of the rewards.
 _MOST_NOISE = 8.0
 # Directions of the covariance, at most, and the least variance of one relative to the largest.
 _MOST_DIRECTIONS, _LEAST_DIRECTION = 400, 1e-6
@@ -414,7 +414,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             if policy.projection is not None:
                 if policy.cells.count > 1:
                     self._weights = self._moved(policy, drawn)
-                known = known + self._told(policy, drawn)
+                known = known + self._likelihood_of(policy, drawn)
             elif self._weights is None:
                 self._locate(policy, drawn)
             self._information = known
@@ -464,7 +464,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         shares: FloatArray = weights / weights.sum()
         return shares
 
-    def _told(self, policy: JointKernelPolicy, drawn: EpochRelease) -> GaussianNaturalParameters:
+    def _likelihood_of(
+        self, policy: JointKernelPolicy, drawn: EpochRelease
+    ) -> GaussianNaturalParameters:
         """J and b of one release (see the module)."""
         phi, size, people = self._phi[:, policy.used], len(self.features), drawn.people
         shares = self._shares(policy.functions, phi) * self.weights[:, None]

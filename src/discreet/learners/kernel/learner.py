@@ -365,7 +365,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         most = most_cells(self.budget.contribution_epsilon) if self.varies else 1
         counts = [count for count in CELL_COUNTS if count <= most]
         if self._ranks.asked.size:
-            cells = cells_asked(self._ranks, self._sums.along, self._along)
+            cells = cells_asked(self._ranks, self._sums.marginals, self._part_mechanism)
         else:
             cells = next_cells(before, (self._published_at, self.people), counts, cut, design)
         queries = design(cells)
@@ -484,7 +484,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     def _rank(self) -> None:
         """Update ranks from the reports of parts of columns."""
-        found = ranks_after(self._ranks, self._sums.along)
+        found = ranks_after(self._ranks, self._sums.marginals)
         # Reports of sources measure functions of the ranks that they were made with.
         ranks = self._ranks.settled() if self._sources else found
         before, self._ranks = self._ranks, ranks
@@ -499,13 +499,13 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         columns = [axis for axis, count in enumerate(levels) if count is None]
         if self.density == "uniform" or not self.varies:
             return []
-        people = people_asked(self._along) * len(columns)
+        people = people_asked(self._part_mechanism) * len(columns)
         expected = 1000 if self.horizon is None else self.horizon
         few = len(levels) <= DensityBins.MOST_COLUMNS and people <= _MOST_ASKED * expected
         return columns if few else []
 
     @property
-    def _along(self) -> SignedSubsetSelection:
+    def _part_mechanism(self) -> SignedSubsetSelection:
         """The mechanism of reports of a part of a column."""
         epsilon = self.budget.contribution_epsilon
         parts = 2 ** (most_cells(epsilon).bit_length() - 1)

@@ -3,10 +3,9 @@
 The first people report in which of G parts of a column they are; without privacy every report shows
 it. The marginal distribution of contexts along a column is one of a family: even, or with
 probability s even on an interval of length 2^-k, k = 1 .. 6, and else even, for s = .95 and .5.
-Parts are cut where the report is expected to tell most, by its mutual information with the
-marginal. A column is settled once its marginal is known up to `_UNSURE` nats. If the mean marginal
-then has `_ALMOST_ALL` people in a quarter of the column, it becomes the column's ranks, and the
-column is queried again.
+Parts are cut where the report has most mutual information with the marginal. A column is settled
+once its marginal is known up to `_UNSURE` nats. If the mean marginal then has `_ALMOST_ALL` people
+in a quarter of the column, it becomes the column's ranks, and the column is queried again.
 
 | array          | shape     | meaning                                             |
 |----------------|-----------|-----------------------------------------------------|
@@ -29,15 +28,17 @@ from itertools import product
 
 import numpy as np
 
-from discreet.learners.kernel.cells import BINS, Cells, Ranks
+from discreet.learners.kernel.cells import BINS, EDGES, Cells, Ranks
 from discreet.privacy.frequency import SignedSubsetSelection
 from discreet.validation import FloatArray, IntArray
 
 # The prior probability of the even marginal, and s.
 _EVEN, _SHARES = 0.5, (0.95, 0.5)
 _UNSURE, _ALMOST_ALL = 0.2, 0.85
-# About so many nats of reports show that a column is filled.
+# The nats of reports that show, about, that a column is filled.
 _TO_SETTLE = 10.0
+# A part has at least this mass: the log probability of a report is bounded (design.py).
+LEAST_MASS = 1e-6
 # The largest number of parts; they are a power of two.
 MOST_PARTS = 8
 # Each stage sees the 64th part; more would follow a value that people share.
@@ -59,7 +60,6 @@ def _family() -> tuple[FloatArray, FloatArray]:
 
 
 MARGINALS, _LOG_PRIOR = _family()
-_EDGES = np.linspace(0.0, 1.0, BINS + 1)
 
 
 def cell_probabilities(mechanism: SignedSubsetSelection) -> tuple[float, float]:
@@ -72,7 +72,8 @@ def reported_parts(parts: IntArray, mechanism: SignedSubsetSelection) -> FloatAr
     """(.., H, G) how often each part is reported under each marginal, for the part of each bin
     (.., BINS)."""
     wrong, gain = cell_probabilities(mechanism)
-    shown: FloatArray = wrong + gain * (MARGINALS @ np.eye(mechanism.bins)[parts])
+    masses = MARGINALS @ np.eye(mechanism.bins)[parts]
+    shown: FloatArray = wrong + gain * np.maximum(masses, LEAST_MASS)
     return shown
 
 
@@ -80,8 +81,8 @@ def people_asked(mechanism: SignedSubsetSelection) -> float:
     """How many people it takes to see that others fill a column."""
     wrong, gain = cell_probabilities(mechanism)
     true = np.r_[wrong + gain, np.full(mechanism.bins - 1, wrong)]
-    told = math.log(mechanism.bins) - float(_entropy(true[true > 0.0]))
-    return _TO_SETTLE / told
+    information = math.log(mechanism.bins) - float(_entropy(true[true > 0.0]))
+    return _TO_SETTLE / information
 
 
 def cells_asked(
@@ -95,8 +96,8 @@ def cells_asked(
         ends = np.searchsorted(_below(weights @ MARGINALS), levels)  # (19, G - 1)
         parts = (ends[:, None] <= np.arange(BINS)[:, None]).sum(axis=2)
         shown = reported_parts(parts, mechanism)  # (19, H, G)
-        told = _entropy(weights @ shown) - _entropy(shown) @ weights
-        cuts.append(_EDGES[ends[told.argmax()]])
+        information = _entropy(weights @ shown) - _entropy(shown) @ weights
+        cuts.append(EDGES[ends[information.argmax()]])
     return Cells.along(ranks.asked, np.array(cuts))
 
 
@@ -116,8 +117,8 @@ def ranks_after(ranks: Ranks, log_likelihood: FloatArray) -> Ranks:
         return ranks.settled()
     knots = ranks.fine_knots()
     for column in narrow:
-        places = np.interp(_EDGES, _below(means[column]), _EDGES)
-        knots[column] = np.interp(places, _EDGES, knots[column])
+        places = np.interp(EDGES, _below(means[column]), EDGES)
+        knots[column] = np.interp(places, EDGES, knots[column])
     return Ranks(knots, ranks.stage + 1, np.array(sorted(narrow), dtype=np.int64))
 
 
