@@ -199,7 +199,7 @@ def test_many_people_are_recommended_to_in_parts(
     for learner in (bins, epochs):
         whole = learner.recommend(FRESH.contexts)
         with monkeypatch.context() as parts:
-            parts.setattr("discreet.learners.values._MOST_AT_ONCE", 7)
+            parts.setattr("discreet.learners.base._MOST_AT_ONCE", 7)
             assert np.array_equal(learner.recommend(FRESH.contexts), whole)
         assert whole.shape == (len(FRESH.contexts),)
 

@@ -7,8 +7,9 @@ the versions of what computed them. Tables that no package brings are invented (
 
 OpenBLAS, NumPy and the C library choose their routines by the processor, and a last bit that
 differs changes whom a learner asks next: with those for AVX-512 twenty of the runs differ, eight of
-them by over 1%. Runs here take the routines of benchmarks/golden.py, which every x86-64 processor
-has. On others, and with other versions, nothing can be compared, and tests are skipped.
+them by over 1%. Runs here, and the tables, take the routines of benchmarks/golden.py, which every
+x86-64 processor has. On others, and with other versions, nothing can be compared, and tests are
+skipped.
 
     pytest -m slow tests/papers/test_record.py [--update-golden]        all of them
 """
@@ -30,7 +31,6 @@ from typing import Any
 import pytest
 
 from discreet.papers.registry import REPRODUCTIONS, paper_items
-from tests.papers.tables import write_search_tables, write_transfer_tables
 from tests.test_golden import REFERENCE
 
 ROOT = Path(__file__).parents[2]
@@ -68,8 +68,12 @@ RUNS = [
 ]
 _PROGRAM = """
 import json, sys
+from pathlib import Path
 from typer.testing import CliRunner
 from discreet.cli import app
+from tests.papers.tables import write_search_tables, write_transfer_tables
+write_search_tables(Path(sys.argv[2]))
+write_transfer_tables(Path(sys.argv[2]))
 for number, run in enumerate(json.loads(sys.argv[1])):
     words = [sys.argv[2] if word == "DIR" else word for word in run.split()]
     done = CliRunner().invoke(app, ["reproduce", *words, "--json", f"{number}.jsonl"])
@@ -89,11 +93,10 @@ def regenerated(runs: list[str], folder: Path) -> list[Record]:
     """Runs as the file has them."""
     data = folder / "data"
     data.mkdir()
-    write_transfer_tables(data)
-    write_search_tables(data)
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     subprocess.run(
         [sys.executable, "-c", _PROGRAM, json.dumps(runs), str(data)],
-        env={**os.environ, **REFERENCE, "LOKY_MAX_CPU_COUNT": "1"},
+        env={**os.environ, **REFERENCE, "LOKY_MAX_CPU_COUNT": "1", "PYTHONPATH": path},
         cwd=folder,
         check=True,
     )

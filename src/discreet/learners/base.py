@@ -489,17 +489,17 @@ class Learner(ABC, Generic[P, R, S]):
         made = []
         for batch in batches:
             stream = self._named_by(batch)
-            source = stream is not None and stream is not self._target
-            kind = (self.source_reports_type if source else None) or self.reports_type
-            if not isinstance(batch, kind):
-                raise InvalidInput(
-                    f"reports had type {type(batch).__name__}; {self.name} takes {kind.__name__}, "
-                    "as its policies make them."
-                )
-            if stream is None:
+            if stream is None and isinstance(batch, Reports):
                 raise InvalidInput(
                     f"the reports are for the learner {batch.source!r:.120}, this is "
                     f"{self.identity!r}; send reports to the learner whose policy made them."
+                )
+            source = stream is not None and stream is not self._target
+            kind = (self.source_reports_type if source else None) or self.reports_type
+            if stream is None or not isinstance(batch, kind):
+                raise InvalidInput(
+                    f"reports had type {type(batch).__name__}; {self.name} takes {kind.__name__}, "
+                    "as its policies make them."
                 )
             policy = stream.policy_of(batch)
             if whole:
