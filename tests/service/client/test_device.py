@@ -66,6 +66,7 @@ class Server:
             identity=name,
         )
         self.name, self.state = name, "running"
+        self.default_arm: Any = "call"
         self.fails: list[Any] = []
         self.headers: dict[str, str] = {}
         self.seen: list[httpx2.Request] = []
@@ -97,7 +98,8 @@ class Server:
         if place == "/terms":
             return httpx2.Response(200, json=self.terms.to_fields())
         if place == "":
-            return httpx2.Response(200, json={"default_arm": "call", "state": self.state})
+            facts = json.dumps({"default_arm": self.default_arm, "state": self.state})
+            return httpx2.Response(200, content=facts)
         if place == "/policy":
             policy = self.learner.policy()
             tag = f'"{policy.digest}"'
@@ -407,6 +409,20 @@ class TestOffline:
         choice = device.act(PERSON)
         assert (choice.arm, choice.name, choice.offered) == (1, "call", False)
         assert device_of(server, tmp_path, default_arm=2).default_arm == 2
+
+    @pytest.mark.parametrize(
+        "arm", [2**70, -1, 3, 10**400, True, 1.0, "\ud800", "no arm", "x" * 10**5, ["call"], {}]
+    )
+    def test_a_default_arm_that_the_terms_do_not_have_is_none(
+        self, arm: Any, tmp_path: Path
+    ) -> None:
+        server = Server()
+        server.default_arm = arm
+        device = device_of(server, tmp_path)
+        assert device.agree(server.terms.digest) == server.terms
+        server.fails = [503] * 5
+        with pytest.raises(Unreachable, match="no default arm"):
+            device.act(PERSON)
 
     def test_nothing_where_no_default_is_known(self, tmp_path: Path) -> None:
         server = Server()

@@ -60,7 +60,7 @@ from discreet.codec import canonical, decode, encode
 from discreet.learners.contributions import ContributionCounter
 from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME, Actions, Policy, Terms
-from discreet.people.domain import arm_numbers, with_names
+from discreet.people.domain import arm_count, arm_numbers, with_names
 from discreet.privacy import SecureNoise
 from discreet.service.client.person import (
     Agreement,
@@ -360,8 +360,7 @@ class Device(Client):
 
             check_learner_key(terms)
         facts = fields_of(self._ask("GET", study_path(self.study), patience=patience))
-        arm = facts.get("default_arm") if isinstance(facts, dict) else None
-        arm = arm if isinstance(arm, str | int) else None
+        arm = _known_arm(facts.get("default_arm") if isinstance(facts, dict) else None, terms)
         with self._file.changing() as state:
             keep_agreement(state, self.url, self._stream, terms, arm, time.time())
         return self._known_agreement()
@@ -434,6 +433,18 @@ class AsyncDevice(AsyncClient):
     """A `Device` whose methods are awaited."""
 
     blocking = Device
+
+
+def _known_arm(given: Any, terms: Terms) -> str | int | None:
+    """The default arm of the study, by name or number; None for one that the terms do not have."""
+    space, names = with_names(terms.arms)
+    if isinstance(given, str):
+        number = names.index(given) if given in names else -1
+        if not names and given.isdecimal() and len(given) < 10:
+            number = int(given)
+    else:
+        number = given if type(given) is int else -1
+    return given if 0 <= number < (arm_count(space) or 0) else None
 
 
 def _reward(value: Any) -> float:
