@@ -16,11 +16,8 @@ Notes
 -----
 Ranks are not estimated where that would take over 5% of the expected people, under a declared
 uniform density, in more than six columns, for columns with levels, and once a source is open.
-Re-estimating ranks starts a new stage and discards earlier reports. Where half of the people share
-one value and the others do not, nothing is gained: ranks of a value that is shared are no use.
-
-*Tried without gain:* to settle a column after one to two times the people that an even one takes
-(misses narrow ones for good), or once narrow marginals are improbable.
+A new stage discards earlier reports; ranks of a value that half of the people share are no use.
+*Tried without gain:* to settle columns sooner, which misses narrow ones for good.
 """
 
 from __future__ import annotations

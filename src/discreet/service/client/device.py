@@ -438,13 +438,8 @@ class AsyncDevice(AsyncClient):
 def _known_arm(given: Any, terms: Terms) -> str | int | None:
     """The default arm of the study, by name or number; None for one that the terms do not have."""
     space, names = with_names(terms.arms)
-    if isinstance(given, str):
-        number = names.index(given) if given in names else -1
-        if not names and given.isdecimal() and len(given) < 10:
-            number = int(given)
-    else:
-        number = given if type(given) is int else -1
-    return given if 0 <= number < (arm_count(space) or 0) else None
+    number = names.index(given) if given in names else given
+    return given if type(number) is int and 0 <= number < (arm_count(space) or 0) else None
 
 
 def _reward(value: Any) -> float:
