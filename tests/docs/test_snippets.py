@@ -28,6 +28,7 @@ import discreet
 from discreet.cli import COMMANDS, app
 from discreet.lab.experiments import Setting, check_setting
 from discreet.lab.studies import load_study
+from discreet.learners.registry import LEARNERS
 from discreet.outsourcing.bounds import read_bounds
 from discreet.privacy import Joint
 from measured.markers import ROOT, pages, without_blocks
@@ -213,6 +214,17 @@ def test_links_lead_somewhere() -> None:
                 heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
                 slugs = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
                 assert anchor in slugs, f"{name}: {link}#{anchor}"
+
+
+def test_the_table_of_learners_names_their_trust_models() -> None:
+    rows = [line.split(" | ") for line in text_of("docs/learners/index.md").splitlines()]
+    listed = {
+        name: tuple(row[1].split(", "))
+        for row in rows
+        if row[0].startswith(("| [`", "| `"))
+        for name in re.findall(r"`(\w+)`", row[0])
+    }
+    assert listed == {name: kind.trust_models for name, kind in LEARNERS.items()}
 
 
 def test_every_public_name_has_a_reference() -> None:
