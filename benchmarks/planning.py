@@ -269,7 +269,7 @@ def losses(plan: Forecast, truth: Forecast, epsilon: float) -> dict[str, Any]:
         if said.value is None or true.value is None:
             continue
         count += 1
-        held += said.low <= true.value <= said.high
+        held += bool(said.low <= true.value <= said.high)
     said, true = (each.loss_for(epsilon, plan.people) for each in (plan, truth))
     half = None if true.value is None else 0.5 * (true.high - true.low)
     return {"loss": [said.value, true.value], "half width": half, "held": held, "of": count}
