@@ -52,8 +52,7 @@ def maker(name: str, budget: Budget, **options: Any) -> Callable[[int], Any]:
 
 ROWS = {
     "kernel": SourceRow(maker("kernel", Local(1.0))),
-    # An open source ends the estimate of ranks, which is short without privacy.
-    "kernel, non-private": SourceRow(maker("kernel", NonPrivate(), density="uniform")),
+    "kernel, non-private": SourceRow(maker("kernel", NonPrivate())),
     "best_arm": SourceRow(maker("best_arm", Local(1.0))),
     "published_partition": SourceRow(maker("published_partition", Local(4.0), batch_size=50)),
     "private_linear": SourceRow(maker("private_linear", Local(1.0), batch=100)),
@@ -151,7 +150,10 @@ class TestSourceContract:
     def test_late_reports_are_used_and_are_not_of_the_target(self, row: SourceRow) -> None:
         plain, learner = row.make(11), row.fresh(bank=2.0, shop=1.0)
         target, first = learner.policy(), learner.policy("bank")
-        assert encode(target) == encode(plain.policy()), "a source without reports"
+        alone = plain.policy()
+        if hasattr(alone, "ranks"):  # an open source ends their estimate
+            alone = replace(alone, ranks=alone.ranks.settled())
+        assert encode(target) == encode(alone), "a source without reports"
         assert learner.streams["bank"].people == learner.streams["shop"].people == 0
         teach(learner, "bank")
         before, people = known(learner), learner.streams["bank"].people

@@ -388,8 +388,9 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     for epsilon in _EPSILONS:
         other = replace(maker, budget=maker.budget.at(epsilon))
         for people in (0,) if epsilon < 1.0 else (_BRIEFLY, 0):
-            learner, state = _taught(other, source, people, _FEW), f"epsilon {epsilon:g}, {people}"
-            yield from _branches(replace(_report(learner, other, source, state), bases=2))
+            state = f"epsilon {epsilon:g}, {people} people"
+            report = _report(_taught(other, source, people, _FEW), other, source, state)
+            yield from _branches(replace(report, bases=2))
     if _class_of(maker).takes_sources:
         mixed, share = _mixed(maker), _SHARES[SOURCE] if source else 1.0
         own = replace(maker, budget=maker.budget.at(share * maker.budget.epsilon))

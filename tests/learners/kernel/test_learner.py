@@ -179,6 +179,9 @@ def test_regret_is_a_small_share_of_that_of_chance(
 
 
 @pytest.mark.slow
+@pytest.mark.xfail(
+    strict=True, reason="deviations are too wide: z has deviation .74, and .77 over 20 other seeds"
+)
 def test_beliefs_are_calibrated() -> None:
     """z-scores of the arms' means over the square, where the density of contexts is known.
 
@@ -192,8 +195,7 @@ def test_beliefs_are_calibrated() -> None:
         learner, _ = taught(problem, 20_000, seed, Local(2.0), density="uniform")
         mean, deviation = learner.predict(grid)
         scores.append((mean - truth) / deviation)
-    # About .77, over more seeds: this function is smoother than most that the prior expects.
-    assert 0.7 <= np.std(scores) <= 1.3
+    assert 0.8 <= np.std(scores) <= 1.3
     assert abs(np.mean(scores)) < 0.4
 
 

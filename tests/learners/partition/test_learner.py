@@ -67,9 +67,8 @@ def z_scores(problem: Problem, learner: Partition) -> np.ndarray:
 
 def check_calibration(problem: Problem, epsilon: float, seeds: range, people: int) -> None:
     scores = [z_scores(problem, taught(problem, people, s, Local(epsilon))) for s in seeds]
-    # Deviations that are a little too wide cost regret; those that are too narrow are untrue. About
-    # .82 over more seeds at epsilon 2 on the exponential problem.
-    assert 0.7 <= np.std(np.concatenate(scores)) <= 1.2
+    # Deviations that are a little too wide cost regret; those that are too narrow are untrue.
+    assert 0.8 <= np.std(np.concatenate(scores)) <= 1.2
 
 
 def test_beliefs_are_calibrated() -> None:
@@ -83,7 +82,12 @@ def test_beliefs_are_calibrated() -> None:
     [exponential(), symmetric(), exponential().under(BetaContexts(((2, 5), (1, 1))))],
     ids=["exponential", "symmetric", "beta"],
 )
-def test_beliefs_are_calibrated_everywhere(problem: Problem, epsilon: float) -> None:
+def test_beliefs_are_calibrated_everywhere(
+    problem: Problem, epsilon: float, request: pytest.FixtureRequest
+) -> None:
+    if request.node.callspec.id == "exponential-2.0":
+        reason = "deviations are too wide: z has deviation .78, and .82 over 30 other seeds"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     check_calibration(problem, epsilon, range(510, 520), 80_000)
 
 

@@ -94,7 +94,7 @@ from discreet.validation import FloatArray, IntArray, InvalidInput
 # Vectors are rounded to this grid, so sums over millions of reports are exact: they are the same in
 # whatever order reports come and wherever they are added.
 _GRID = 2.0**-12
-_MOST_NATS = 16.0  # of a report of a part: over log(1 / LEAST_MASS)
+_MOST_NATS = 16.0  # in a report of a part, more than log(1 / LEAST_MASS)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -35,8 +35,7 @@ from discreet.validation import FloatArray, IntArray
 # The prior probability of the even marginal, and s.
 _EVEN, _SHARES = 0.5, (0.95, 0.5)
 _UNSURE, _ALMOST_ALL = 0.2, 0.85
-# The nats of reports that show, about, that a column is filled.
-_TO_SETTLE = 10.0
+_TO_SETTLE = 10.0  # nats of information after which a filled column is settled, about
 # A part has at least this mass: the log probability of a report is bounded (design.py).
 LEAST_MASS = 1e-6
 # The largest number of parts; they are a power of two.
