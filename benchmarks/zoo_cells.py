@@ -18,7 +18,7 @@ import zoo_problems
 from discreet.lab.environments.base import Problem
 from discreet.papers.dubey2021.figures import BUMP_KERNEL, ball_points
 from discreet.privacy import Budget, Joint, Local, NonPrivate, Shuffled
-from discreet.privacy.shuffling import usual_group
+from discreet.privacy.budget import usual_group
 
 Model = Literal["none", "local", "shuffled", "joint"]
 Options = Mapping[str, Any]

@@ -12,12 +12,12 @@ import pytest
 
 from discreet.privacy import Adjacency, OnceEach, Release, Shuffled, derive_guarantee
 from discreet.privacy.accounting import PureEvent, ShuffledEvent, composed_epsilon
+from discreet.privacy.budget import usual_group
 from discreet.privacy.guarantee import check_protects
 from discreet.privacy.shuffling import (
     report_epsilon_of,
     shuffled_delta,
     shuffled_epsilon,
-    usual_group,
 )
 from discreet.validation import FloatArray, InvalidInput
 

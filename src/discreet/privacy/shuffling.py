@@ -121,14 +121,3 @@ def report_epsilon_of(group: int, epsilon: float, delta: float, honest: float = 
         else:
             high = middle
     return max(low / STEPS, epsilon)
-
-
-def usual_group(epsilon: float, people: int = 80_000) -> int:
-    """The usual number of reports in a group, from 20 to 100,000, to two digits.
-
-    Larger groups allow a larger e0, but the first of them acts before anything is learnt. The rule
-    is a fit to regret with 10,000 and 80,000 people at epsilon .25 to 2, which is flat: half and
-    twice its number are within a fifth.
-    """
-    wanted = 300.0 * epsilon**-0.4 * (people / 80_000) ** 0.4
-    return int(float(f"{min(max(wanted, 20.0), 100_000.0):.2g}"))

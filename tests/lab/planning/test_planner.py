@@ -18,9 +18,10 @@ from discreet.lab.planning.planner import (
     make_forecast,
     plan_design,
     study_for,
+    usual_budget,
 )
 from discreet.lab.studies import load_study
-from discreet.privacy import Joint, Local
+from discreet.privacy import Joint, Local, Shuffled
 from discreet.validation import InvalidInput
 
 from .cases import SMOOTH, STUDY, write_people, write_study
@@ -194,6 +195,14 @@ def test_epsilons_in_order_and_once() -> None:
     contender = Contender("mine", "partition", Local(1.0))
     assert contender.at(2.0).label == "mine, epsilon 2"
     assert contender.at(None).label == "mine (no privacy)"
+
+
+def test_usual_groups_are_usual_at_every_epsilon() -> None:
+    usual = Contender("kernel", "kernel", usual_budget("shuffled", 1.0, 2_000), people=2_000)
+    for epsilon in (0.25, 1.0, 4.0):
+        assert usual.at(epsilon).budget == usual_budget("shuffled", epsilon, 2_000)
+    given = Contender("kernel", "kernel", Shuffled(1.0, 1e-6, 77), people=2_000)
+    assert given.at(0.25).budget == Shuffled(0.25, 1e-6, 77)
 
 
 def test_no_gain_says_so(tmp_path: Path) -> None:

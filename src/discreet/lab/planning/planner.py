@@ -60,8 +60,8 @@ from discreet.learners.registry import Declared, learner_class, usual_learner, u
 from discreet.parallel import in_parallel
 from discreet.people.domain import arm_count
 from discreet.privacy import Budget, Guarantee, Joint, Local, NonPrivate, Shuffled
+from discreet.privacy.budget import USUAL_PEOPLE, usual_group
 from discreet.privacy.guarantee import PROTECTS_NOBODY
-from discreet.privacy.shuffling import usual_group
 from discreet.toml_files import read_toml
 from discreet.validation import (
     ErrorCollector,
@@ -94,19 +94,21 @@ class Contender:
         learner: its registered name.
         budget: what it is asked to keep, at any epsilon.
         options: of the learner.
+        people: for whose number a shuffled group may be the usual one.
     """
 
     name: str
     learner: str
     budget: Budget
     options: Mapping[str, Any] = field(default_factory=dict)
+    people: int = USUAL_PEOPLE
 
     def at(self, epsilon: float | None) -> Setting:
         """The setting under an epsilon; None for no privacy."""
         if epsilon is None:
             return Setting(self.learner, f"{self.name} (no privacy)", NonPrivate(), self.options)
         label = f"{self.name}, epsilon {epsilon:g}"
-        return Setting(self.learner, label, self.budget.at(epsilon), self.options)
+        return Setting(self.learner, label, self.budget.at(epsilon, self.people), self.options)
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,7 @@ def _private(study: Study, learners: Sequence[str], model: str) -> tuple[Contend
         }
         if contenders:
             return tuple(
-                Contender(name, each.learner, each.budget, each.options)
+                Contender(name, each.learner, each.budget, each.options, study.rounds)
                 for name, each in contenders.items()
             )
         learners = (_usual(study, model, study.rounds),)
@@ -268,16 +270,15 @@ def _contender(study: Study, name: str, model: str, budget: Budget | None) -> Co
             "name another one."
         )
     options = next((each.options for each in study.settings if each.learner == name), {})
-    return Contender(name, name, budget or usual_budget(model, 1.0, study.rounds), options)
+    budget = budget or usual_budget(model, 1.0, study.rounds)
+    return Contender(name, name, budget, options, study.rounds)
 
 
 def usual_budget(model: str, epsilon: float, people: int) -> Budget:
     """The budget of a trust model for people of a study that states none."""
-    if model == "local":
-        return Local(epsilon)
-    if model == "joint":
-        return Joint(epsilon, _DELTA)
-    return Shuffled(epsilon, _DELTA, usual_group(epsilon, people))
+    if model == "shuffled":
+        return Shuffled(epsilon, _DELTA, usual_group(epsilon, people))
+    return Local(epsilon) if model == "local" else Joint(epsilon, _DELTA)
 
 
 def _usual(study: Study, model: str, people: int) -> str:

@@ -26,8 +26,7 @@ from discreet.learners.registry import (
     variant,
 )
 from discreet.privacy import Budget, NonPrivate, Shuffled, check_protects
-from discreet.privacy.budget import budget_from_fields
-from discreet.privacy.shuffling import usual_group
+from discreet.privacy.budget import budget_from_fields, usual_group
 from discreet.toml_files import Place, checked, toml_value
 from discreet.validation import ErrorCollector, InvalidInput
 
