@@ -506,6 +506,9 @@ def _numbers(
             similar = nearest(label_text(given), column.values) if column.values else ""
         except ValueError:  # as in `_codes`
             shown = "a number of thousands of digits"
+    numeric = all(label.lstrip("-").replace(".", "", 1).isdigit() for label in column.values)
+    if numeric and len(column.values) == 2 and not similar:
+        similar = " A list holds labels; declare two bounds as a pair, (lower, upper)."
     raise InvalidInput(
         f"{name} had {shown} in column {column.name!r}, row {row}{others}; it takes "
         f"{_allowed(column)}.{similar}"

@@ -216,10 +216,12 @@ class Box:
         outside = (array < low) | (array > high)
         if outside.any():
             row, column = (int(i) for i in np.argwhere(outside)[0])
+            labels = ", ".join(self.categories[column])
+            numbered = f", the numbers of its labels {labels:.80}" if labels else ""
             raise InvalidInput(
                 f"contexts had {array[row, column]} in column {self.names[column]!r}, row {row}; "
-                f"the declared bounds are [{self.lower[column]}, {self.upper[column]}]. Declare "
-                "wider bounds if such people exist, or leave them out."
+                f"the declared bounds are [{self.lower[column]}, {self.upper[column]}]{numbered}. "
+                "Declare wider bounds if such people exist, or leave them out."
             )
         unit: FloatArray = (array - low) / (high - low)
         return unit
