@@ -252,3 +252,13 @@ def test_what_is_learnt_without_privacy_is_not_logged(caplog: pytest.LogCaptureF
     taught(make_learner("partition", DOMAIN_OF_TWO, 3, Local(8.0)))
     assert "partition: number of bins now" in caplog.text
     assert "signed subset selection" in caplog.text
+
+
+def test_what_a_draw_says_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A service drops the release that another process made first, and counts one of the two."""
+    caplog.set_level(logging.DEBUG, logger="discreet")
+    budget, noise = Joint(8.0, 1e-6), SimulatedNoise(0)
+    learner = make_learner("kernel", DOMAIN_OF_TWO, 3, budget, noise=noise, first=10)
+    taught(learner).policy()
+    assert len(learner.releases) == 2
+    assert " now " not in caplog.text

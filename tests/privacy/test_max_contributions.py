@@ -75,6 +75,10 @@ class TestBudgets:
     def test_one_contribution_is_what_it_was(self) -> None:
         assert Local(2.0).to_fields() == {"trust_model": "local", "epsilon": 2.0, "delta": 0.0}
         assert Local(2.0).contribution_epsilon == Joint(2.0, 0.0).contribution_epsilon == 2.0
+        # Pure shares add up; only reports, which are releases of their own, profit from a delta.
+        for budget in (Local(2.0, 0.0, 400), Joint(2.0, 0.0, 400), Joint(2.0, 1e-6, 400)):
+            assert budget.contribution_epsilon == 2.0 / 400
+        assert Local(2.0, 1e-6, 400).contribution_epsilon > 2.0 / 400
         multiplier = gaussian_noise_multiplier(1.0, DELTA)
         assert (
             Local(1.0, DELTA).noise_multiplier == Joint(1.0, DELTA).noise_multiplier == multiplier

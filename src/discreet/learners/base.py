@@ -252,8 +252,8 @@ class Learner(ABC, Generic[P, R, S]):
             return f"{what}\n{self.people:,} reports so far, policy {version}; {held}"
 
     def log_learnt(self, what: str, value: object) -> None:
-        """Say in the log what was learnt, which without privacy would tell about people."""
-        if self.budget.private:
+        """Log what private reports say; of a central draw not, as it may never be published."""
+        if self.budget.is_local:
             logging.getLogger(type(self).__module__).debug("%s: %s now %s", self.name, what, value)
 
     @property

@@ -165,11 +165,23 @@ def check_counted(service: Service, accepted: list[Reports]) -> None:
     fresh = partition()
     fresh.policy()
     found = [(each, each.public_coins.tolist()) for each in accepted]  # type: ignore[attr-defined]
-    fresh.update([part for part, _ in in_order(found)])
+    fresh.update([part for part, _ in in_order(found, SIZE)])
     assert fresh._sums.reports == learner._sums.reports
     for ours, theirs in zip(fresh._sums.trees, learner._sums.trees, strict=True):
         for name, array in vars(ours).items():
             np.testing.assert_allclose(array, getattr(theirs, name), rtol=1e-12)
+
+
+def test_a_release_sums_whole_groups(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of as many reports as are summed at once would cut groups that do not divide them."""
+    monkeypatch.setattr("discreet.service.aggregation._PART", SIZE + 2)
+    policy = world.policy()
+    came = [made(policy, world.terms, seed) for seed in range(3 * SIZE)]
+    for start in range(0, len(came), SIZE):
+        sent = [encrypted_report(each, policy, world.terms) for each in came[start : start + SIZE]]
+        world.service.ingest.add_group("s", f"{start:032x}", policy.digest, sent)
+    check_counted(world.service, came)
+    assert world.service.store.row("s").state == "running"
 
 
 class TestDevices:

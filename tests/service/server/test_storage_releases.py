@@ -121,6 +121,23 @@ def test_released_reports_give_the_librarys_policies(
         check_told_the_same(store, "s")
 
 
+def test_a_learner_may_wait_for_more_than_a_usual_release(
+    connect: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for one that has had all its people, and its study ended."""
+    monkeypatch.setattr("discreet.service.server.aggregator._MOST_REPORTS", 5)
+    store, library = Store(connect()), partition()
+    store.register(deployment(), partition())
+    library.policy()
+    aggregator = Aggregator(store)
+    people = aggregator._learner("s")[1].batch_size
+    assert people > 5
+    reported(store, library, people, 0).send(Ingest(store))
+    assert aggregator.step() == 1
+    assert store.row("s").state == "running"
+    assert aggregator._learner("s")[1].people == people
+
+
 @pytest.mark.parametrize("make", [gp_ucb, pytest.param(capri, marks=pytest.mark.slow)])
 def test_released_rewards_give_the_librarys_policies(
     connect: Callable[..., Database],

@@ -15,17 +15,19 @@ from discreet.learners.messages import Reports
 
 # Reports of one call of `Learner.statistics`.
 _PART = 5_000
+# Reports, and the public coins by which they are known.
+_Known = tuple[Reports, Sequence[Any]]
 
 
-def parts(count: int) -> Iterator[slice]:
-    """The rows of each part of `count` ordered reports of one version."""
-    return (slice(start, start + _PART) for start in range(0, count, _PART))
+def parts(count: int, group: int = 1) -> Iterator[slice]:
+    """The rows of each part of `count` ordered reports of one version, whole shuffled groups."""
+    size = max(_PART // group, 1) * group
+    return (slice(start, start + size) for start in range(0, count, size))
 
 
-def in_order(batches: Sequence[tuple[Reports, Sequence[Any]]]) -> list[tuple[Reports, list[Any]]]:
-    """Reports with the public coins by which they are known, by versions and public coins, in
-    parts."""
-    by_version: dict[int, list[tuple[Reports, Sequence[Any]]]] = {}
+def in_order(batches: Sequence[_Known], group: int = 1) -> list[tuple[Reports, list[Any]]]:
+    """Reports by versions and public coins, in parts of whole groups."""
+    by_version: dict[int, list[_Known]] = {}
     for reports, public_coins in batches:
         by_version.setdefault(reports.policy_version, []).append((reports, public_coins))
     ordered = []
@@ -33,7 +35,7 @@ def in_order(batches: Sequence[tuple[Reports, Sequence[Any]]]) -> list[tuple[Rep
         joined = type(some[0][0]).joined([reports for reports, _ in some])
         public_coins = [public_coin for _, numbers in some for public_coin in numbers]
         order = np.array(sorted(range(len(public_coins)), key=public_coins.__getitem__))
-        for part in parts(len(order)):
+        for part in parts(len(order), group):
             rows = order[part]
             ordered.append((joined.of(rows), [public_coins[row] for row in rows]))
     return ordered

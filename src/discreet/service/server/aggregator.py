@@ -70,7 +70,7 @@ from discreet.validation import InvalidInput
 
 _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
-# Of one release; what is more waits for the next.
+# Of one release, unless its learner waits for more; what is more waits for the next.
 _MOST_REPORTS = 200_000
 # Reports that are read at once, about.
 _TOGETHER = 5_000
@@ -278,7 +278,7 @@ class Aggregator:
         Args:
             name, stream: whose.
             learner: that takes it.
-            room: the most decisions.
+            room: how many are enough, or the most decisions.
             apart: whether each row is read and checked by itself, and set aside where it fails.
         """
         if _trusted(learner, stream):
@@ -300,7 +300,7 @@ class Aggregator:
             )
             total = read = 0
             for row in waiting:
-                if total and total + row.stored > _MOST_REPORTS:
+                if total >= room:
                     break
                 try:
                     kept = json.loads(unpacked(row.body))
@@ -319,7 +319,8 @@ class Aggregator:
                     found += _read(texts, numbers)
                     texts, numbers, read = [], [], total
         found += _read(texts, numbers)
-        return ReleaseInput([reports for reports, _ in in_order(found)], None, rows, aside)
+        ordered = in_order(found, learner.streams[stream].budget.group)
+        return ReleaseInput([reports for reports, _ in ordered], None, rows, aside)
 
     def _rewarded(self, name: str, learner: AnyLearner, most: int, apart: bool) -> ReleaseInput:
         """Observations of people who trust the service, in the order of their ids."""
@@ -483,11 +484,12 @@ def _batch(learner: AnyLearner, stream: str) -> int:
 
 
 def _room(learner: AnyLearner, stream: str) -> int:
-    """How many people a release may hold: those who trust a study are never more than it was
-    planned for."""
+    """How many people a release may hold; of those who trust a study never more than planned."""
+    batch = _batch(learner, stream)  # of a last policy 2^53
+    most = max(_MOST_REPORTS, batch if batch < 2**53 else 0)
     if not learner.secret or stream != TARGET_NAME or learner.horizon is None:
-        return _MOST_REPORTS
-    return min(learner.horizon - learner.people, _MOST_REPORTS)
+        return most
+    return min(learner.horizon - learner.people, most)
 
 
 def _chunks(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
