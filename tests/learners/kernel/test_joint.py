@@ -260,3 +260,35 @@ def test_people_in_a_corner_of_the_box_are_found() -> None:
     problem = SyntheticProblem(Corner().means, Corner(), 2, ARMS, "a corner")
     lost = simulate(problem, Setting("kernel", "kernel", Joint(1.0, 1e-6)), 20_000, 5, 0)
     assert lost.record.value < 1500.0  # of 8,278 by uniform choice
+
+
+@pytest.mark.parametrize(
+    ("name", "arms", "horizon", "second"),
+    [
+        ("kernel", 12, 4_000, 400),
+        ("kernel", 12, None, 600),
+        ("kernel", 10, None, 20),
+        ("best_arm", 12, None, 20),
+    ],
+)
+def test_epochs_of_many_arms_are_longer(
+    name: str, arms: int, horizon: int | None, second: int
+) -> None:
+    """Noise is the same for an epoch of any length: short ones tell nothing of many functions."""
+    domain, options = DOMAINS["square"], {"first": 20}
+    learner = make_learner(
+        name,
+        domain,
+        arms,
+        Joint(4.0, 1e-5),
+        noise=SimulatedNoise(3),
+        horizon=horizon,
+        options=options,
+        identity="joint",
+    )
+    policy, rng = learner.policy(), np.random.default_rng(0)
+    contexts = rng.random((20, 2))
+    actions, _ = policy.act(contexts, rng)
+    learner.update(policy.report(contexts, actions, rng.random(20), SimulatedNoise(0)))
+    learner.policy()
+    assert learner.batch_size == second

@@ -126,8 +126,9 @@ _CELL_WEIGHT = 0.5
 _BINS, _CROWDED = 32, 0.7
 # People of the first epoch: deviations of a bin's noise, least number, and share of the horizon.
 _FIRST_DEVIATIONS, _FEWEST, _MOST_FIRST = 4.0, 100, 0.04
-# Later epochs have this share of the people so far.
-_GROWTH = 0.4
+# Later epochs have this share of the people so far. For more than ten arms, whose functions noise
+# hides in short ones, at least so many people of each arm, but this share of the horizon at most.
+_GROWTH, _OF_ARM, _MOST_OF_ARMS = 0.4, 50, 0.1
 _SHARE_OF_HALF_LIFE = 0.25
 # People of a cell for each deviation of its noise.
 _PEOPLE_PER_CELL = 5.0
@@ -147,7 +148,7 @@ _FUNCTIONS, _PLACES, _DOUBTS = 32, 1024, 200
 # Weights in the choice of arm functions: of the information from the rest of an epoch, and of the
 # gain, as longer epochs later give the same information with less noise.
 _BESIDE, _GAIN = 4.0, 0.4
-_FEW_ARMS, _DRAWN, _LATER, _LATE = 10, 0.4, 0.7, 0.1
+_FEW_ARMS, _DRAWN = 10, 0.4
 _AT_ONCE = 2**22
 
 
@@ -315,8 +316,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         super().__init__(domain, arms, budget, half_life=half_life, **common)
         if budget.delta == 0.0:
             raise InvalidInput(
-                f"delta was 0; {self.name} makes Gaussian releases, so give a delta above 0, such "
-                "as 1e-6."
+                f"delta was 0; {self.name} draws Gaussian noise; give a delta above 0, as 1e-6."
             )
         self.first = None if first is None else whole_number(first, "first", minimum=1)
         self.growth = positive_number(growth, "growth")
@@ -361,8 +361,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self.published(version).check_sum(added)
 
     def _release(self) -> None:
-        """Release the sums since the last release; noise is drawn only here."""
-        # Releases and the mark of who was released change in one assignment.
+        """Release the sums since the last release, in one assignment; only here noise is drawn."""
         self._released = self._released.extended(self._sums, self._drawn)
 
     def _drawn(self, version: int, added: EpochSum) -> EpochRelease:
@@ -510,7 +509,11 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             return self._first_policy()
         if self._information.precision.any():
             self._learn(sweeps=4)  # epochs are few
-        grown = longest(self.half_life, math.ceil(self.growth * self.people), _SHARE_OF_HALF_LIFE)
+        grown = self.growth * self.people
+        if self.varies and self.arms > _FEW_ARMS:
+            least = min(_OF_ARM * self.arms, _MOST_OF_ARMS * (self.horizon or math.inf))
+            grown = max(grown, least)
+        grown = longest(self.half_life, math.ceil(grown), _SHARE_OF_HALF_LIFE)
         people, after = max(grown, self._first_length), 1000 + self.people
         self._length, last = people, False
         if self.horizon is not None:
@@ -533,9 +536,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             width, counts = 2.0, float(self.arms)
         deviation = self.budget.noise_multiplier * width
         wanted = max(_FEWEST, math.ceil(_FIRST_DEVIATIONS * deviation * counts))
-        if self.horizon is None:
-            return wanted
-        return min(wanted, max(_FEWEST // 2, int(_MOST_FIRST * self.horizon)))
+        most = max(_FEWEST // 2, _MOST_FIRST * (self.horizon or math.inf))
+        return int(min(wanted, most))
 
     def _first_policy(self) -> JointKernelPolicy:
         """Uniform arms, and a histogram of each column."""
@@ -636,9 +638,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """(F, K, m) coefficients of arm functions."""
         mean = contrasts.posterior.mean
         if self.arms > _FEW_ARMS:
-            late = self.horizon is not None and self.people > _LATE * self.horizon
-            spread = _DRAWN * (_LATER if late and self.half_life is None else 1.0)
-            drawn = mean.reshape(-1, 1) + spread * contrasts.drawn[:, :_FUNCTIONS]
+            drawn = mean.reshape(-1, 1) + _DRAWN * contrasts.drawn[:, :_FUNCTIONS]
             return drawn.T.reshape(_FUNCTIONS, *mean.shape)
         tried = contrasts.tried(rng)
         noise = 1.0 + 20.0 * deviation**2 / people
