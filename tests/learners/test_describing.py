@@ -254,8 +254,8 @@ def test_what_is_learnt_without_privacy_is_not_logged(caplog: pytest.LogCaptureF
     assert "signed subset selection" in caplog.text
 
 
-def test_what_a_draw_says_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """A service drops the release that another process made first, and counts one of the two."""
+def test_nothing_learnt_from_a_central_draw_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Of two processes that draw for the same release a service publishes one and drops one."""
     caplog.set_level(logging.DEBUG, logger="discreet")
     budget, noise = Joint(8.0, 1e-6), SimulatedNoise(0)
     learner = make_learner("kernel", DOMAIN_OF_TWO, 3, budget, noise=noise, first=10)

@@ -92,7 +92,7 @@ class TestRefused:
         box = Box.of({"age": [18, 90]})
         with pytest.raises(InvalidInput, match=r"one of 18, 90\. A list holds labels; declare two"):
             box.to_unit([{"age": 40}])
-        with pytest.raises(InvalidInput, match=r"\[0\.0, 1\.0\], the numbers of its labels 18, 90"):
+        with pytest.raises(InvalidInput, match=r"\[0\.0, 1\.0\], the codes of its labels 18, 90"):
             box.to_unit([[40.0]])
 
     def test_a_label_with_its_column_row_and_what_is_allowed(self) -> None:

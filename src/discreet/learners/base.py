@@ -252,7 +252,7 @@ class Learner(ABC, Generic[P, R, S]):
             return f"{what}\n{self.people:,} reports so far, policy {version}; {held}"
 
     def log_learnt(self, what: str, value: object) -> None:
-        """Log what private reports say; of a central draw not, as it may never be published."""
+        """Log what private reports say, not what a central draw says: a service may drop one."""
         if self.budget.is_local:
             logging.getLogger(type(self).__module__).debug("%s: %s now %s", self.name, what, value)
 

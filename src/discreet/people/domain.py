@@ -217,7 +217,7 @@ class Box:
         if outside.any():
             row, column = (int(i) for i in np.argwhere(outside)[0])
             labels = ", ".join(self.categories[column])
-            numbered = f", the numbers of its labels {labels:.80}" if labels else ""
+            numbered = f", the codes of its labels {labels:.80}" if labels else ""
             raise InvalidInput(
                 f"contexts had {array[row, column]} in column {self.names[column]!r}, row {row}; "
                 f"the declared bounds are [{self.lower[column]}, {self.upper[column]}]{numbered}. "

@@ -46,9 +46,9 @@ from discreet.privacy.calibration import gaussian_noise_multiplier, pure_share
 from discreet.validation import InvalidInput, one_of
 
 Epsilon = Annotated[float, Range(above=0.0)]
-# For whom a shuffled group is chosen where their number is unknown.
-USUAL_PEOPLE = 80_000
 Delta = Annotated[float, Range(0.0, below=1.0)]
+# The number of people that the usual size of a shuffled group assumes where it is unknown.
+USUAL_PEOPLE = 80_000
 # So much more noise, as a part of it, makes up for an epsilon that is solved for and solved back.
 _CLOSE = 1e-8
 
@@ -117,7 +117,7 @@ class Budget(ABC):
         return self.times_noise * gaussian_noise_multiplier(self.epsilon, self.delta)
 
     def at(self, epsilon: float, people: int = USUAL_PEOPLE) -> Self:
-        """The same promise with another epsilon; a group that is usual for `people` stays so."""
+        """The same budget at another epsilon; a group of the usual size for `people` follows it."""
         return replace(self, epsilon=epsilon)  # type: ignore[type-var]
 
     def to_fields(self) -> dict[str, Any]:

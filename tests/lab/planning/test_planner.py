@@ -197,7 +197,7 @@ def test_epsilons_in_order_and_once() -> None:
     assert contender.at(None).label == "mine (no privacy)"
 
 
-def test_usual_groups_are_usual_at_every_epsilon() -> None:
+def test_usual_group_size_follows_epsilon() -> None:
     usual = Contender("kernel", "kernel", usual_budget("shuffled", 1.0, 2_000), people=2_000)
     for epsilon in (0.25, 1.0, 4.0):
         assert usual.at(epsilon).budget == usual_budget("shuffled", epsilon, 2_000)

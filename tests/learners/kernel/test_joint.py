@@ -29,14 +29,18 @@ DOMAINS = {"square": unit_cube(2), "mixed": MIXED, "three columns": unit_cube(3)
 
 
 def kernel(
-    domain: Box = DOMAINS["square"], budget: Any = None, name: str = "kernel", **options: Any
+    domain: Box = DOMAINS["square"],
+    budget: Any = None,
+    name: str = "kernel",
+    arms: int = ARMS,
+    **options: Any,
 ) -> JointKernel:
     common: dict[str, Any] = {"noise": SimulatedNoise(3), "public_seed": 5, "horizon": 4000}
     common |= options
     learner = make_learner(
         name,
         domain,
-        ARMS,
+        arms,
         budget or Joint(4.0, 1e-5),
         identity="joint",
         options={"first": common.pop("first", 200)},
@@ -274,21 +278,7 @@ def test_people_in_a_corner_of_the_box_are_found() -> None:
 def test_epochs_of_many_arms_are_longer(
     name: str, arms: int, horizon: int | None, second: int
 ) -> None:
-    """Noise is the same for an epoch of any length: short ones tell nothing of many functions."""
-    domain, options = DOMAINS["square"], {"first": 20}
-    learner = make_learner(
-        name,
-        domain,
-        arms,
-        Joint(4.0, 1e-5),
-        noise=SimulatedNoise(3),
-        horizon=horizon,
-        options=options,
-        identity="joint",
-    )
-    policy, rng = learner.policy(), np.random.default_rng(0)
-    contexts = rng.random((20, 2))
-    actions, _ = policy.act(contexts, rng)
-    learner.update(policy.report(contexts, actions, rng.random(20), SimulatedNoise(0)))
-    learner.policy()
+    """The noise of a release does not depend on its number of people."""
+    learner = kernel(name=name, arms=arms, horizon=horizon, first=20)
+    serve(learner, epochs=1)
     assert learner.batch_size == second

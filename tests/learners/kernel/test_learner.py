@@ -180,8 +180,8 @@ def test_regret_is_a_small_share_of_that_of_chance(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", [exponential(), symmetric()], ids=["exponential", "symmetric"])
-def test_reports_say_what_they_are_taken_to_say(problem: SyntheticProblem) -> None:
-    """b - J theta has covariance J, whatever the prior: along axes of J, as many deviations."""
+def test_likelihood_is_calibrated(problem: SyntheticProblem) -> None:
+    """Residuals b - J theta at the true theta have covariance J, whatever the prior."""
     points = midpoints(96, 2)
     squares = []
     for seed in range(3):

@@ -121,10 +121,10 @@ def test_released_reports_give_the_librarys_policies(
         check_told_the_same(store, "s")
 
 
-def test_a_learner_may_wait_for_more_than_a_usual_release(
+def test_a_release_may_exceed_the_usual_size(
     connect: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was taken for one that has had all its people, and its study ended."""
+    """Otherwise the study would count as complete, and end."""
     monkeypatch.setattr("discreet.service.server.aggregator._MOST_REPORTS", 5)
     store, library = Store(connect()), partition()
     store.register(deployment(), partition())

@@ -94,7 +94,7 @@ class Contender:
         learner: its registered name.
         budget: what it is asked to keep, at any epsilon.
         options: of the learner.
-        people: for whose number a shuffled group may be the usual one.
+        people: expected; the usual size of a shuffled group depends on them.
     """
 
     name: str

@@ -126,8 +126,8 @@ _CELL_WEIGHT = 0.5
 _BINS, _CROWDED = 32, 0.7
 # People of the first epoch: deviations of a bin's noise, least number, and share of the horizon.
 _FIRST_DEVIATIONS, _FEWEST, _MOST_FIRST = 4.0, 100, 0.04
-# Later epochs have this share of the people so far. For more than ten arms, whose functions noise
-# hides in short ones, at least so many people of each arm, but this share of the horizon at most.
+# Later epochs have this share of the people so far. With more than ten arms a short epoch is mostly
+# noise: they have at least this many people per arm, capped at this share of the horizon.
 _GROWTH, _OF_ARM, _MOST_OF_ARMS = 0.4, 50, 0.1
 _SHARE_OF_HALF_LIFE = 0.25
 # People of a cell for each deviation of its noise.
@@ -316,7 +316,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         super().__init__(domain, arms, budget, half_life=half_life, **common)
         if budget.delta == 0.0:
             raise InvalidInput(
-                f"delta was 0; {self.name} draws Gaussian noise; give a delta above 0, as 1e-6."
+                f"delta was 0; {self.name} adds Gaussian noise; give a delta above 0, such as 1e-6."
             )
         self.first = None if first is None else whole_number(first, "first", minimum=1)
         self.growth = positive_number(growth, "growth")
@@ -361,7 +361,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self.published(version).check_sum(added)
 
     def _release(self) -> None:
-        """Release the sums since the last release, in one assignment; only here noise is drawn."""
+        """Release the sums since the last one, in one assignment; noise is drawn nowhere else."""
         self._released = self._released.extended(self._sums, self._drawn)
 
     def _drawn(self, version: int, added: EpochSum) -> EpochRelease:

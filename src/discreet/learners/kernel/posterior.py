@@ -44,9 +44,8 @@ Notes
 the mean prior variance: at one short length scale 250 features of six columns were mostly products
 of three and more.
 
-*Roughness.* Of functions smoother than Matern-3/2, such as bumps, deviations are too wide: of the
-arm that seems best z has deviation .79, and 1.1 under a prior with their own spectrum (exponential,
-local epsilon 2). With Matern-5/2 such functions are learnt faster and others slower.
+*Roughness.* For functions smoother than Matern-3/2, such as bumps, posterior deviations are too
+wide. Under Matern-5/2 such functions are learnt faster and others slower.
 
 *Short length scales* are rare a priori (fourth power of their size), and none is drawn before there
 are reports: with a flatter prior smooth functions lost half as much again at epsilon 1. With more

@@ -20,13 +20,13 @@ _Known = tuple[Reports, Sequence[Any]]
 
 
 def parts(count: int, group: int = 1) -> Iterator[slice]:
-    """The rows of each part of `count` ordered reports of one version, whole shuffled groups."""
+    """Slices of `count` ordered reports of one version, each of whole shuffled groups."""
     size = max(_PART // group, 1) * group
     return (slice(start, start + size) for start in range(0, count, size))
 
 
 def in_order(batches: Sequence[_Known], group: int = 1) -> list[tuple[Reports, list[Any]]]:
-    """Reports by versions and public coins, in parts of whole groups."""
+    """Reports sorted by version and public coin, in parts of whole groups."""
     by_version: dict[int, list[_Known]] = {}
     for reports, public_coins in batches:
         by_version.setdefault(reports.policy_version, []).append((reports, public_coins))

@@ -70,7 +70,7 @@ from discreet.validation import InvalidInput
 
 _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
-# Of one release, unless its learner waits for more; what is more waits for the next.
+# Reports of one release, unless its learner needs more; the rest waits for the next.
 _MOST_REPORTS = 200_000
 # Reports that are read at once, about.
 _TOGETHER = 5_000
@@ -278,7 +278,7 @@ class Aggregator:
         Args:
             name, stream: whose.
             learner: that takes it.
-            room: how many are enough, or the most decisions.
+            room: the number of reports that ends reading, or the most decisions.
             apart: whether each row is read and checked by itself, and set aside where it fails.
         """
         if _trusted(learner, stream):
@@ -484,8 +484,8 @@ def _batch(learner: AnyLearner, stream: str) -> int:
 
 
 def _room(learner: AnyLearner, stream: str) -> int:
-    """How many people a release may hold; of those who trust a study never more than planned."""
-    batch = _batch(learner, stream)  # of a last policy 2^53
+    """The most people of one release; with plain reports no more than the study has planned."""
+    batch = _batch(learner, stream)  # 2^53 under a last policy
     most = max(_MOST_REPORTS, batch if batch < 2**53 else 0)
     if not learner.secret or stream != TARGET_NAME or learner.horizon is None:
         return most
