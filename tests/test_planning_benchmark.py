@@ -112,6 +112,7 @@ def test_a_learner_is_right_within_a_tenth(bench: Any) -> None:
     assert 0.0 < beside["error"] < 0.01
 
 
+@pytest.mark.slow
 def test_a_truth_may_have_no_more_people_than_the_plan(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

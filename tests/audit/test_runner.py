@@ -138,6 +138,7 @@ def test_the_confidence_is_shared_among_the_checks_that_are_tried() -> None:
     assert alone.lower_bound > found[0].lower_bound
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_findings_whatever_the_processes() -> None:
     checks = [HONEST, quietly(WRONG)]
     one, two = findings(checks, 120, jobs=1), findings(checks, 120, jobs=2)

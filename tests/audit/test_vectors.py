@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,22 @@ from discreet.codec import decode
 from discreet.learners.messages import Reports
 from discreet.learners.policy import Actions, Policy, Terms
 from discreet.validation import InvalidInput
+from tests.service.client.conftest import node
 
 LEARNT = ("kernel", "best_arm", "partition", "kernel_source")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
     folder = tmp_path_factory.mktemp("vectors")
     counts = write_vectors(folder, cases=200)
     assert min(counts.values()) >= 200
-    return folder
+    return folder, counts
+
+
+@pytest.fixture
+def folder(written: tuple[Path, dict[str, int]]) -> Path:
+    return written[0]
 
 
 def read(folder: Path, name: str) -> dict[str, Any]:
@@ -109,7 +116,46 @@ def test_schemas_describe_policies_and_reports(folder: Path) -> None:
     assert not any(policy.is_valid(json.loads(each["policy"])) for each in unknown)
 
 
+@pytest.mark.slow
 def test_vectors_are_the_same_again(folder: Path, tmp_path: Path) -> None:
     write_vectors(tmp_path, cases=200)
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+
+
+def test_client_decides_and_reports_as_python_to_the_bit(
+    written: tuple[Path, dict[str, int]],
+) -> None:
+    folder, counts = written
+    shown = set(node("vectors.mjs", folder).splitlines())
+    refused = counts["refusals"]
+    cases = {f"{name}: {n} cases agree" for name, n in counts.items() if name != "refusals"}
+    assert shown == {*cases, f"refusals: {refused} cases are refused"}
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "message"),
+    [
+        ("partition", ("cases", 7, "report", "signs", 0, 0), "partition, case 7, report"),
+        ("kernel", ("cases", 3, "propensity"), "kernel, case 3, propensity"),
+        ("kernel_source", ("policies", 0, "sha256"), "kernel_source, policy 0, its SHA-256"),
+        ("refusals", ("cases", 0, "policy"), "refusals, .* found .accepted"),
+    ],
+)
+def test_runner_of_vectors_fails_at_a_difference(
+    folder: Path, tmp_path: Path, name: str, at: Any, message: str
+) -> None:
+    changed = shutil.copytree(folder, tmp_path / "changed")
+    path = changed / f"{name}.json"
+    fields = part = json.loads(path.read_text())
+    for key in at[:-1]:
+        part = part[key]
+    value = part[at[-1]]
+    if name == "refusals":
+        kept = json.loads((changed / "forged.json").read_text())["policies"][0]
+        part |= {"policy": kept["policy"], "terms": kept["terms"]}
+    else:
+        part[at[-1]] = value[::-1] if isinstance(value, str) else value / 2 or 0.5
+    path.write_text(json.dumps(fields))
+    with pytest.raises(AssertionError, match=message):
+        node("vectors.mjs", changed)

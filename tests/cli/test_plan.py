@@ -20,7 +20,7 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
     path = write_study(tmp_path, rounds=150)
     page, lines = tmp_path / "plan.html", tmp_path / "plan.jsonl"
     code, out, err = invoke(
-        "plan", path, "--epsilons", "8", "--replicates", 2, "--jobs", 1,
+        "plan", path, "--epsilons", "2", "--replicates", 2, "--jobs", 1,
         "--people", 150, "--lose-at-most", "50%", "--learners", "partition",
         "--report", page, "--json", lines, "--details",
     )  # fmt: skip
@@ -50,7 +50,7 @@ def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
     code, _, err = invoke("plan", path, "--epsilons", 8, "--replicates", 2)
     assert code == 2
     assert "people.csv" in err
-    arguments = ("--epsilons", 8, "--replicates", 2, "--synthetic", "--contrast", 1.0, "--jobs", 1)
+    arguments = ("--epsilons", 2, "--replicates", 2, "--synthetic", "--contrast", 1.0, "--jobs", 1)
     arguments += ("--learners", "partition")
     code, out, err = invoke("plan", path, *arguments)
     assert code == 0, err
@@ -77,8 +77,8 @@ def test_shares_and_numbers() -> None:
 
 def test_a_plan_in_python(tmp_path: Path) -> None:
     plan = discreet.plan(
-        write_study(tmp_path, SMOOTH, 200), epsilons=[8], replicates=2, epsilon=8, people=200
+        write_study(tmp_path, SMOOTH, 200), epsilons=[2], replicates=2, epsilon=2, people=200
     )
     assert isinstance(plan, discreet.Plan)
-    assert plan.answer.startswith("At epsilon = 8 with 200 people, the loss is")
-    assert plan.people_for(epsilon=8, keep=0.5).least == plan.horizons[0]
+    assert plan.answer.startswith("At epsilon = 2 with 200 people, the loss is")
+    assert plan.people_for(epsilon=2, keep=0.5).least == plan.horizons[0]

@@ -119,12 +119,23 @@ def test_a_quick_start_runs(name: str, tmp_path: Path) -> None:
             assert shape(line) in shape(printed), f"{name}: {line}\n{printed}"
 
 
+FEWER = (
+    (r"((?:--rounds|--people|^rounds =) )[\d_]{4,}", r"\g<1>200"),
+    (r"--rounds 128", "--rounds 16"),
+    (r"--replicates \d+", ""),
+    (r"^(discreet (?:run|plan) )", r"\g<1>--replicates 2 "),
+    (r"^(discreet (?:run|plan|audit|reproduce dubey-figure-1) )", r"\g<1>--jobs 1 "),
+    (r"(epsilons? ?=? )\[?1, ?4\]?", r"\g<1>1"),
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", with_blocks("bash", start=True))
 def test_a_quick_start_runs_with_few_people(name: str, tmp_path: Path) -> None:
     """Every command of it, for CI; verdicts need more people."""
-    many = re.compile(r"((?:--rounds|--people|^rounds =) )[\d_]{4,}", re.MULTILINE)
-    few = many.sub(r"\g<1>400", text_of(name)).replace("--replicates 6", "--replicates 2")
+    few = text_of(name)
+    for many, fewer in FEWER:
+        few = re.sub(many, fewer, few, flags=re.MULTILINE)
     quick_start(few, tmp_path)
 
 

@@ -316,7 +316,8 @@ def test_without_data_the_rest_runs_and_it_is_said() -> None:
 @pytest.mark.parametrize(
     ("name", "count", "word"),
     [pytest.param("6", 3, "effective", marks=pytest.mark.slow),
-     ("dubey-figure-2", 5, "published"), ("po-gp-ucb-tables", 5, "Table 1:")],
+     pytest.param("dubey-figure-2", 5, "published", marks=pytest.mark.slow),
+     ("po-gp-ucb-tables", 5, "Table 1:")],
 )  # fmt: skip
 def test_an_interrupted_run_keeps_what_is_finished_and_resumes(
     name: str, count: int, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

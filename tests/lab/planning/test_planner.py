@@ -81,20 +81,20 @@ def test_horizons_are_runs_of_their_own(tmp_path: Path) -> None:
 
 
 def test_other_trust_models_stand_beside_the_plan(tmp_path: Path) -> None:
-    path = write_study(tmp_path, SMOOTH, 400)
-    plan = planned(path, epsilons=(0.5, 2.0, 16.0), replicates=2)
+    path = write_study(tmp_path, SMOOTH, 160)
+    plan = planned(path, epsilons=(0.5, 2.0), replicates=2)
     models = [each.setting.budget.trust_model for each in plan.others]
     assert models == ["shuffled", "joint"]
     assert {each.learner for each in plan.others} == {"kernel"}
     assert {each.epsilon for each in plan.others} == {0.5}  # as close to 1 as 2, and the first
     for line in plan.others:
         assert line.worth.shape == (2, 1)
-        again = simulate(plan.problem, line.setting, 400, plan.seed, 1)
-        assert line.worth[1, 0] == pytest.approx(-again.record.value / 400)
-        fixed = simulate(plan.problem, Setting("best_fixed", "f"), 400, plan.seed, 1)
-        assert line.gain[1, 0] == pytest.approx((fixed.record.value - again.record.value) / 400)
+        again = simulate(plan.problem, line.setting, 160, plan.seed, 1)
+        assert line.worth[1, 0] == pytest.approx(-again.record.value / 160)
+        fixed = simulate(plan.problem, Setting("best_fixed", "f"), 160, plan.seed, 1)
+        assert line.gain[1, 0] == pytest.approx((fixed.record.value - again.record.value) / 160)
     frame = plan.frame
-    assert set(frame.loc[frame["trust_model"] == "shuffled", "people"]) == {400}
+    assert set(frame.loc[frame["trust_model"] == "shuffled", "people"]) == {160}
     own = planned(path, epsilons=(1.0,), epsilon=2.0, trust_model="joint", replicates=2)
     assert [(each.setting.budget.trust_model, each.epsilon) for each in own.others] == [
         ("local", 2.0),
@@ -105,9 +105,9 @@ def test_other_trust_models_stand_beside_the_plan(tmp_path: Path) -> None:
 def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
     path = write_study(tmp_path, SMOOTH, 120)
     plan = planned(
-        path, epsilons=(4.0,), learners=("partition", "published_partition"), replicates=3
+        path, epsilons=(2.0,), learners=("partition", "published_partition"), replicates=3
     )
-    raced = [each for each in plan.races if each.epsilon == 4.0]
+    raced = [each for each in plan.races if each.epsilon == 2.0]
     assert {each.setting.learner for each in raced} == {"partition", "published_partition"}
     assert sum(each.won for each in raced) == 1
     winner = next(each for each in raced if each.won)
@@ -117,7 +117,7 @@ def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
 
 def test_a_private_table_is_called_so(tmp_path: Path) -> None:
     write_people(tmp_path / "people.csv", rows=100)
-    plan = planned(write_study(tmp_path, rounds=100), epsilons=(4.0,), replicates=2)
+    plan = planned(write_study(tmp_path, rounds=100), epsilons=(2.0,), replicates=2)
     told = " ".join(plan.data)
     assert "people.csv" in told
     assert "it does not cover this plan" in told
@@ -131,13 +131,13 @@ def test_another_table_stands_in_and_the_own_one_is_not_read(tmp_path: Path) -> 
     study, people, data = study_for(path, table=tmp_path / "older.csv")
     assert (study.problem.size, study.rounds, people) == (150, 150, 300)
     assert "older.csv" in data[0]
-    plan = make_forecast(study, people, data, PlanRequest(epsilons=(8.0,), replicates=2))
+    plan = make_forecast(study, people, data, PlanRequest(epsilons=(2.0,), replicates=2))
     assert plan.people == 150
     assert plan.expected == 300
     assert any("more than 150 people" in text for text in plan.left_out)
     assert plan.advice().people == 150
     assert plan.advice().verdict.open, "there is no verdict about people who were not simulated"
-    assert plan.loss_for(8.0, 300).simulated == -math.inf
+    assert plan.loss_for(2.0, 300).simulated == -math.inf
 
 
 def test_invented_people_stand_in_and_no_table_is_read(tmp_path: Path) -> None:
@@ -206,8 +206,8 @@ def test_usual_group_size_follows_epsilon() -> None:
 
 
 def test_no_gain_says_so(tmp_path: Path) -> None:
-    write_people(tmp_path / "people.csv", rule=False, rows=200)
-    few = {"learners": ("partition",), "epsilons": (4.0,), "replicates": 3}
-    plan = planned(write_study(tmp_path, rounds=200), **few)
+    write_people(tmp_path / "people.csv", rule=False, rows=100)
+    few = {"learners": ("partition",), "epsilons": (2.0,), "replicates": 3}
+    plan = planned(write_study(tmp_path, rounds=100), **few)
     assert not plan.worthwhile
     assert plan.advice().epsilon is None

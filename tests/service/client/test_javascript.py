@@ -1,92 +1,31 @@
-"""The device client in JavaScript: its own tests, Python's test vectors, and a real service."""
+"""The device client in JavaScript: its own tests, and a real service."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from discreet import decode
-from discreet.audit.vectors import write_vectors
 from discreet.learners.messages import Reports
 from discreet.privacy import SecureNoise
 from discreet.service import client
-from tests.service.client.conftest import node_program, served
+from tests.service.client.conftest import JAVASCRIPT, node, served
 
-TESTS = Path(__file__).with_name("javascript")
 CLIENT = Path(client.__file__).with_name("javascript")
 MODULES = ("index.js", "device.js", "protocol.js", "noise.js", "storage.js")
 pytestmark = pytest.mark.chance(0)
 
 
-def node(*arguments: str | Path) -> str:
-    """What a program of the client prints."""
-    done = subprocess.run(
-        [node_program(), *map(str, arguments)],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def vectors(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
-    folder = tmp_path_factory.mktemp("vectors")
-    return folder, write_vectors(folder, cases=300)
-
-
 @pytest.mark.chance(1e-8)  # stated in protocol.test.mjs
 def test_tests_of_the_client_pass() -> None:
-    shown = node("--test", "--test-reporter=tap", *sorted(TESTS.glob("*.test.mjs")))
+    shown = node("--test", "--test-reporter=tap", *sorted(JAVASCRIPT.glob("*.test.mjs")))
     assert "# fail 0" in shown
     assert int(re.findall(r"^# pass (\d+)$", shown, re.MULTILINE)[0]) > 40
-
-
-def test_client_decides_and_reports_as_python_to_the_bit(
-    vectors: tuple[Path, dict[str, int]],
-) -> None:
-    folder, counts = vectors
-    shown = set(node("vectors.mjs", folder).splitlines())
-    refused = counts["refusals"]
-    cases = {f"{name}: {n} cases agree" for name, n in counts.items() if name != "refusals"}
-    assert shown == {*cases, f"refusals: {refused} cases are refused"}
-
-
-@pytest.mark.parametrize(
-    ("name", "at", "message"),
-    [
-        ("partition", ("cases", 7, "report", "signs", 0, 0), "partition, case 7, report"),
-        ("kernel", ("cases", 3, "propensity"), "kernel, case 3, propensity"),
-        ("kernel_source", ("policies", 0, "sha256"), "kernel_source, policy 0, its SHA-256"),
-        ("refusals", ("cases", 0, "policy"), "refusals, .* found .accepted"),
-    ],
-)
-def test_runner_of_vectors_fails_at_a_difference(
-    vectors: tuple[Path, dict[str, int]], tmp_path: Path, name: str, at: Any, message: str
-) -> None:
-    folder = shutil.copytree(vectors[0], tmp_path / "changed")
-    path = folder / f"{name}.json"
-    fields = part = json.loads(path.read_text())
-    for key in at[:-1]:
-        part = part[key]
-    value = part[at[-1]]
-    if name == "refusals":
-        kept = json.loads((folder / "forged.json").read_text())["policies"][0]
-        part |= {"policy": kept["policy"], "terms": kept["terms"]}
-    else:
-        part[at[-1]] = value[::-1] if isinstance(value, str) else value / 2 or 0.5
-    path.write_text(json.dumps(fields))
-    with pytest.raises(AssertionError, match=message):
-        node("vectors.mjs", folder)
 
 
 @pytest.mark.parametrize("source", [None, "clinic"])

@@ -146,8 +146,8 @@ def test_schemas_have_bounds(described: dict[str, Any]) -> None:
     assert described["DecisionFields"]["properties"]["propensity"]["maximum"] == 1
 
 
-def test_a_few_examples_of_each_operation(asked: Asked) -> None:
-    assert len(run(asked, 3)) >= 20
+def test_an_example_of_each_operation(asked: Asked) -> None:
+    assert len(run(asked, 1)) >= 20
 
 
 @pytest.mark.slow
