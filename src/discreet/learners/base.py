@@ -95,6 +95,7 @@ from discreet.validation import (
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 SOURCE_RECORD = Adjacency(record="context, arm and reward")
+ENDLESS = 2**53
 
 # Features of this many people fit into some tens of megabytes.
 _MOST_AT_ONCE = 5_000
@@ -259,7 +260,7 @@ class Learner(ABC, Generic[P, R, S]):
     @property
     @abstractmethod
     def batch_size(self) -> int:
-        """How many reports lie between the present policy and the next."""
+        """How many reports lie between the present policy and the next; `ENDLESS` if none comes."""
 
     @abstractmethod
     def _empty(self) -> S:

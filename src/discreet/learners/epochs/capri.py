@@ -50,7 +50,7 @@ import numpy as np
 
 from discreet.codec import Range, Shape
 from discreet.gaussian import Posterior
-from discreet.learners.base import Calibration
+from discreet.learners.base import ENDLESS, Calibration
 from discreet.learners.epochs.contribution import (
     BOUND,
     ClippedContribution,
@@ -318,7 +318,7 @@ class Capri(EpochLearner):
         contribution = rule.contribution(self, belief, probabilities, length)
         if length > self.remaining:
             # The epoch would not end, so its reports are not needed.
-            length = 2**53
+            length = ENDLESS
             if rule.last_greedy:
                 mean = np.where(self._active, table @ belief.mean, -np.inf)
                 probabilities = np.eye(self.arms)[mean.argmax(axis=1)]

@@ -33,6 +33,7 @@ from typing import Annotated, ClassVar, Unpack
 import numpy as np
 
 from discreet.codec import Range
+from discreet.learners.base import ENDLESS
 from discreet.learners.discounting import check_half_life, longest
 from discreet.learners.epochs.capri import within
 from discreet.learners.epochs.contribution import ClippedContribution, QueryPosterior
@@ -139,7 +140,7 @@ class ReleasedThompson(EpochLearner):
         if length >= self.remaining:
             # The epoch would not end, so its reports are not needed.
             decision = Thompson.greedy(self.features, belief, self.public_seed, version)
-            length = 2**53
+            length = ENDLESS
         return decision, contribution, length
 
     def _sampled(

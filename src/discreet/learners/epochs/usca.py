@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.codec import Range, from_json
-from discreet.learners.base import Calibration
+from discreet.learners.base import ENDLESS, Calibration
 from discreet.learners.epochs.contribution import (
     BOUND,
     ClippedContribution,
@@ -211,15 +211,14 @@ class Usca(EpochLearner):
 
     @property
     def batch_size(self) -> int:
-        # Without a release the policy never changes.
-        return 2**53 if self.predictions is not None and self._policies else self._length
+        return ENDLESS if self.predictions is not None and self._policies else self._length
 
     def _next(
         self, version: int, belief: QueryPosterior
     ) -> tuple[Decision, ClippedContribution, int]:
         if version:
             best = Thompson.greedy(self.features, belief, self.public_seed, version)
-            return best, self._policies[0].contribution, 2**53
+            return best, self._policies[0].contribution, ENDLESS
         table, weights = self.features.table, self.features.contexts.weights
         everything: BoolArray = np.ones(table.shape[:2], dtype=np.bool_)
         probabilities = design_probabilities(self.design, table, weights, everything)

@@ -44,7 +44,7 @@ from discreet.kernels import (
     kernel_to_text,
     read_kernel,
 )
-from discreet.learners.base import Common, Learner, read_options
+from discreet.learners.base import ENDLESS, Common, Learner, read_options
 from discreet.learners.discounting import check_half_life, longest
 from discreet.learners.gp_ucb.calibration import KernelCalibration
 from discreet.learners.gp_ucb.policy import (
@@ -320,7 +320,7 @@ class GPUCBLearner(Learner[P, Reports, GramStatistics], Generic[P]):
             end = self.calibration.next_update(self._published_at, self.places is not None)
             return longest(self.half_life, end - self._published_at)
         if self.horizon is not None and self._published_at >= self.horizon:
-            return 2**53
+            return ENDLESS
         return self._stream.due - self._published_at
 
     @property

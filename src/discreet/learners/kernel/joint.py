@@ -76,7 +76,7 @@ import numpy as np
 
 from discreet.codec import Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.base import Common
+from discreet.learners.base import ENDLESS, Common
 from discreet.learners.discounting import (
     discount_factor,
     effective_sample_factor,
@@ -520,7 +520,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             remaining = max(self.horizon - self.people, 1)
             if people >= remaining:
                 # The epoch would not end, so its reports are not needed.
-                people, last, self._length = remaining, True, 2**53
+                people, last, self._length = remaining, True, ENDLESS
             after = remaining - people
         left = longest(self.half_life, max(after, 1), 1.0 / math.log(2.0))
         rng = np.random.default_rng([self.public_seed, len(self._policies), 2])

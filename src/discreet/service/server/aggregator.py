@@ -34,6 +34,7 @@ import numpy as np
 from sqlalchemy import func, select, update
 
 from discreet.codec import encode
+from discreet.learners.base import ENDLESS
 from discreet.learners.contributions import read_ids
 from discreet.learners.messages import Reports
 from discreet.learners.policy import TARGET_NAME
@@ -485,8 +486,7 @@ def _batch(learner: AnyLearner, stream: str) -> int:
 
 def _room(learner: AnyLearner, stream: str) -> int:
     """The most people of one release; with plain reports no more than the study has planned."""
-    batch = _batch(learner, stream)  # 2^53 under a last policy
-    most = max(_MOST_REPORTS, batch if batch < 2**53 else 0)
+    most = max(_MOST_REPORTS, _batch(learner, stream) % ENDLESS)  # as many under a last policy
     if not learner.secret or stream != TARGET_NAME or learner.horizon is None:
         return most
     return min(learner.horizon - learner.people, most)
