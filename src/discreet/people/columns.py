@@ -492,13 +492,13 @@ def _numbers(
     read = _codes(values, column) if column.values else _plain(values)
     wrong = np.flatnonzero(np.isnan(read))
     if may_lack:
-        wrong = np.array([row for row in wrong if not _is_missing(values[row])], dtype=np.int64)
+        wrong = np.array([row for row in wrong if not is_missing(values[row])], dtype=np.int64)
     if lenient or not len(wrong):
         return read
     row = int(wrong[0])
     others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     given, similar = values[row], ""
-    if _is_missing(given):
+    if is_missing(given):
         shown = "no value"
     else:
         try:
@@ -533,7 +533,7 @@ def _codes(values: Objects, column: Column) -> FloatArray:
     kinds: dict[Any, float] = {}
 
     def place_of(value: Any) -> float:
-        if _is_missing(value):
+        if is_missing(value):
             return math.nan
         try:
             if (type(value), value) not in kinds:
@@ -552,7 +552,7 @@ def _plain(values: Objects) -> FloatArray:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, str | bytes) or _is_missing(value):
+    if isinstance(value, str | bytes) or is_missing(value):
         return math.nan
     try:
         return float(value)
@@ -562,7 +562,7 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN and what tables have for them."""
     if value is None or value is _ABSENT:
         return True

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sqlite3
 import struct
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import httpx2
+import numpy as np
+import pandas as pd
 import pytest
 
 from discreet import GPUCB, Box, Capri, DecisionSets, InvalidInput, Joint, SecureNoise
@@ -243,6 +247,7 @@ class Server:
     def __init__(self) -> None:
         self.fails: list[Any] = []
         self.rewards: list[tuple[str, float]] = []
+        self.contexts: list[Any] = []
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
         status = self.fails.pop(0) if self.fails else 200
@@ -251,6 +256,7 @@ class Server:
         if status != 200:
             return httpx2.Response(status, json={"error": "not so"})
         if request.url.path.endswith("/decisions"):
+            self.contexts.append(json.loads(request.content)["context"])
             fields = {"id": "d" * 32, "version": 3, "arm": 1, "name": "b", "point": None}
             return httpx2.Response(201, json={**fields, "propensity": 0.25})
         if request.method == "GET":
@@ -270,6 +276,29 @@ def decisions_of(server: Server, folder: Path, **options: Any) -> DecisionClient
         transport=httpx2.MockTransport(server.answer),
         **options,
     )
+
+
+@pytest.mark.parametrize(
+    ("age", "sent"),
+    [
+        (None, None),
+        (math.nan, None),
+        (np.float32("nan"), None),
+        (pd.NA, None),
+        (pd.NaT, None),
+        (math.inf, sys.float_info.max),
+        (-math.inf, -sys.float_info.max),
+        (np.int64(40), 40),
+    ],
+    ids=str,
+)
+def test_a_context_is_sent_whatever_its_values(age: Any, sent: Any, tmp_path: Path) -> None:
+    """A refusal would be silence, which tells that a value is missing."""
+    server = Server()
+    decisions = decisions_of(server, tmp_path)
+    for context, wanted in (({"age": age}, {"age": sent}), ([age, 1.0], [sent, 1.0])):
+        assert decisions.decide(context).id is not None
+        assert server.contexts.pop() == wanted
 
 
 class TestFallback:

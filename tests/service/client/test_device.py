@@ -6,15 +6,18 @@ import asyncio
 import json
 import math
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import numpy as np
+import pandas as pd
 import pytest
 
 from discreet import (
@@ -370,7 +373,11 @@ class TestBudget:
             ({"age": 40.0}, [40.0, 0.0]),
             ({"age": math.nan, "smoker": "perhaps"}, [54.0, 0.0]),
             ([-1e300, 7.0], [18.0, 1.0]),
+            ({"age": pd.NA, "smoker": pd.NaT}, [54.0, 0.0]),
+            ({"age": Decimal(40), "smoker": "yes"}, [40.0, 1.0]),
+            ([np.longdouble(40), 10**5000], [40.0, 1.0]),
         ],
+        ids=range(7),
     )
     def test_a_context_outside_the_domain_is_the_nearest_within(
         self, context: Any, nearest: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -607,14 +614,18 @@ class TestSending:
         assert works[1:] == works[:1] * 2
         assert works[0].count("_drawn") == works[0].count("_ask") == 1
 
-    def test_a_held_report_that_another_process_draws_is_not_lost(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("hold", [0.0, 100.0])
+    @pytest.mark.parametrize("told", [True, False])
+    def test_a_report_that_another_process_draws_is_not_lost(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: float, told: bool
     ) -> None:
+        """Else silence would tell whether the reward came."""
         now = 1e9
         monkeypatch.setattr("time.time", lambda: now)
         monkeypatch.setattr(devices, "_DRAWING", nullcontext())  # processes share none
         server = Server()
-        device, other = (device_of(server, tmp_path, hold_seconds=100.0) for _ in range(2))
+        options = {"reward_seconds": 100.0, "hold_seconds": hold}
+        device, other = (device_of(server, tmp_path, **options) for _ in range(2))
         real = devices._drawn
 
         def slow(*given: Any) -> Any:
@@ -622,9 +633,12 @@ class TestSending:
             return real(*given)
 
         monkeypatch.setattr(devices, "_drawn", slow)
-        assert device.report(device.act(PERSON).id, 1.0)
+        choice = device.act(PERSON)
+        if told:
+            assert device.report(choice.id, 1.0)
         now += 100.0
-        assert len(device.send()) == 1
+        device.send()
+        assert [row.state for row in device.ledger()] == ["accepted"]
 
     def test_held_reports_leave_in_the_order_of_actions(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -800,6 +814,7 @@ def test_stopped_at_every_statement(
         return keys(self, shape)
 
     monkeypatch.setattr(SecureNoise, "keys", counted)
+    monkeypatch.setattr(devices, "_AT_WORK", 0.0)
     server = Server()
     device_of(server, tmp_path).refresh()
     file = tmp_path / "device.db"
@@ -862,7 +877,11 @@ def test_a_report_that_was_begun_elsewhere_is_not_drawn_again(tmp_path: Path) ->
     device = device_of(server, tmp_path)
     choice = device.act(PERSON)
     with device._file.changing() as state:
-        state.execute("UPDATE pending SET drawing = 'another process'")
+        state.execute("UPDATE pending SET drawing = ?", (f"another {time.time()}",))
+    assert device.report(choice.id, 1.0), "it may be at work"
+    assert not device.ledger()
+    with device._file.changing() as state:
+        state.execute("UPDATE pending SET drawing = 'another 0'")
     assert not device.report(choice.id, 1.0)
     assert not device.report(choice.id, 1.0)
     (row,) = device.ledger()
@@ -875,6 +894,7 @@ def test_a_report_that_another_process_gave_up_meanwhile_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was drawn and seen by nobody; the ledger says that it was lost, and so it stays."""
+    monkeypatch.setattr(devices, "_AT_WORK", 0.0)
     server = Server()
     device = device_of(server, tmp_path)
     choice = device.act(PERSON)

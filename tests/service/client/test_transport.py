@@ -82,9 +82,22 @@ class TestPatience:
     def test_a_refused_request_is_sent_once(
         self, status: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        end, pauses, used = tried([status], Patience(), monkeypatch)
+        refusal = httpx2.Response(status, json={"error": "no"})
+        end, pauses, used = tried([refusal], Patience(), monkeypatch)
         assert isinstance(end, Refused)
         assert (end.status, pauses, used) == (status, [], 1)
+
+    @pytest.mark.parametrize("status", [302, 403, 404, 407])
+    def test_a_refusal_of_another_program_is_none(
+        self, status: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A proxy's: the report would be given up though the service never saw it."""
+        page = httpx2.Response(status, text="<h1>no</h1>")
+        end, _, used = tried([page, page], Patience(attempts=2), monkeypatch)
+        assert isinstance(end, Unreachable)
+        assert (end.status, used) == (status, 2)
+        end, _, _ = tried([page, 202], Patience(), monkeypatch)
+        assert end.status_code == 202
 
     @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
     def test_a_deferred_request_is_sent_again(
@@ -162,7 +175,7 @@ class TestClient:
         )
         with (
             Auditor("https://x", "s", key="k", transport=mock) as auditor,
-            pytest.raises(Refused, match="307"),
+            pytest.raises(Unreachable, match="307"),
         ):
             auditor.ledger()
 

@@ -16,12 +16,17 @@ the service has it. A decision whose answer was lost expires unrewarded.
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from discreet.atomic_files import StateFile
 from discreet.codec import padded
+from discreet.people.columns import is_missing
 from discreet.service.client.transport import (
     AT_ONCE,
     AsyncClient,
@@ -41,6 +46,8 @@ if TYPE_CHECKING:
 
 _APPLICATION = 0x64726577
 _WAIT = 10.0
+# The largest size of a number as it is sent.
+_MOST = sys.float_info.max
 _SCHEMA = (
     """CREATE TABLE rewards (
         id TEXT PRIMARY KEY, service TEXT NOT NULL, study TEXT NOT NULL, reward REAL,
@@ -94,7 +101,7 @@ class DecisionClient(Client):
                 the domain are moved to the nearest within, and `ChosenAction.warning` says so.
             Unreachable: where there is no default arm either.
         """
-        fields = {"context": context} if person is None else {"context": context, "person": person}
+        fields = {"context": _plain(context)} | ({} if person is None else {"person": person})
         body = body_of(fields)
         try:
             if self._request_bytes is None:
@@ -246,3 +253,16 @@ def _read(answer: httpx2.Response) -> ChosenAction:
             f"something answered {answer.status_code} in place of the service; no decision was "
             "made."
         ) from error
+
+
+def _plain(value: Any) -> Any:
+    """A context as JSON has it: what is missing is null, what is infinite as large as can be."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if is_missing(value):
+        return None
+    return min(max(value, -_MOST), _MOST) if isinstance(value, float) else value

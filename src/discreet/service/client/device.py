@@ -59,7 +59,7 @@ import numpy as np
 from discreet.codec import canonical, decode, encode
 from discreet.learners.contributions import ContributionCounter
 from discreet.learners.messages import Reports
-from discreet.learners.policy import TARGET_NAME, Actions, Policy, Terms
+from discreet.learners.policy import TARGET_NAME, Actions, ArmPolicy, Policy, Terms
 from discreet.people.domain import arm_count, arm_numbers, with_names
 from discreet.privacy import SecureNoise
 from discreet.service.client.person import (
@@ -97,6 +97,8 @@ _DAY = 86_400.0
 _ID_BITS = 62
 # Held while a report is drawn: of two threads with one action, one draws.
 _DRAWING = threading.Lock()
+# Seconds within which whoever marked a report may still be drawing it.
+_AT_WORK = 600.0
 
 
 class Device(Client):
@@ -513,6 +515,7 @@ class Pending:
             # Before the context is read: whether there is a report must not depend on it.
             identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
             # A refusal would be silence, which tells something about the context.
+            people = _numbers(policy, people)
             actions, propensities = policy.act(
                 people, np.random.default_rng(), agreement.terms, nearest=True
             )
@@ -527,11 +530,11 @@ class Pending:
         facts = self._facts(agreement, policy)
         with self._file.changing() as state:
             identity = secrets.token_hex(16) if affordable(state, agreement, facts) else None
-            policy.domain.nearest_unit([context])
+            people = _numbers(policy, [context])
             given = arm_numbers(np.array([arm], dtype=object), policy.arm_names)
             arms = nearest_whole(given, "arm", 0, policy.arms - 1, 1)
             if identity is not None:
-                _keep(state, identity, facts, [context], json.dumps(arms.tolist()), hold_seconds)
+                _keep(state, identity, facts, people, json.dumps(arms.tolist()), hold_seconds)
         return identity
 
     def draw(self, identity: str, reward: float | None = None) -> bool:
@@ -552,6 +555,8 @@ class Pending:
                 if row is None:
                     return _was_made(state, identity)
                 if row["drawing"] is not None:
+                    if _is_at_work(row, time.time()):
+                        return True
                     self._settle(state, row)
                     return False
                 terms = agreement_of(state, *self._place, row["sha256"]).terms
@@ -563,7 +568,7 @@ class Pending:
                     kept = repr(reward), identity
                     state.execute("UPDATE pending SET reward = ? WHERE id = ?", kept)
                     return True
-                mark = secrets.token_hex(16)
+                mark = f"{secrets.token_hex(16)} {time.time()}"
                 state.execute("UPDATE pending SET drawing = ? WHERE id = ?", (mark, identity))
                 others = self._others(state, row)
             policy = self.policy(row["policy"])
@@ -582,9 +587,7 @@ class Pending:
         wanted = "SELECT * FROM pending JOIN agreements USING (service, study, sha256)"
         for row in self._rows(f"{wanted} WHERE service = ? AND study = ?"):
             late = self._late(row, Terms.from_fields(json.loads(row["terms"])), now)
-            # A marked one may be at work in another process.
-            known = row["reward"] is not None and row["drawing"] is None
-            if late or (known and not _is_held(row, now)):
+            if late or (row["reward"] is not None and not _is_held(row, now)):
                 self.draw(row["id"])
 
     def _late(self, row: Any, terms: Terms, now: float) -> bool:
@@ -685,6 +688,17 @@ def _keep(
             "due": now + math.ceil(hold),
         },
     )
+
+
+def _numbers(policy: Any, people: Any) -> Any:
+    """Contexts as numbers within their bounds, which a file keeps whatever they were given as."""
+    return policy.domain.nearest(people).tolist() if isinstance(policy, ArmPolicy) else people
+
+
+def _is_at_work(row: Any, now: float) -> bool:
+    """Whether another process may be drawing a report, which it marked a moment ago: a report is
+    given up only where the process that drew it has ended."""
+    return abs(now - float(row["drawing"].partition(" ")[2] or 0.0)) < _AT_WORK
 
 
 def _is_held(row: Any, now: float) -> bool:

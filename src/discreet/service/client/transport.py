@@ -44,7 +44,7 @@ class Refused(InvalidInput):
     """The service refused a request, which is not sent again.
 
     Attributes:
-        status: of the answer, 300 to 499.
+        status: of the answer, 400 to 499.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -181,7 +181,9 @@ class Client:
                 answer, status = None, 503
             if answer is not None and (200 <= status < 300 or status == 304):
                 return answer
-            if answer is not None and status < 500 and status not in _LATER:
+            final = status < 500 and status not in _LATER
+            # Without a reason another program answered, such as a proxy; the service may yet.
+            if answer is not None and final and _error(answer) is not None:
                 raise Refused(f"the service refused {what} {_reason(answer)}", status)
             pause = patience.pause(attempt, answer)
             if attempt + 1 == patience.attempts or pause > patience.longest + patience.first:
@@ -273,7 +275,7 @@ def body_of(fields: Any) -> bytes:
 
 def plain_value(value: Any) -> Any:
     """A value of NumPy as JSON has it."""
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray | np.generic) and not isinstance(value, np.longdouble):
         return value.tolist()
     raise InvalidInput(
         f"a value was {type(value).__name__}; give numbers and texts, by column or in order."
@@ -298,11 +300,16 @@ def _headers(body: bytes | None, etag: str | None) -> dict[str, str]:
     return headers if etag is None else {**headers, "If-None-Match": f'"{etag}"'}
 
 
-def _reason(answer: httpx2.Response) -> str:
+def _error(answer: httpx2.Response) -> str | None:
     try:
-        reason = str(json.loads(answer.content)["error"])
+        error = json.loads(answer.content)["error"]
     except (ValueError, TypeError, LookupError, RecursionError):
-        reason = "no reason was given."
+        return None
+    return error if isinstance(error, str) else None
+
+
+def _reason(answer: httpx2.Response) -> str:
+    reason = _error(answer) or "no reason was given."
     # Half of a pair of surrogates cannot be kept.
     return f"({answer.status_code}): {reason[:_MOST_SHOWN].encode(errors='replace').decode()}"
 

@@ -32,6 +32,8 @@ import {
 } from "./protocol.js";
 
 const DAY = 86_400;
+// Seconds within which whoever marked a report may still be drawing it.
+const AT_WORK = 600;
 // Epsilons add with roundings.
 const ROUNDING = 1 + 1e-9;
 // Temporary refusals: too slow, too early, too many.
@@ -79,11 +81,11 @@ const json = (answer) => {
   if (fields === null) throw foreign(answer);
   return fields;
 };
-const reason = ({ status, text }) => {
+const errorOf = ({ text }) => {
   const error = parsed(text)?.error;
-  const given = typeof error === "string" ? error.slice(0, MOST_SHOWN) : "no reason was given.";
-  return `(${status}): ${given}`;
+  return typeof error === "string" ? error.slice(0, MOST_SHOWN) : null;
 };
+const reason = (answer) => `(${answer.status}): ${errorOf(answer) ?? "no reason was given."}`;
 /** Seconds that a service asks for; 0 where it does not. */
 const retryAfter = (answer) =>
   Number(/^\d{1,9}(?=\d*$)/.exec(answer?.headers.get("retry-after"))?.[0] ?? 0);
@@ -126,6 +128,9 @@ const wasMade = (state, id) => {
 /** Whether a report must not leave yet. As far from its action either way as rewards count: a clock
  * that was set back must neither keep a report forever nor send one because its reward is known. */
 const isHeld = ({ made, due }, time) => Math.abs(time - made) < due - made;
+/** Whether another tab may be drawing a report, which it marked a moment ago: a report is given up
+ * only where the tab that drew it has ended. */
+const isAtWork = ({ drawing: mark }, time) => Math.abs(time - mark.at) < AT_WORK;
 /** The action becomes a row of the ledger with its report; null where that was lost. */
 const settle = (state, row, body) => {
   const { id, service, study, sha256, version, epsilon, made, due } = row;
@@ -295,8 +300,7 @@ export class Device {
     // One time for both: else what comes due in between leaves only where its reward is known.
     const time = now();
     for (const row of tables(await this.#storage.read()).pending) {
-      // A marked one may be at work in another tab.
-      const known = "reward" in row && row.drawing === null && !isHeld(row, time);
+      const known = "reward" in row && !isHeld(row, time);
       if (this.#mine(row) && (known || this.#late(row.made, time))) await this.#draw(row.id);
     }
     const accepted = await this.#send(this.#patience, again, time);
@@ -501,12 +505,13 @@ export class Device {
    * hold a reward is kept, and `send`, which gives none, draws: what it does before it makes a
    * request must not tell whether the reward came. */
   async #drawNow(id, reward) {
-    const mark = identifier();
+    const mark = { id: identifier(), at: now() };
     const find = (state) => state.pending.find((each) => each.id === id && this.#mine(each));
     const begun = await this.#change((state) => {
       const row = find(state);
       if (row === undefined) return wasMade(state, id);
       if (row.drawing !== null) {
+        if (isAtWork(row, now())) return true;
         settle(state, row, null);
         return false;
       }
@@ -529,7 +534,7 @@ export class Device {
     const body = bodyOf(report, policy);
     return this.#change((state) => {
       const marked = find(state);
-      if (marked?.drawing !== mark) return wasMade(state, id);
+      if (marked?.drawing?.id !== mark.id) return wasMade(state, id);
       settle(state, marked, body);
       return true;
     });
@@ -602,7 +607,8 @@ export class Device {
       }
       const status = answer?.status ?? 503;
       if ((status >= 200 && status < 300) || status === 304) return answer;
-      if (status < 500 && !LATER.includes(status)) {
+      // Without a reason another program answered, such as a proxy; the service may yet.
+      if (status < 500 && !LATER.includes(status) && errorOf(answer) !== null) {
         throw new Refused(`the service refused ${what} ${reason(answer)}`, status);
       }
       const asked = retryAfter(answer);
