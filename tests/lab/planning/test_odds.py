@@ -7,10 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
-from discreet.lab.planning.odds import PRIORS, chance_text, explain, out_of_100, posterior_odds
+from discreet.lab.planning.odds import (
+    PRIORS,
+    chance_text,
+    exceeded,
+    explain,
+    out_of_100,
+    posterior_odds,
+)
 from discreet.learners.base import LOCAL_RECORD
 from discreet.privacy import Adjacency, Guarantee
+from discreet.privacy.calibration import gaussian_noise_multiplier
 from discreet.validation import InvalidInput
 
 from .cases import promised
@@ -53,6 +62,27 @@ def test_delta_is_what_may_be_told_outright() -> None:
     assert told + kept == pytest.approx((math.exp(epsilon) + delta) / (1.0 + math.exp(epsilon)))
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-6])
+def test_a_single_output_exceeds_the_bounds_as_rarely_as_is_said(
+    epsilon: float, delta: float
+) -> None:
+    """Gaussian noise, whose privacy loss is normal, and the mechanism that reaches the tail."""
+    mean = 1.0 / gaussian_noise_multiplier(epsilon, delta)
+
+    def beyond(loss: float) -> float:
+        return float(ndtr(mean / 2 - loss / mean) + ndtr(-mean / 2 - loss / mean))
+
+    assert beyond(epsilon) > delta, "delta itself is no such probability"
+    for more in (0.5, 1.0, 2.0):
+        assert beyond(epsilon + more) <= exceeded(epsilon, delta, more)
+        # P(S) = p, Q(S) = q p with q slightly below e^-(epsilon + more); and the mirror image.
+        q = math.exp(-epsilon - more)
+        p = min(delta / (1.0 - q * math.exp(epsilon)), 1.0)
+        assert p - math.exp(epsilon) * q * p <= delta * (1.0 + 1e-12)
+        assert p + q * p == pytest.approx(exceeded(epsilon, delta, more))
+
+
 def test_chances_are_never_understated() -> None:
     assert out_of_100(posterior_odds(1.0).most) == 74  # 73.1
     assert out_of_100(0.5) == 50
@@ -70,7 +100,7 @@ def test_local_words() -> None:
     assert "What is protected is your context, action and reward." in text
     assert "at most 3 out of 100 if you do" in text
     assert "including the organisation that asks" in text
-    assert "fail with a probability" not in text
+    assert "on average" not in text
     assert "can be learnt without you" in text
 
 
@@ -78,7 +108,10 @@ def test_joint_words_name_the_organisation_that_sees_the_data() -> None:
     text = explain(JOINT).text
     assert "everyone except the organisation that asks, which sees your data" in text
     assert "disclosed to no one but you" in text
-    assert "with a probability of at most 1e-06 (1 in 1,000,000)" in text
+    assert "a guess is right at most 74 times out of 100, and 1e-06 of the time besides" in text
+    # (1 + e^-2) 1e-6 / (1 - e^-1) is 1 in 556,769.
+    assert "raise it above 89 out of 100 with a probability of at most 1 in 556,769" in text
+    assert "a single output" not in explain(replace(JOINT, epsilon=6.0)).text.lower()
 
 
 def test_what_counts_as_taking_part() -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 from typer.testing import CliRunner
 
 from discreet import GPUCB, DecisionSets
@@ -401,6 +401,57 @@ def test_observations_in_a_dump_are_dropped(original: Server, carried: Carried) 
     original.decide(2)
     assert all(row.payload for row in original.rows(decisions, "doses"))
     assert not any(row.payload or row.mark for row in carried(original).rows(decisions, "doses"))
+
+
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
+def test_an_earlier_state_of_a_file_is_not_served(original: Server) -> None:
+    """It would draw noise again for people who were released."""
+    database, path = original.database, Path(str(original.database.engine.url.database))
+    database.hold()
+    original.send(original.reports(60))
+    database.empty_log()
+    earlier = path.read_bytes()
+    assert original.aggregator.step()
+    database.empty_log()
+    later = path.read_bytes()
+    for content, served in ((earlier, False), (later, True), (earlier, False)):
+        database.close()
+        for end in ("-wal", "-shm"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+        path.write_bytes(content)
+        if served:
+            assert database.begin() == original.identity
+            continue
+        with pytest.raises(InvalidInput, match="discreet restore"):
+            database.begin()
+        with pytest.raises(InvalidInput, match="without --moved"):
+            confirm_move(database)
+    restore(database)
+    assert database.begin() != original.identity
+
+
+@pytest.mark.parametrize("databases", ["postgresql"], indirect=True)
+def test_tables_that_were_made_anew_are_a_copy(original: Server) -> None:
+    """As pg_restore --clean makes them, in the same database."""
+    with original.database.writing() as connection:
+        for statement in (
+            "ALTER TABLE server RENAME TO older",
+            "CREATE TABLE server (LIKE older INCLUDING ALL)",
+            "INSERT INTO server SELECT * FROM older",
+        ):
+            connection.execute(text(statement))
+    with pytest.raises(InvalidInput, match="discreet restore"):
+        original.database.begin()
+
+
+@on_each
+def test_a_request_is_known_again(original: Server) -> None:
+    reports = [encode(original.reports(3))]
+    receipts = [original.ingest.add("calls", reports, None) for _ in range(2)]
+    assert [(each.stored, each.repeated, each.again) for each in receipts] == [
+        (3, 0, False),
+        (3, 0, True),
+    ]
 
 
 def test_a_moved_database_is_served_as_before(original: Server, databases: Databases) -> None:

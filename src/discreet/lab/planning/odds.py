@@ -6,10 +6,14 @@ by a factor of at most e^epsilon, whatever else the observer knows. A prior p be
     p' = e^epsilon p / (1 - p + e^epsilon p),
 
 and at least the same with -epsilon. Without the person's data it stays p, apart from what the data
-of others teach about people in general. Under (epsilon, delta) the same holds except with
-probability delta, when nothing is limited: every such mechanism can be made, for two neighbours,
-from one that reveals everything with probability delta and otherwise keeps epsilon (Kairouz, Oh and
-Viswanath, The composition theorem for differential privacy, 2015).
+of others teach about people in general.
+
+Under (epsilon, delta) single outputs may say more, and with Gaussian noise they do so more often
+than with probability delta. What holds is an average and a tail: of two equally likely
+possibilities a guess is right with probability at most (e^epsilon + delta) / (1 + e^epsilon). And a
+set S of outputs with P(S) >= e^(epsilon + t) Q(S) has P(S) - e^epsilon Q(S) <= delta, so
+P(S) <= delta / (1 - e^-t), and Q(S) <= e^-(epsilon + t) P(S): whichever is true, odds change by
+more than e^(epsilon + t) with probability at most (1 + e^-(epsilon + t)) delta / (1 - e^-t).
 
 The form, chances out of 100 with and without taking part, is that of Nanayakkara, Smart, Cummings,
 Kaptchuk and Redmiles, What are the chances? Explaining the epsilon parameter in differential
@@ -29,6 +33,7 @@ PRIORS = (0.5, 0.01)
 """Priors of an observer: even odds, and 1 out of 100."""
 _NEARLY = 99  # out of 100; more is as good as certain
 _UPWARD = 1e-9  # of a chance is rounding
+_BEYOND = 1.0  # t, for single outputs under a delta
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,12 @@ def posterior_odds(epsilon: float, prior: float = 0.5) -> PosteriorOdds:
     most = 1.0 / (1.0 + against * math.exp(-epsilon))
     least = 1.0 / (1.0 + against * math.exp(epsilon)) if epsilon < 700.0 else 0.0
     return PosteriorOdds(prior, most, least)
+
+
+def exceeded(epsilon: float, delta: float, beyond: float = _BEYOND) -> float:
+    """With which probability, at most, an output changes odds by more than e^(epsilon + beyond)."""
+    both = 1.0 + math.exp(-epsilon - beyond)
+    return min(both * delta / -math.expm1(-beyond), 1.0)
 
 
 def out_of_100(chance: float) -> int:
@@ -137,11 +148,17 @@ def explain(guarantee: Guarantee) -> Explanation:
     down = f", or lower it to {least}" if least else ""
     exception = ""
     if guarantee.delta > 0.0:
-        odd = math.floor(1.0 / guarantee.delta + _UPWARD)
+        beyond = out_of_100(posterior_odds(guarantee.epsilon + _BEYOND).most)
+        rarely = math.floor(1.0 / exceeded(guarantee.epsilon, guarantee.delta))
         exception = (
-            f"These bounds fail with a probability of at most {guarantee.delta:.3g} (1 in "
-            f"{odd:,}); then nothing limits what an observer learns about you."
+            f"These bounds hold on average: a guess is right at most {out_of_100(even.most)} times "
+            f"out of 100, and {guarantee.delta:.3g} of the time besides."
         )
+        if beyond < 100:
+            exception += (
+                f" A single output can raise it above {beyond} out of 100 with a probability of at "
+                f"most 1 in {rarely:,}."
+            )
     model = guarantee.trust_model
     return Explanation(
         guarantee,

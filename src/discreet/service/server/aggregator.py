@@ -408,6 +408,7 @@ class Aggregator:
             taken = self._take(connection, name, stream, learner, gathered, now)
             if taken != len(gathered.rows):
                 raise Superseded
+        self.store.database.remember()
         self._learners[name] = (number + 1, learner)
         _LOG.info("released %d reports of %s", sum(map(len, gathered.reports)), name)
         return self._learners[name]

@@ -39,7 +39,13 @@ from sqlalchemy import Connection, Row, delete, func, select, text, update
 from discreet.atomic_files import draft_name, sync_folder
 from discreet.codec import canonical
 from discreet.learners.policy import TARGET_NAME, stream_id
-from discreet.service.server.database import Database, Unavailable, private_file, upgrade
+from discreet.service.server.database import (
+    EARLIER,
+    Database,
+    Unavailable,
+    private_file,
+    upgrade,
+)
 from discreet.service.server.deployment import (
     AnyLearner,
     decrypted,
@@ -166,8 +172,7 @@ def restore(database: Database) -> Restored:
         row = connection.execute(select(server).with_for_update()).one_or_none()
         if row is None:
             raise InvalidInput("the database was never served, so there is nothing to restore.")
-        place = database.place(connection)
-        if row.place == place:
+        if row.place == database.place(connection):
             raise InvalidInput(
                 "the database is that of a live server; restore a copy of it, in a database of its "
                 "own."
@@ -176,7 +181,7 @@ def restore(database: Database) -> Restored:
             raise InvalidInput("the database is damaged; use another copy of it.")
         _refuse_shuffler(connection)
         with unlocked_rows(connection, database.sqlite):
-            return _begun_anew(connection, database, row.identity, place)
+            return _begun_anew(connection, database, row.identity)
 
 
 def _refuse_shuffler(connection: Connection) -> None:
@@ -195,17 +200,18 @@ def confirm_move(database: Database) -> None:
     """
     upgrade(database)
     with database.writing() as connection:
-        if connection.scalar(select(server.c.place)) == _COPY:
+        place = database.place(connection)
+        if connection.scalar(select(server.c.place)) == _COPY or place == EARLIER:
             raise InvalidInput(
                 "the database is a backup, made while its original was served; restore it without "
                 "--moved. To move a SQLite database, stop the server and copy the file."
             )
         _refuse_shuffler(connection)
-        connection.execute(update(server).values(place=database.place(connection)))
+        connection.execute(update(server).values(place=place))
         note(connection, "", "confirmed that the database was moved")
 
 
-def _begun_anew(connection: Connection, database: Database, previous: str, place: str) -> Restored:
+def _begun_anew(connection: Connection, database: Database, previous: str) -> Restored:
     """Give the server, and each study's learner, another identity."""
     rows = connection.execute(select(studies).order_by(studies.c.name)).all()
     dropped, anew = 0, []
@@ -223,9 +229,10 @@ def _begun_anew(connection: Connection, database: Database, previous: str, place
     identity = secrets.token_hex(16)
     connection.execute(
         update(server).values(
-            identity=identity, restored_from=previous, made=time.time(), clock=None, place=place
+            identity=identity, restored_from=previous, made=time.time(), clock=None
         )
     )
+    connection.execute(update(server).values(place=database.place(connection)))
     connection.execute(update(leases).values(holder="", expires=0.0))
     note(connection, "", f"restored as {identity} from a backup of {previous}")
     waiting = select(func.coalesce(func.sum(batches.c.stored), 0)).where(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import sqlite3
 import threading
@@ -53,11 +54,14 @@ _CACHE_KILOBYTES = 16_000  # of a connection
 # By which a database knows its key again.
 _MARKED = b"the key of this database"
 _NO_KEY = b""
-# Both change when a PostgreSQL database is restored from a dump.
+# They change when a PostgreSQL database, or what it holds, is restored from a dump.
 _PLACE = text(
-    "SELECT system_identifier || '/' || oid FROM pg_control_system(), pg_database "
-    "WHERE datname = current_database()"
+    "SELECT system_identifier || '/' || oid || '/' || to_regclass('server')::oid "
+    "FROM pg_control_system(), pg_database WHERE datname = current_database()"
 )
+# The place of a file of SQLite that has had more releases than it holds.
+EARLIER = "an earlier state"
+_HISTORY = text("SELECT (SELECT identity FROM server), (SELECT sum(number) FROM snapshots)")
 # With which files of SQLite begin.
 _HEAD = b"SQLite format 3\0"
 # A machine that sleeps is no jump; other systems have no such clock.
@@ -217,9 +221,7 @@ class Database:
         try:
             private_file(self._file)
             _check_kind(self._file)
-            # By its own name, so that a link is no second file.
-            name = f"{os.path.realpath(self._file)}.lock"
-            held = open(name, "a")  # noqa: SIM115 - open as long as it is served
+            held = open(self._beside, "a")  # noqa: SIM115 - open as long as it is served
         except OSError as error:
             raise InvalidInput(
                 f"the database was {self._file}, where no file can be made ({error.strerror}); "
@@ -242,12 +244,31 @@ class Database:
             self._held.close()
             self._held = None
 
-    def place(self, connection: Connection) -> str:
-        """Cluster and number of the database, which differ in a copy.
+    @property
+    def _beside(self) -> str:
+        """A file beside that of SQLite, by its own name, so that a link is no second file."""
+        return f"{os.path.realpath(str(self._file))}.lock"
 
-        A file of SQLite has none of its own; `back_up` marks copies instead.
+    def remember(self) -> None:
+        """Note beside a file of SQLite how many releases it has had."""
+        if self._held is not None:
+            with self.reading() as connection:
+                identity, releases = connection.execute(_HISTORY).one()
+            self._held.write(f"{identity} {releases}\n")
+            self._held.flush()
+
+    def place(self, connection: Connection) -> str:
+        """Cluster and numbers of database and table, which differ in a copy.
+
+        A file of SQLite has none of its own: `back_up` marks copies, and an earlier state in its
+        place has had fewer releases than `remember` noted.
         """
-        return "file" if self.sqlite else str(connection.scalar(_PLACE))
+        if not self.sqlite:
+            return str(connection.scalar(_PLACE))
+        identity, releases = connection.execute(_HISTORY).one()
+        noted = Path(self._beside).read_text() if Path(self._beside).exists() else ""
+        found = re.findall(rf"^{identity} (\d+)$", noted, re.MULTILINE)
+        return EARLIER if (releases or 0) < max(map(int, found), default=0) else "file"
 
     def begin(self, confirmed: bool = False) -> str:
         """The identity of this database, which the first call gives it.
@@ -276,8 +297,8 @@ class Database:
             row = connection.execute(select(server).with_for_update()).one()
             if row.place != place:
                 raise InvalidInput(
-                    "the database is a copy, whose original may have released people who wait in "
-                    "it; make it another server's with `discreet restore`."
+                    "the database is a copy or an earlier state, whose original may have released "
+                    "people who wait in it; make it another server's with `discreet restore`."
                 )
             if row.key_mark not in (_NO_KEY, mark):
                 raise InvalidInput(

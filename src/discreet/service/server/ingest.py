@@ -105,7 +105,9 @@ class Ingest:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._keeping = store.database.inserting(batches).on_conflict_do_nothing()
+        self._keeping = (
+            store.database.inserting(batches).on_conflict_do_nothing().returning(batches.c.id)
+        )
 
     def add(
         self,
@@ -276,7 +278,7 @@ class Ingest:
                     "key": key if stored else None,
                 },
             )
-            if added.rowcount != 1:
+            if added.first() is None:
                 # The same request came at the same time, and was first.
                 known = connection.execute(_STANDING, request).one()
                 return Receipt(known.stored, known.repeated, again=True)
