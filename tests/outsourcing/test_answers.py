@@ -100,6 +100,22 @@ class TestOutcomesAsTheyAre:
         assert kept(key).answers == ()
         assert answers_to(key, made, order.index(0)) == [1.0]
 
+    def test_nobody_is_measured_again_for_an_answer_that_is_there(
+        self, key: Path, tmp_path: Path
+    ) -> None:
+        first = release(key, public=bounds(outcome=None))
+        row = order_of(key, first).tolist().index(4)
+        found = measured((4, 1.5)).rename(columns={"expense": "outcome"})
+        assert answers_to(key, first, row, outcomes=found) == [1.5]
+        Curator(key).publish(first.release, tmp_path / "first")
+        second = release(key, public=bounds(outcome=None), again=True)
+        assert second.release != first.release
+        row, other = (order_of(key, second).tolist().index(person) for person in (4, 5))
+        assert answers_to(key, second, row) == [1.5]
+        with pytest.raises(Unmeasured) as refusal:
+            ask(key, second, other, first=2)
+        assert refusal.value.ids == ("Mrs Secret-0005",)
+
     def test_outcomes_measured_meanwhile_replace_those_of_the_table(self, key: Path) -> None:
         made = release(key)
         row = order_of(key, made).tolist().index(4)

@@ -185,6 +185,20 @@ class TestReleases:
         assert order_of(key, first).tolist() != order_of(key, second).tolist()
         assert not np.isin(one, two).any()
 
+    @pytest.mark.chance(0)
+    def test_a_folder_with_another_release_of_the_table_is_not_replaced(
+        self, key: Path, tmp_path: Path
+    ) -> None:
+        """It may be what this command drew when it was cut short."""
+        pytest.importorskip("opendp")
+        made = release(key, noise=SecureNoise(), seed=None)
+        publish(key, made, tmp_path / "one")
+        again = Allowed(again=True)
+        proposal = Curator(key).propose(table(), bounds(), BUDGET, SecureNoise(), allowed=again)
+        with pytest.raises(InvalidInput, match="the folder has it, and nothing is left to do"):
+            Curator(key).check_out(proposal, tmp_path / "one")
+        Curator(key).check_out(proposal, tmp_path / "two")
+
     def test_a_new_release_that_nobody_has_seen_is_not_drawn_again(
         self, key: Path, tmp_path: Path
     ) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -307,7 +308,10 @@ class Curator:
             new = new_questions(questions, before, certificate.rows, certificate.repeats)
             known, tried = _known_outcomes(key, outcomes)
             people = drawn.order[[question.row for question in new]]
-            missing = people[np.isnan(known[people]) & ~tried[people]].tolist()
+            unknown = people[np.isnan(known[people]) & ~tried[people]].tolist()
+            # Whoever was answered for often enough is not measured again.
+            turns = Counter(person for person, _ in {(a.person, a.turn) for a in key.answers})
+            missing = [person for person in unknown if turns[person] < certificate.repeats]
             if missing:
                 raise Unmeasured(tuple(key.roster.ids[person] for person in dict.fromkeys(missing)))
             rules = certificate.repeats, certificate.answers

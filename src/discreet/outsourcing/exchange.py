@@ -154,7 +154,8 @@ def check_out(out: Path, key: Path, certificate: Certificate) -> None:
     if out.is_dir() and any(out.iterdir()) and not _replaceable(out, certificate):
         raise InvalidInput(
             f"the folder {out} holds something other than this release; name another folder, or "
-            "move that one away."
+            "move that one away. If this command was cut short before, and was to draw a new "
+            "release, the folder has it, and nothing is left to do."
         )
 
 
