@@ -16,7 +16,6 @@ the service has it. A decision whose answer was lost expires unrewarded.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
 
 _APPLICATION = 0x64726577
 _WAIT = 10.0
-# The largest size of a number as it is sent.
-_MOST = sys.float_info.max
 _SCHEMA = (
     """CREATE TABLE rewards (
         id TEXT PRIMARY KEY, service TEXT NOT NULL, study TEXT NOT NULL, reward REAL,
@@ -265,4 +262,4 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if is_missing(value):
         return None
-    return min(max(value, -_MOST), _MOST) if isinstance(value, float) else value
+    return float(np.nan_to_num(value)) if isinstance(value, float) else value

@@ -181,9 +181,8 @@ class Client:
                 answer, status = None, 503
             if answer is not None and (200 <= status < 300 or status == 304):
                 return answer
-            final = status < 500 and status not in _LATER
             # Without a reason another program answered, such as a proxy; the service may yet.
-            if answer is not None and final and _error(answer) is not None:
+            if answer is not None and status < 500 and status not in _LATER and _error(answer):
                 raise Refused(f"the service refused {what} {_reason(answer)}", status)
             pause = patience.pause(attempt, answer)
             if attempt + 1 == patience.attempts or pause > patience.longest + patience.first:
