@@ -59,7 +59,7 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (253, 76_500),
+    "src": (253, 76_505),
     "service": (46, 12_105),
     "library": (106, 32_310),
     "lab": (44, 14_950),

@@ -22,7 +22,9 @@ from discreet.service.server.ingest import Ingest
 from discreet.service.server.ledger import noted
 from discreet.service.server.routes import counts
 from discreet.service.server.schema import (
+    IN_NONE,
     RECORD_DAYS,
+    RECORD_SECONDS,
     batches,
     decisions,
     policies,
@@ -165,6 +167,11 @@ def test_a_finished_study_needs_no_public_coins(database: Database) -> None:
     store.set_state("s", "finished")
     everything(Forgetting(store), time.time())
     assert count(database, public_coins) == 0
+    with database.reading() as connection:
+        (row,) = connection.execute(select(batches)).all()
+    assert (row.stored, row.body, row.key, row.released) == (3, None, None, IN_NONE)
+    everything(Forgetting(store), time.time() + 2.0 * RECORD_SECONDS)
+    assert count(database, batches) == 0
     with pytest.raises(Gone):
         sent.of([0, 1]).send(Ingest(store))
 

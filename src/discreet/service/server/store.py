@@ -53,6 +53,7 @@ from discreet.service.server.findings import finding, written
 from discreet.service.server.ledger import Paid, former_streams, ledger_row, note, paid_before
 from discreet.service.server.schema import (
     ERASED,
+    IN_NONE,
     RECORD_SECONDS,
     SET_ASIDE,
     batches,
@@ -316,8 +317,7 @@ class Store:
     def set_state(self, name: str, state: State, by: str = "") -> None:
         """Pause a study, go on with it, or finish it, which cannot be undone.
 
-        What a finished study has not released of people who trusted it is erased, and so are its
-        sums before noise.
+        What a finished study has not released is erased, and so are sums before noise.
 
         Args:
             name: of the study.
@@ -337,6 +337,10 @@ class Store:
                 raise Conflict(f"the study {name!r} is finished, which cannot be undone.")
             connection.execute(update(studies).where(studies.c.name == name).values(state=state))
             note(connection, by, f"set the state {state}", name)
+            if state == "finished":
+                waiting = batches.c.study == name, batches.c.released.is_(None)
+                erased = {"body": None, "key": None, "released": IN_NONE}
+                connection.execute(update(batches).where(*waiting).values(erased))
             if state == "finished" and row.trust_model == "joint":
                 connection.execute(
                     update(decisions)

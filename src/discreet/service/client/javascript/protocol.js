@@ -205,7 +205,7 @@ const isNumber = (value) => ["number", "boolean", "bigint"].includes(typeof valu
 const inOrder = (domain, context) => {
   const { lower, upper, names, levels, categories, unknown, places } = domain;
   need(
-    context !== null && typeof context === "object",
+    context !== null && typeof context === "object" && !(context instanceof Map),
     "a context was no object; give values by column, or numbers in order.",
   );
   let row;
