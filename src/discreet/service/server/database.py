@@ -19,7 +19,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -250,12 +250,12 @@ class Database:
         return f"{os.path.realpath(str(self._file))}.lock"
 
     def remember(self) -> None:
-        """Note beside a file of SQLite how many releases it has had."""
+        """Note beside a file of SQLite how many releases it has had, if its disk has room."""
         if self._held is not None:
             with self.reading() as connection:
                 identity, releases = connection.execute(_HISTORY).one()
-            self._held.write(f"{identity} {releases}\n")
-            self._held.flush()
+            with suppress(OSError):
+                os.write(self._held.fileno(), f"{identity} {releases}\n".encode())
 
     def place(self, connection: Connection) -> str:
         """Cluster and numbers of database and table, which differ in a copy.

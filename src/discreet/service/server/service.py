@@ -75,6 +75,7 @@ class Service:
             upgrade(database)
             keep_rows(database)
             identity = database.begin(clock_confirmed)
+            database.remember()
             with database.reading() as connection:
                 if connection.execute(select(relays.c.study)).first() is not None:
                     raise InvalidInput(
