@@ -2,8 +2,8 @@
 
 A certificate holds facts: the public bounds, what was asked for, the mechanisms that drew. The
 file that travels with the release also has the figures and sentences that follow from them, for
-people to read. A reader derives the figures anew and refuses a file that promises more than
-follows. A certificate is not signed: the curator vouches for its facts.
+people to read. A reader derives the figures anew and refuses a file whose figures promise more than
+follows; sentences are not compared. A certificate is not signed: the curator vouches for its facts.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ class Certificate(Serializable):
         """The inverse of `to_json`.
 
         Raises:
-            InvalidInput: for a text that is no certificate, or one that promises more than follows
-                from the mechanisms it lists.
+            InvalidInput: for a text that is no certificate, or one whose figures promise more than
+                follows from the mechanisms it lists.
         """
         try:
             fields = json.loads(text)

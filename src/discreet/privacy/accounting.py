@@ -44,7 +44,7 @@ from discreet.validation import InvalidInput, positive_number, probability
 # What the optimal composition is rounded up by, as a part of it: sums of binomial terms are wrong
 # by 10^-11 of themselves at ten thousand mechanisms.
 _ROUNDED_UP = 1e-9
-# Below the first mu, delta(epsilon = 0) is under 1e-300; above the second, no epsilon is meant.
+# Below the first mu, delta(epsilon = 0) is under 1e-150; above the second, no epsilon is meant.
 _LEAST_MU = 1e-150
 _MOST_MU = 1e6
 

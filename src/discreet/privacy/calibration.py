@@ -48,7 +48,7 @@ _HALVINGS = 50
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
     """The least scale / sensitivity whose Gaussian release is (epsilon, delta)-private.
 
-    `gaussian_epsilon` of it, or of one that is larger, is never above `epsilon`, to the last bit.
+    `gaussian_epsilon` of it is not above `epsilon`, nor of a larger one by more than rounding.
     """
     return _solved(positive_number(epsilon, "epsilon"), probability(delta, "delta"))
 

@@ -24,8 +24,8 @@ P_v the share of it that the computer finds in the cap of v,
 and base(x) cancels in every ratio. How many points were drawn does not depend on the coin, and on
 v only through P_v. One error remains: P_v is not exactly the mass P of a cap of a true sphere, as
 normal quantiles are on a grid (2^-52 in probability) and rounded, lengths and distances too. By an
-estimate (not a proof) this moves the rim of a cap by an angle of at most 1e-14 and P by 1e-11 of
-itself. The probabilities are those of epsilon - 1e-9, which leaves room for 25 times as much.
+estimate (not a proof) this moves P by 1e-11 of itself, and by 2e-10 in a million dimensions, where
+lengths are less exact. The probabilities are those of epsilon - 1e-9, which leaves room for both.
 SimulatedNoise draws the same law directly, which is much faster and protects no one.
 
 **Numbers.** `reward_noise` reports one bounded number y, |y| <= b, without bias.
