@@ -100,7 +100,7 @@ def test_local_words() -> None:
     assert "What is protected is your context, action and reward." in text
     assert "at most 3 out of 100 if you do" in text
     assert "including the organisation that asks" in text
-    assert "on average" not in text
+    assert "may say more" not in text
     assert "can be learnt without you" in text
 
 
@@ -108,10 +108,11 @@ def test_joint_words_name_the_organisation_that_sees_the_data() -> None:
     text = explain(JOINT).text
     assert "everyone except the organisation that asks, which sees your data" in text
     assert "disclosed to no one but you" in text
-    assert "a guess is right at most 74 times out of 100, and 1e-06 of the time besides" in text
+    assert "is right at most 74 out of 100 times, and 1e-06 of the time besides" in text
     # (1 + e^-2) 1e-6 / (1 - e^-1) is 1 in 556,769.
-    assert "raise it above 89 out of 100 with a probability of at most 1 in 556,769" in text
-    assert "a single output" not in explain(replace(JOINT, epsilon=6.0)).text.lower()
+    assert "a factor above 7.39 with a probability of at most 1 in 556,769" in text
+    assert "On average" not in explain(replace(JOINT, epsilon=6.0)).text
+    assert "Some outputs" in explain(replace(JOINT, epsilon=1e4)).text
 
 
 def test_what_counts_as_taking_part() -> None:

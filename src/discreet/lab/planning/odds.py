@@ -148,16 +148,16 @@ def explain(guarantee: Guarantee) -> Explanation:
     down = f", or lower it to {least}" if least else ""
     exception = ""
     if guarantee.delta > 0.0:
-        beyond = out_of_100(posterior_odds(guarantee.epsilon + _BEYOND).most)
+        factor = math.exp(min(guarantee.epsilon + _BEYOND, 700.0))
         rarely = math.floor(1.0 / exceeded(guarantee.epsilon, guarantee.delta))
         exception = (
-            f"These bounds hold on average: a guess is right at most {out_of_100(even.most)} times "
-            f"out of 100, and {guarantee.delta:.3g} of the time besides."
+            "Some outputs may say more: odds change by a factor above "
+            f"{factor:.3g} with a probability of at most 1 in {rarely:,}."
         )
-        if beyond < 100:
+        if 100.0 * even.most <= _NEARLY:
             exception += (
-                f" A single output can raise it above {beyond} out of 100 with a probability of at "
-                f"most 1 in {rarely:,}."
+                f" On average a guess at even odds is right {chance_text(even.most)} times, and "
+                f"{guarantee.delta:.3g} of the time besides."
             )
     model = guarantee.trust_model
     return Explanation(
