@@ -285,6 +285,11 @@ test("what is no policy of these terms is refused before data", () => {
   for (const text of ["", "1", "null", "[]", "{", '{"kind": 1}']) {
     assert.throws(() => readPolicy(text), InvalidInput);
   }
+  // Terms are compared before what a hostile sender can make large.
+  const agreed = partitionPolicy(4, 2);
+  const worse = { ...agreed, max_contributions: 7, bins: "not read" };
+  const terms = readTerms(termsOf(agreed));
+  assert.throws(() => readPolicy(textOf(worse), "target", terms), /maxContributions 7/);
   const deep = partitionPolicy(34, 2);
   assert.throws(() => readPolicy(textOf(deep)), InvalidInput, "deeper than any learner grows");
 });

@@ -404,8 +404,7 @@ export class Device {
       `the service named the policy ${named}, but its SHA-256 is ${digest}; it was changed on the ` +
         "way. Fetch it again.",
     );
-    const policy = readPolicy(text, this.#source ?? "target");
-    checkTerms(policy, agreement.terms);
+    readPolicy(text, this.#source ?? "target", agreement.terms);
     if (digest === agreement.policy) return false;
     await this.#change((state) => {
       const needed = new Set(state.pending.filter(this.#mine).map((row) => row.policy));

@@ -94,8 +94,9 @@ export function readTerms(fields: unknown): Terms;
 
 /** A policy from the text that a service sent, for its own people or those of a source.
  * @param stream `target` if left out.
+ * @param terms what this side agreed to, compared before the rest of the policy is read.
  * @throws InvalidInput for a policy of another kind or stream, of a shuffler, or damaged. */
-export function readPolicy(text: string, stream?: string): Policy;
+export function readPolicy(text: string, stream?: string, terms?: Terms | null): Policy;
 
 /** Refuse a policy on other terms than this side agreed to.
  * @throws InvalidInput */

@@ -708,7 +708,7 @@ const OPTIONAL = ["arm_names", "stream", "group_size", "honest", "schema"];
 /** A policy from the text that a service sent, for its own people or those of a source.
  *
  * @throws {InvalidInput} for a policy of another kind or stream, of a shuffler, or damaged. */
-export const readPolicy = (text, stream = "target") => {
+export const readPolicy = (text, stream = "target", terms = null) => {
   const given = parsed(text);
   const kind = given?.kind;
   const known = typeof kind === "string" && Object.hasOwn(KINDS, kind);
@@ -737,6 +737,8 @@ export const readPolicy = (text, stream = "target") => {
     armNames: readArmNames(given.arm_names ?? [], arms),
     epsilon: number(given.epsilon, "epsilon", ...range),
   };
+  // Before the rest is read, which may be as large as its sender likes.
+  if (terms !== null) checkTerms(header, terms);
   const policy = { ...header, ...learner.read(given, header) };
   const { places, size } = policy.mechanism;
   policy.mechanism.hidden = hiddenThreshold(places, size, policy.epsilon);
