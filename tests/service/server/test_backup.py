@@ -444,16 +444,6 @@ def test_tables_that_were_made_anew_are_a_copy(original: Server) -> None:
         original.database.begin()
 
 
-@on_each
-def test_a_request_is_known_again(original: Server) -> None:
-    reports = [encode(original.reports(3))]
-    receipts = [original.ingest.add("calls", reports, None) for _ in range(2)]
-    assert [(each.stored, each.repeated, each.again) for each in receipts] == [
-        (3, 0, False),
-        (3, 0, True),
-    ]
-
-
 def test_a_moved_database_is_served_as_before(original: Server, databases: Databases) -> None:
     database = Database(databases.copy(original.database), Cipher(KEY))
     if database.sqlite:  # a file that moves has the same place; a backup has not moved
