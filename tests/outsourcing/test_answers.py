@@ -100,9 +100,7 @@ class TestOutcomesAsTheyAre:
         assert kept(key).answers == ()
         assert answers_to(key, made, order.index(0)) == [1.0]
 
-    def test_nobody_is_measured_again_for_an_answer_that_is_there(
-        self, key: Path, tmp_path: Path
-    ) -> None:
+    def test_people_with_an_answer_are_not_measured_again(self, key: Path, tmp_path: Path) -> None:
         first = release(key, public=bounds(outcome=None))
         row = order_of(key, first).tolist().index(4)
         found = measured((4, 1.5)).rename(columns={"expense": "outcome"})

@@ -95,7 +95,7 @@ from discreet.validation import (
 
 LOCAL_RECORD = Adjacency(record="context, action and reward")
 SOURCE_RECORD = Adjacency(record="context, arm and reward")
-ENDLESS = 2**53
+ENDLESS = 2**53  # the length of an epoch that does not end
 
 # Features of this many people fit into some tens of megabytes.
 _MOST_AT_ONCE = 5_000

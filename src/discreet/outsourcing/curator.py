@@ -309,7 +309,7 @@ class Curator:
             known, tried = _known_outcomes(key, outcomes)
             people = drawn.order[[question.row for question in new]]
             unknown = people[np.isnan(known[people]) & ~tried[people]].tolist()
-            # Whoever was answered for often enough is not measured again.
+            # Further answers about a person repeat the last one, so no outcome is needed.
             turns = Counter(person for person, _ in {(a.person, a.turn) for a in key.answers})
             missing = [person for person in unknown if turns[person] < certificate.repeats]
             if missing:

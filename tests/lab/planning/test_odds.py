@@ -12,10 +12,10 @@ from scipy.special import ndtr
 from discreet.lab.planning.odds import (
     PRIORS,
     chance_text,
-    exceeded,
     explain,
     out_of_100,
     posterior_odds,
+    tail_probability,
 )
 from discreet.learners.base import LOCAL_RECORD
 from discreet.privacy import Adjacency, Guarantee
@@ -75,12 +75,12 @@ def test_a_single_output_exceeds_the_bounds_as_rarely_as_is_said(
 
     assert beyond(epsilon) > delta, "delta itself is no such probability"
     for more in (0.5, 1.0, 2.0):
-        assert beyond(epsilon + more) <= exceeded(epsilon, delta, more)
+        assert beyond(epsilon + more) <= tail_probability(epsilon, delta, more)
         # P(S) = p, Q(S) = q p with q slightly below e^-(epsilon + more); and the mirror image.
         q = math.exp(-epsilon - more)
         p = min(delta / (1.0 - q * math.exp(epsilon)), 1.0)
         assert p - math.exp(epsilon) * q * p <= delta * (1.0 + 1e-12)
-        assert p + q * p == pytest.approx(exceeded(epsilon, delta, more))
+        assert p + q * p == pytest.approx(tail_probability(epsilon, delta, more))
 
 
 def test_chances_are_never_understated() -> None:

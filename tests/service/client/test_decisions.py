@@ -293,7 +293,7 @@ def decisions_of(server: Server, folder: Path, **options: Any) -> DecisionClient
     ids=str,
 )
 def test_a_context_is_sent_whatever_its_values(age: Any, sent: Any, tmp_path: Path) -> None:
-    """A refusal would be silence, which tells that a value is missing."""
+    """An exception would tell a network observer that a value is missing."""
     server = Server()
     decisions = decisions_of(server, tmp_path)
     for context, wanted in (({"age": age}, {"age": sent}), ([age, 1.0], [sent, 1.0])):

@@ -619,7 +619,7 @@ class TestSending:
     def test_a_report_that_another_process_draws_is_not_lost(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: float, told: bool
     ) -> None:
-        """Else silence would tell whether the reward came."""
+        """Otherwise a missing report would tell whether the reward came."""
         now = 1e9
         monkeypatch.setattr("time.time", lambda: now)
         monkeypatch.setattr(devices, "_DRAWING", nullcontext())  # processes share none

@@ -63,8 +63,8 @@ def posterior_odds(epsilon: float, prior: float = 0.5) -> PosteriorOdds:
     return PosteriorOdds(prior, most, least)
 
 
-def exceeded(epsilon: float, delta: float, beyond: float = _BEYOND) -> float:
-    """With which probability, at most, an output changes odds by more than e^(epsilon + beyond)."""
+def tail_probability(epsilon: float, delta: float, beyond: float = _BEYOND) -> float:
+    """The largest probability that an output changes odds by more than e^(epsilon + beyond)."""
     both = 1.0 + math.exp(-epsilon - beyond)
     return min(both * delta / -math.expm1(-beyond), 1.0)
 
@@ -149,7 +149,7 @@ def explain(guarantee: Guarantee) -> Explanation:
     exception = ""
     if guarantee.delta > 0.0:
         factor = math.exp(min(guarantee.epsilon + _BEYOND, 700.0))
-        rarely = math.floor(1.0 / exceeded(guarantee.epsilon, guarantee.delta))
+        rarely = math.floor(1.0 / tail_probability(guarantee.epsilon, guarantee.delta))
         exception = (
             "Some outputs may say more: odds change by a factor above "
             f"{factor:.3g} with a probability of at most 1 in {rarely:,}."

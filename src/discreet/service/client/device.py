@@ -97,7 +97,7 @@ _DAY = 86_400.0
 _ID_BITS = 62
 # Held while a report is drawn: of two threads with one action, one draws.
 _DRAWING = threading.Lock()
-# Seconds within which whoever marked a report may still be drawing it.
+# Seconds for which a process that marked a report may still be drawing it.
 _AT_WORK = 600.0
 
 
@@ -696,8 +696,7 @@ def _numbers(policy: Any, people: Any) -> Any:
 
 
 def _is_at_work(row: Any, now: float) -> bool:
-    """Whether another process may be drawing a report, which it marked a moment ago: a report is
-    given up only where the process that drew it has ended."""
+    """Whether another process may still be drawing the report that it marked."""
     return abs(now - float(row["drawing"].partition(" ")[2] or 0.0)) < _AT_WORK
 
 

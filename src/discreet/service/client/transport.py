@@ -181,7 +181,7 @@ class Client:
                 answer, status = None, 503
             if answer is not None and (200 <= status < 300 or status == 304):
                 return answer
-            # Without a reason another program answered, such as a proxy; the service may yet.
+            # An answer without a reason is not the service's but, say, a proxy's.
             if answer is not None and status < 500 and status not in _LATER and _error(answer):
                 raise Refused(f"the service refused {what} {_reason(answer)}", status)
             pause = patience.pause(attempt, answer)

@@ -487,7 +487,8 @@ def _batch(learner: AnyLearner, stream: str) -> int:
 
 def _room(learner: AnyLearner, stream: str) -> int:
     """The most people of one release; with plain reports no more than the study has planned."""
-    most = max(_MOST_REPORTS, _batch(learner, stream) % ENDLESS)  # as many under a last policy
+    # A last policy waits for no release.
+    most = max(_MOST_REPORTS, batch if (batch := _batch(learner, stream)) < ENDLESS else 0)
     if not learner.secret or stream != TARGET_NAME or learner.horizon is None:
         return most
     return min(learner.horizon - learner.people, most)

@@ -203,7 +203,7 @@ def confirm_move(database: Database) -> None:
         place = database.place(connection)
         if connection.scalar(select(server.c.place)) == _COPY or place == EARLIER:
             raise InvalidInput(
-                "the database is a backup, made while its original was served; restore it without "
+                "the database is a backup or an earlier state of its original; restore it without "
                 "--moved. To move a SQLite database, stop the server and copy the file."
             )
         _refuse_shuffler(connection)

@@ -32,7 +32,7 @@ import {
 } from "./protocol.js";
 
 const DAY = 86_400;
-// Seconds within which whoever marked a report may still be drawing it.
+// Seconds for which a tab that marked a report may still be drawing it.
 const AT_WORK = 600;
 // Epsilons add with roundings.
 const ROUNDING = 1 + 1e-9;
@@ -128,8 +128,7 @@ const wasMade = (state, id) => {
 /** Whether a report must not leave yet. As far from its action either way as rewards count: a clock
  * that was set back must neither keep a report forever nor send one because its reward is known. */
 const isHeld = ({ made, due }, time) => Math.abs(time - made) < due - made;
-/** Whether another tab may be drawing a report, which it marked a moment ago: a report is given up
- * only where the tab that drew it has ended. */
+/** Whether another tab may still be drawing the report that it marked. */
 const isAtWork = ({ drawing: mark }, time) => Math.abs(time - mark.at) < AT_WORK;
 /** The action becomes a row of the ledger with its report; null where that was lost. */
 const settle = (state, row, body) => {
@@ -606,8 +605,8 @@ export class Device {
       }
       const status = answer?.status ?? 503;
       if ((status >= 200 && status < 300) || status === 304) return answer;
-      // Without a reason another program answered, such as a proxy; the service may yet.
-      if (status < 500 && !LATER.includes(status) && errorOf(answer) !== null) {
+      // An answer without a reason is not the service's but, say, a proxy's.
+      if (status < 500 && !LATER.includes(status) && errorOf(answer)) {
         throw new Refused(`the service refused ${what} ${reason(answer)}`, status);
       }
       const asked = retryAfter(answer);
