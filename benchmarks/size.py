@@ -59,9 +59,9 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (253, 76_505),
+    "src": (253, 76_635),
     "service": (46, 12_105),
-    "library": (106, 32_310),
+    "library": (106, 32_440),
     "lab": (44, 14_950),
     "LocalKernel, a round": (30, 10_610),
     "Capri, a round": (41, 13_375),

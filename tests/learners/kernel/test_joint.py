@@ -11,10 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.synthetic import ExponentialMeans, SyntheticProblem
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.epochs.sums import RESOLUTION, EpochSum
-from discreet.learners.kernel.joint import JointKernel, JointKernelPolicy, _smoothed
+from discreet.learners.kernel.joint import (
+    _EDGES,
+    JointKernel,
+    JointKernelPolicy,
+    _in_units,
+    _smoothed,
+)
 from discreet.learners.registry import make_learner
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import Joint, SimulatedNoise
@@ -112,16 +119,17 @@ def test_the_width_is_that_of_the_blocks(policies: list[JointKernelPolicy]) -> N
         # Brute force over arms and the ends of rewards; what is beyond the bound adds 0.
         for policy in policies:
             rows = policy.contributions(*records(policy.domain)) / RESOLUTION
-            furthest_apart = furthest(np.vstack([rows, np.zeros(policy.size)]))
-            assert policy.width == pytest.approx(furthest_apart, abs=1e-8)
-        assert min(policy.width for policy in policies) < 1.9
+            ball = furthest(np.vstack([rows, np.zeros(policy.size)])[:, : policy.directions])
+            assert policy.width == pytest.approx(math.sqrt(ball**2 + 0.5), abs=1e-8)
+        assert min(policy.width for policy in policies) < 2.05
         return
-    assert first.width == math.sqrt(2.0 * first.domain.dimension)
+    assert first.width == pytest.approx(math.sqrt(2.0 * first.domain.dimension + 0.5))
     assert first.directions == 0
     for policy in later:
         cells = policy.cells.count > 1
-        assert policy.width == math.sqrt(4.5 if cells else 4.0)
-        assert policy.size == policy.directions + (policy.cells.count if cells else 0)
+        assert policy.width == math.sqrt(5.0 if cells else 4.5)
+        counted = policy.cells.count if cells else 0
+        assert policy.size == policy.directions + counted + len(_EDGES) - 1
     assert any(policy.cells.count > 1 for policy in later)
 
 
@@ -137,6 +145,7 @@ def test_forged_numbers_move_a_sum_no_further(name: str) -> None:
             projection=factor * rng.standard_normal(policy.projection.shape),
             believed=1e3 * rng.standard_normal(policy.believed.shape),
             clipping_norm=1e-300,
+            clipping_range=(0.4, float(np.nextafter(0.4, 1.0))),
         )
         with np.errstate(all="ignore"):
             rows = forged.contributions(*records(forged.domain)) / RESOLUTION
@@ -175,7 +184,7 @@ def test_contributions_beyond_the_bound_add_nothing() -> None:
         sums.append(learner._sums.epochs[0])
     assert sums[0].people == 2
     assert np.array_equal(sums[0].total, sums[1].total)
-    assert sums[0].total.sum() == 2 * RESOLUTION
+    assert sums[0].total.sum() == 2.5 * RESOLUTION
 
 
 def test_ranks_follow_where_people_are() -> None:
@@ -244,6 +253,99 @@ def test_predictions_and_values_are_of_the_rewards() -> None:
     assert (np.abs(mean - [[0.2, 0.5, 0.8]]) < 5.0 * deviation + 0.05).all()
     worth = learner.value(2)
     assert worth.lower < 0.8 < worth.upper + 0.05
+
+
+def test_units_of_a_range_leave_the_likelihood_as_it_is() -> None:
+    """Of functions theta = u e + w theta', whose constant is the first feature of each arm."""
+    rng = np.random.default_rng(0)
+    root, weighted = rng.standard_normal((6, 6)), rng.standard_normal(6)
+    given = GaussianNaturalParameters(root @ root.T, weighted)
+    found = _in_units(given, 2, (0.25, 0.5))
+
+    def log_likelihood(known: GaussianNaturalParameters, theta: FloatArray) -> float:
+        return float(known.weighted @ theta - 0.5 * theta @ known.precision @ theta)
+
+    inside = rng.standard_normal((2, 6))
+    whole = -0.25 * np.tile([1.0, 0.0, 0.0], 2) + 0.25 * inside
+    differences = [
+        log_likelihood(known, at[0]) - log_likelihood(known, at[1])
+        for known, at in ((given, inside), (found, whole))
+    ]
+    assert differences[0] == pytest.approx(differences[1])
+    back = _in_units(found, 2, (-1.0, 3.0))
+    assert np.allclose(back.precision, given.precision)
+    assert np.allclose(back.weighted, weighted)
+
+
+def clipped(rewards: FloatArray, epochs: int = 3, **options: Any) -> JointKernel:
+    """A learner whose people have these rewards in turn, whatever their arms."""
+    learner = kernel(budget=Joint(8.0, 1e-5), first=2000, horizon=None, **options)
+    rng = np.random.default_rng(0)
+    for _ in range(epochs):
+        policy = learner.policy()
+        contexts = rng.random((learner.batch_size, 2))
+        actions, _ = policy.act(contexts, rng)
+        given = np.resize(rewards, len(contexts))
+        learner.update(policy.report(contexts, actions, given, SimulatedNoise(0)))
+    learner.policy()
+    return learner
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        # Rewards of 0 and 1 are never clipped, however rare one of them is.
+        ([0.0, 1.0], (0.0, 1.0)),
+        ([0.0] * 24 + [1.0], (0.0, 1.0)),
+        # All below a sixteenth; all near the middle; few who spend, and nothing is said of others.
+        (np.linspace(0.01, 0.06, 50), (0.0, 1 / 16)),
+        (np.linspace(0.52, 0.6, 50), (3 / 8, 3 / 4)),
+        ([0.0] * 9 + [0.2], (0.0, 1 / 4)),
+    ],
+)
+@pytest.mark.parametrize("name", ["kernel", "best_arm"])
+def test_rewards_are_clipped_to_where_they_are(
+    rewards: Any, expected: tuple[float, float], name: str
+) -> None:
+    """The noise has a fixed seed, and the share of a bin a deviation below .005."""
+    learner = clipped(np.asarray(rewards), name=name)
+    assert learner.clipping_range == expected
+    assert learner._policies[-1].clipping_range == expected
+    mean, deviation = learner.predict([[0.5, 0.5]])
+    assert (np.abs(mean - np.mean(rewards)) < 4.0 * deviation + 0.05).all()
+    worth = learner.value()
+    assert worth.lower - 0.02 < np.mean(rewards) < worth.upper + 0.02
+
+
+def test_tails_grow_before_a_range_does() -> None:
+    learner = clipped(np.linspace(0.01, 0.06, 50))
+    policy = learner._policies[-1]
+    rewards = np.where(np.arange(200) % 5 == 0, 0.9, 0.05)
+    made = policy.contributions(np.full((200, 2), 0.5), np.zeros(200, dtype=np.int64), rewards)
+    # Clipped rewards count as the end of the range, in the first block alone.
+    assert np.array_equal(
+        *(
+            policy.contributions(
+                np.full((1, 2), 0.5), np.zeros(1, dtype=np.int64), np.array([each])
+            )[:, : policy.directions]
+            for each in (1 / 16, 0.9)
+        )
+    )
+    assert made[:, -len(_EDGES) + 1 :].sum() == 200 * RESOLUTION // 2
+    for _ in range(3):
+        contexts = np.random.default_rng(1).random((learner.batch_size, 2))
+        policy = learner.policy()
+        actions, _ = policy.act(contexts, np.random.default_rng(2))
+        given = np.resize([0.05, 0.05, 0.9], len(contexts))
+        learner.update(policy.report(contexts, actions, given, SimulatedNoise(0)))
+    learner.policy()
+    assert learner.clipping_range[1] > 0.8
+
+
+@pytest.mark.parametrize("given", [(0.5, 0.5), (-0.1, 1.0), (0.0, 1.5)])
+def test_a_policy_with_another_range_is_refused(given: tuple[float, float]) -> None:
+    with pytest.raises(InvalidInput, match="a range within"):
+        replace(served()[-1], clipping_range=given)
 
 
 class Corner:

@@ -9,23 +9,24 @@ alone. Here they follow from central sums:
     -> where people are; J and b                     `_absorb`
     -> arm functions and the next contribution       `_publish`
 
-**First epoch.** Uniform arms. A person contributes for each column the bin of their context, so the
-release is a histogram of every column. Continuous columns of which half of the bins hold most
-people in a denoised histogram are measured in ranks from then on.
+**First epoch.** Uniform arms. A person contributes for each column the bin of their context, and
+the bin of their reward with weight 1/2, so the release is a histogram of each. Continuous columns
+of which half of the bins hold most people in a denoised histogram are measured in ranks from then
+on.
 
-**Later epochs.** A person at context x with arm a, t = 2 r - 1, contributes
+**Later epochs.** A person at context x with arm a and reward r contributes
 
-    ( s T'z (t - h) / D,   beta e_cell(x) ),    s = min(1, D / ((1 + |h|) |T'z|)),
+    ( s T'z (t - h) / D,   e_cell(x) / 2,   e_bin(r) / 2 ),    s = min(1, D / ((1 + |h|) |T'z|)),
 
-with z = e_a (x) phi(x), T the projection, h = clip(z' mean, -1, 1), and the cell of a random k-d
-split of the estimated density.
+with z = e_a (x) phi(x), T the projection, h = clip(z' mean, -1, 1), t = -1 .. 1 the place of r in
+the clipping range, and the cell of a random k-d split of the estimated density.
 
 **Sensitivity.** The first block lies in the unit ball, so two of them differ by at most 2; a
 one-hot vector of weight w differs from another by at most w sqrt(2). Blocks are orthogonal, so one
-replaced person moves the sum by at most root(4 + 2 beta^2), and that of the first epoch by
-root(2 d): `JointKernelPolicy.width`, from the blocks that the policy holds. Contributions beyond
-the bound add 0 in every block. Of `best_arm`, whose contributions do not depend on the context, it
-is the largest distance between those of two arms and rewards.
+replaced person moves the sum by at most root(4 + 1/2 + 1/2), and that of the first epoch by
+root(2 d + 1/2): `JointKernelPolicy.width`, from the blocks that the policy holds. Contributions
+beyond the bound add 0 in every block. Of `best_arm`, whose contributions do not depend on the
+context, the first block moves by the largest distance between those of two arms and rewards.
 
 **Privacy.** Policies follow from earlier releases and public coins. An arm follows from the policy
 and the person's own context, so replacing a person changes their own contribution alone. Everyone
@@ -37,7 +38,16 @@ people see follows from releases (billboard lemma).
     F = sum rho s T'z z',  k = sum rho s T'z h,  Q = sum rho s^2 (1 - h^2) T'z z'T,
     C = n Q + D^2 sigma^2 I,    J += n^2 F'C^-1 F,    b += n F'C^-1 (D total + n k).
 
-Contributions carry t - h, so a wrong density rescales a correction of the mean.
+Contributions carry t - h, so a wrong density rescales a correction of the mean. With t = u + w t'
+in the range [(1 + u - w) / 2, (1 + u + w) / 2] of all rewards, J and b of t' become J / w^2 and
+b / w + u J e / w^2 (e is 1 at constants); `_in_units`.
+
+**Clipping.** Noise is proportional to the range of rewards, so they are clipped to the shortest
+range with light tails (adaptive clipping, Andrew et al. 2021, here by a histogram). A tail is light
+if it holds at most a third as many people as come after the first quarter of the range, seen from
+the other end, and at most five standard deviations of an arm's mean; with more people ranges grow.
+Rewards of 0 and 1 are never clipped, and where few people spend anything, what they spend is not
+counted as a tail. Functions are of clipped rewards, so a range stays while it will do.
 
 | array      | shape     | meaning                                                        | symbol |
 |------------|-----------|----------------------------------------------------------------|--------|
@@ -60,7 +70,7 @@ ten arms they are the mean plus .4 posterior draws.
 uniform columns at random; functions of such ranks are not smooth, and the posterior was
 overconfident.
 
-*Tried without gain:* rewards in the first release, whose histograms then have more noise; epochs
+*Tried without gain:* learning in the first release, whose histograms then have more noise; epochs
 that double; a shorter first epoch, whose histograms are mostly noise; a fifth of the horizon in the
 gain, with less mean regret but runs that never try an arm again.
 """
@@ -73,6 +83,7 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from discreet.codec import Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
@@ -133,6 +144,12 @@ _SHARE_OF_HALF_LIFE = 0.25
 # People of a cell for each deviation of its noise.
 _PEOPLE_PER_CELL = 5.0
 _FLOOR = 0.05
+# The weight of the reward's bin beside the unit ball, a multiple of 2^-30; the edges of the bins.
+_REWARD_WEIGHT = 0.5
+_EDGES = np.array([0, 1, 4, 16, 64, 96, 128, 160, 192, 240, 252, 255, 256]) / 256.0
+# Of the clipping range (see the module): a light tail, at most; its limit in deviations; how much
+# shorter another one has to be, and how much too heavy tails may become.
+_LIGHT, _MOST_DEVIATIONS, _SHORTER, _TOO_HEAVY = 1 / 3, 5.0, 0.7, 2.0
 # Hyperparameters that are averaged, half of those drawn from the prior, and the latters' share.
 _MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 4, 0.3, 8
 # Fast changes are looked for where, with all features of all arms in the release, noise would have
@@ -162,6 +179,7 @@ class JointKernelPolicy(FunctionPolicy):
         clipping_norm: D.
         cells: the partition whose cells are counted; nothing is where it has one.
         bins: (d,) numbers of bins in which columns are counted; empty after the first epoch.
+        clipping_range: the range to which rewards are clipped, within [0, 1].
     """
 
     kind: ClassVar[str] = "joint-kernel-policy"
@@ -172,6 +190,7 @@ class JointKernelPolicy(FunctionPolicy):
     clipping_norm: Annotated[float, Range(above=0.0)]
     cells: Cells
     bins: Annotated[IntArray, Shape("columns"), Range(2)]
+    clipping_range: tuple[float, float]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,7 +204,13 @@ class JointKernelPolicy(FunctionPolicy):
             raise InvalidInput(
                 "the policy has no contribution, or several partitions; send it as it was made."
             )
-        if not self.varies and self.counted:  # else `width` would leave them out
+        low, high = self.clipping_range
+        if not 0.0 <= low < high <= 1.0:
+            raise InvalidInput(
+                f"the policy clipped rewards to [{low:g}, {high:g}]; it must be a range within "
+                "[0, 1]. Send it as it was made."
+            )
+        if not self.varies and (len(self.bins) or self.cells.count > 1):
             raise InvalidInput(
                 "the policy ignores contexts but counts them; send it as it was made."
             )
@@ -201,7 +226,8 @@ class JointKernelPolicy(FunctionPolicy):
     def counted(self) -> tuple[tuple[int, float], ...]:
         """Length and weight of each one-hot vector."""
         cells = ((self.cells.count, _CELL_WEIGHT),) if self.cells.count > 1 else ()
-        return (*((count, 1.0) for count in self.bins.tolist()), *cells)
+        rewards = (len(_EDGES) - 1, _REWARD_WEIGHT)
+        return (*((count, 1.0) for count in self.bins.tolist()), *cells, rewards)
 
     @property
     def size(self) -> int:
@@ -211,18 +237,20 @@ class JointKernelPolicy(FunctionPolicy):
     @cached_property
     def width(self) -> float:
         """l2 distance between any two contributions, at most, before they are rounded."""
+        ball = 2.0 if self.directions else 0.0
         if not self.varies:
             # Linear in the reward and the same for every context: the ends are all there is.
             arms, rewards = np.repeat(np.arange(self.arms), 2), np.tile([0.0, 1.0], self.arms)
             ends = self._measured(np.ones((len(arms), 1)), arms, rewards)
             ends = np.vstack([ends, np.zeros(self.directions)])
-            return 1e-12 + float(np.linalg.norm(ends[:, None] - ends, axis=2).max())
-        ball = 4.0 if self.directions else 0.0
-        return math.sqrt(ball + 2.0 * sum(weight**2 for _, weight in self.counted))
+            ball = 1e-12 + float(np.linalg.norm(ends[:, None] - ends, axis=2).max())
+        return math.sqrt(ball**2 + 2.0 * sum(weight**2 for _, weight in self.counted))
 
     def contributions(self, unit: FloatArray, arms: IntArray, rewards: FloatArray) -> IntArray:
         """(n, size) whole multiples of 2^-30, for contexts in [0, 1]^d and rewards in [0, 1]."""
         made = np.zeros((len(arms), self.size), dtype=np.int64)
+        low, high = self.clipping_range
+        clipped = np.clip((rewards - low) / (high - low), 0.0, 1.0)
         most = max(1, _AT_ONCE // max(self.size, len(self.used)))
         for start in range(0, len(arms), most):
             some = slice(start, start + most)
@@ -230,7 +258,7 @@ class JointKernelPolicy(FunctionPolicy):
             if self.projection is not None:
                 phi = self.features(ranks, self.used)
                 made[some, : self.directions] = whole(
-                    self._measured(phi, arms[some], rewards[some])
+                    self._measured(phi, arms[some], clipped[some])
                 )
             placed, at = self.features.placed(ranks), self.directions
             rows = np.arange(start, start + len(placed))
@@ -240,6 +268,9 @@ class JointKernelPolicy(FunctionPolicy):
             if self.cells.count > 1:
                 cell = self.cells.locate(placed, np.zeros(len(placed), dtype=np.int64))
                 made[rows, at + cell] = _CELL_WEIGHT * RESOLUTION
+                at += self.cells.count
+            found = np.searchsorted(_EDGES[1:-1], rewards[some], side="right")
+            made[rows, at + found] = _REWARD_WEIGHT * RESOLUTION
         return made
 
     def _measured(self, phi: FloatArray, arms: IntArray, rewards: FloatArray) -> FloatArray:
@@ -330,6 +361,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self._ranks = Ranks.plain(domain.dimension)
         size = self.arms * len(self.features)
         self._information = GaussianNaturalParameters.zeros(size)
+        # The histogram of rewards, how many they are, and the variance of the noise in each bin.
+        self._rewards = np.zeros(len(_EDGES) - 1), 0.0, 0.0
 
     @property
     def batch_size(self) -> int:
@@ -409,11 +442,19 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """Read the releases that were not read yet."""
         for drawn in self._released.drawn[self._read_releases :]:
             policy, known = self.published(drawn.version), self._information
-            known = known.scaled(discount_factor(self.half_life, drawn.people))
+            factor = discount_factor(self.half_life, drawn.people)
+            known = known.scaled(factor)
+            counts, people, variance = self._rewards
+            self._rewards = (
+                factor * counts + drawn.total[-len(counts) :] / _REWARD_WEIGHT,
+                factor * people + drawn.people,
+                factor**2 * variance + (drawn.scale / _REWARD_WEIGHT) ** 2,
+            )
             if policy.projection is not None:
                 if policy.cells.count > 1:
                     self._weights = self._moved(policy, drawn)
-                known = known + self._likelihood_of(policy, drawn)
+                fresh = self._likelihood_of(policy, drawn)
+                known = known + _in_units(fresh, self.arms, policy.clipping_range)
             elif self._weights is None:
                 self._locate(policy, drawn)
             self._information = known
@@ -421,9 +462,12 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
 
     @property
     def _known(self) -> GaussianNaturalParameters:
-        """J and b, as of people of the latest weight."""
+        """J and b, as of people of the latest weight and in units of the clipping range."""
         came = sum(drawn.people for drawn in self._released.drawn)
-        return self._information.scaled(effective_sample_factor(self.half_life, came))
+        known = self._information.scaled(effective_sample_factor(self.half_life, came))
+        low, high = self.clipping_range
+        inverse = (-low / (high - low), (1.0 - low) / (high - low))
+        return _in_units(known, self.arms, inverse)
 
     def _locate(self, policy: JointKernelPolicy, drawn: EpochRelease) -> None:
         """Ranks and first weights from the histograms of columns."""
@@ -449,10 +493,43 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self._weights = weights / weights.sum()
         self._ranks = Ranks(knots, 0, np.zeros(0, dtype=np.int64))
 
+    def _next_clipping_range(self) -> tuple[float, float]:
+        """The shortest range with light tails, or the present one while it will do."""
+        counts, people, variance = self._rewards
+        if people == 0.0:
+            return self.clipping_range
+        shares, noise = counts / people, math.sqrt(variance) / people
+        mean = 2.0 * self.budget.noise_multiplier * self.arms / people
+        most = _MOST_DEVIATIONS * (mean + math.sqrt(self.arms / people))
+
+        def excess(low: int, high: int) -> float:
+            """The tails between these edges, relative to light ones."""
+            mirrored = _tail(shares[::-1], noise, most, len(shares) - high, len(shares) - low)
+            return max(_tail(shares, noise, most, low, high), mirrored)
+
+        edges = range(len(_EDGES))
+        light = [(_EDGES[b] - _EDGES[a], a, b) for a in edges for b in edges[a + 1 :]]
+        width, low, high = min(each for each in light if excess(*each[1:]) <= 1.0)
+        now = np.searchsorted(_EDGES, self.clipping_range).tolist()
+        long = width > _SHORTER * (_EDGES[now[1]] - _EDGES[now[0]])
+        if long and excess(*now) <= _TOO_HEAVY:
+            return self.clipping_range
+        return float(_EDGES[low]), float(_EDGES[high])
+
+    @property
+    def _clipping_bias(self) -> float:
+        """From the histogram, with one deviation of its noise."""
+        counts, people, variance = self._rewards
+        (low, high), middle = self.clipping_range, 0.5 * (_EDGES[1:] + _EDGES[:-1])
+        away = np.maximum(middle - high, 0.0) + np.maximum(low - middle, 0.0)
+        spread = math.sqrt(variance) * float(np.linalg.norm(away))
+        return (max(float(away @ counts), 0.0) + spread) / max(people, 1.0)
+
     def _moved(self, policy: JointKernelPolicy, drawn: EpochRelease) -> FloatArray:
         """The weights after a step towards the counts of cells."""
         count = policy.cells.count
-        found = drawn.total[-count:] / (_CELL_WEIGHT * drawn.people)
+        at = policy.directions
+        found = drawn.total[at : at + count] / (_CELL_WEIGHT * drawn.people)
         cell = policy.cells.locate_all(self._placed)[0]
         mass = np.maximum(np.bincount(cell, self.weights, minlength=count), 1e-12)
         variance = mass / drawn.people + (drawn.scale / (_CELL_WEIGHT * drawn.people)) ** 2
@@ -507,6 +584,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self._absorb()
         if not self._policies and self.varies:
             return self._first_policy()
+        self.clipping_range = self._next_clipping_range()
         if self._information.precision.any():
             self._learn(sweeps=4)  # epochs are few
         grown = self.growth * self.people
@@ -531,10 +609,10 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """People of the first epoch, which tell bins of columns, or arms, from noise."""
         if self.first is not None:
             return self.first
-        width, counts = math.sqrt(2.0 * self.domain.dimension), math.sqrt(_BINS)
+        square, counts = 2.0 * self.domain.dimension, math.sqrt(_BINS)
         if not self.varies:
-            width, counts = 2.0, float(self.arms)
-        deviation = self.budget.noise_multiplier * width
+            square, counts = 4.0, float(self.arms)
+        deviation = self.budget.noise_multiplier * math.sqrt(square + 2.0 * _REWARD_WEIGHT**2)
         wanted = max(_FEWEST, math.ceil(_FIRST_DEVIATIONS * deviation * counts))
         most = max(_FEWEST // 2, _MOST_FIRST * (self.horizon or math.inf))
         return int(min(wanted, most))
@@ -553,6 +631,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             clipping_norm=1.0,
             cells=Cells.whole(1),
             bins=np.array(bins),
+            clipping_range=self.clipping_range,
         )
 
     def _designed(
@@ -570,7 +649,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         columns, known = len(self._hyperparameters.best.length_scales), self._known
         weights, deviation = (
             self.weights,
-            self.budget.noise_multiplier * math.sqrt(4.0 + 2.0 * _CELL_WEIGHT**2),
+            self.budget.noise_multiplier
+            * math.sqrt(4.0 + 2.0 * _CELL_WEIGHT**2 + 2.0 * _REWARD_WEIGHT**2),
         )
         usual = LENGTH_SCALES[:-1]
         seen = self.arms * len(self.features) * deviation**2 <= _MOST_NOISE * people
@@ -625,6 +705,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             clipping_norm=norm,
             cells=cells,
             bins=np.zeros(0, dtype=np.int64),
+            clipping_range=self.clipping_range,
         )
 
     def _functions(
@@ -676,6 +757,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self._target.check_released(self._released.before.reports)
         self._released.check(self._sums, self._asked, self._check_sum)
         self._absorb()
+        if self._policies:
+            self.clipping_range = self._policies[-1].clipping_range
 
 
 def KernelBandit(  # noqa: N802, a name of the field
@@ -698,6 +781,39 @@ def KernelBandit(  # noqa: N802, a name of the field
     kind: Any = JointKernel if isinstance(budget, Joint) else LocalKernel
     learner: KernelLearner[Any, Any, Any] = kind(domain, arms, budget, **options)
     return learner
+
+
+def _in_units(
+    known: GaussianNaturalParameters, arms: int, range_: tuple[float, float]
+) -> GaussianNaturalParameters:
+    """J and b of functions on [0, 1], from those of functions relative to a range (see the module).
+
+    For the inverse the range is where [0, 1] is relative to it.
+    """
+    low, high = range_
+    if range_ == (0.0, 1.0):
+        return known
+    width, shift = high - low, low + high - 1.0
+    precision = known.precision / width**2
+    along = precision[:, :: len(known.weighted) // arms].sum(axis=1)
+    return GaussianNaturalParameters(precision, known.weighted / width + shift * along)
+
+
+def _tail(shares: FloatArray, noise: float, most: float, low: int, high: int) -> float:
+    """The share of rewards above the edge `high`, relative to that of a light tail.
+
+    A tail is at least 0, so that its posterior mean under a flat prior is positive; what it is
+    compared with counts a deviation less.
+    """
+    if high == len(shares):
+        return 0.0
+    deviation = noise * math.sqrt(len(shares) - high) + 1e-300
+    z = max(float(shares[high:].sum()) / deviation, -30.0)
+    tail = deviation * (z + math.exp(-0.5 * z**2 - log_ndtr(z)) / math.sqrt(2.0 * math.pi))
+    quarter = _EDGES[low] + 0.25 * (_EDGES[high] - _EDGES[low])
+    after = _EDGES[:-1] >= quarter
+    kept = float(shares[after].sum()) - noise * math.sqrt(after.sum())
+    return tail / max(min(_LIGHT * kept, most), 1e-300)
 
 
 def _bin(placed: FloatArray, count: int) -> IntArray:

@@ -106,12 +106,14 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     Attributes:
         varies: whether functions vary with the context (best_arm: no).
         central: whether the learner draws the noise.
+        clipping_range: the range to which rewards are clipped, as a part of [0, 1].
     """
 
     name: ClassVar[str] = "kernel"
     trust_models: ClassVar[tuple[str, ...]] = ("local", "shuffled", "joint", "none")
     varies: ClassVar[bool] = True
     central: ClassVar[bool]
+    clipping_range: tuple[float, float] = (0.0, 1.0)
     _hyperparameters: HyperparameterPosterior
     # How contexts are measured.
     _ranks: Ranks
@@ -194,6 +196,11 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         return self._hyperparameters.best.length_scales or (math.inf,) * self.domain.dimension
 
     @property
+    def _clipping_bias(self) -> float:
+        """What clipping takes from a mean reward, at most, on [0, 1]."""
+        return 0.0
+
+    @property
     @abstractmethod
     def _predictive(self) -> PosteriorMixture:
         """The posterior of predictions."""
@@ -205,9 +212,10 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         """
         posterior = self._predictive
         phi = self.features(self._ranks(self.domain.to_unit(contexts)), posterior.used)
-        width = self.reward_bounds.upper - self.reward_bounds.lower
-        mean = self.reward_bounds.lower + width * 0.5 * (1.0 + phi @ posterior.mean.T)
-        return mean, 0.5 * width * posterior.deviations(phi)
+        bounds, (low, high) = self.reward_bounds, self.clipping_range
+        width = bounds.upper - bounds.lower
+        mean = low + 0.5 * (high - low) * (1.0 + phi @ posterior.mean.T)
+        return bounds.lower + width * mean, 0.5 * width * (high - low) * posterior.deviations(phi)
 
     @property
     @abstractmethod
@@ -217,8 +225,7 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     def _values_under(
         self, contexts: Any, own: PosteriorMixture, best: PosteriorMixture, judges_others: bool
     ) -> ValuePosterior:
-        """f_k(x) = (1 + phi(x)' theta_k) / 2 under the posterior `own`, and the best arms by
-        another."""
+        """f_k(x) = low + (high - low) (1 + phi(x)' theta_k) / 2, and the best arms by another."""
         domain = self.domain
         if contexts is None:
             points, weights, phi = self._located
@@ -226,22 +233,24 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         else:
             unit = domain.people_to_unit(contexts)
             weights, phi = np.full(len(unit), 1.0 / len(unit)), self.features(self._ranks(unit))
-        own_phi = phi[:, own.used]
+        own_phi, (low, high) = phi[:, own.used], self.clipping_range
+        half = 0.5 * (high - low)
 
         def variance(weights: FloatArray) -> float:
             along = (weights.T @ own_phi).reshape(-1, 1)
-            return 0.25 * float(along[:, 0] @ own.covariance_times(along)[:, 0])
+            return half**2 * float(along[:, 0] @ own.covariance_times(along)[:, 0])
 
         return ValuePosterior(
             contexts=domain.from_unit(unit),
             weights=weights,
             where=AS_REPORTED if contexts is None else f"the {len(unit)} contexts given",
-            expected=0.5 * (1.0 + own_phi @ own.mean.T),
+            expected=low + half * (1.0 + own_phi @ own.mean.T),
             recommended=(phi[:, best.used] @ best.mean.T).argmax(axis=1),
             variance=variance,
-            deviations=lambda places: 0.5 * own.deviations(own_phi[places]),
+            deviations=lambda places: half * own.deviations(own_phi[places]),
             judges_others=judges_others and self.varies,
             judges_rules=self.varies,
+            model_error_average=self._clipping_bias,
             model_error_fine=MODEL_ERROR_FINE,
         )
 
