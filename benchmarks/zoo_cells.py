@@ -278,6 +278,11 @@ _ALIKE = (
     ("ten arms", (*[0.4] * 9, 0.52), 8000),
     ("ten arms, spread", tuple(np.linspace(0.3, 0.5, 10).tolist()), 8000),
 )
+_WIDE: tuple[tuple[str, Options], ...] = (
+    ("lognormal", {}),
+    ("lognormal", {"upper": 1000.0}),
+    *((problem, {}) for problem in ("spending", "balance", "waiting", "uneven_noise")),
+)
 _HALF_OF_UNIFORM = 4139.0  # of the second half of 40,000 people
 
 
@@ -346,6 +351,11 @@ def _rows() -> Iterator[Target]:
         for learner in ("kernel", "best_arm"):
             yield Target(f"central: {problem}", _local(problem, learner, people, 1.0), runs=10)
         yield Target(f"central: {problem}", Cell(problem, "kernel", people), runs=10)
+    # Continuous rewards whose bounds are far too wide.
+    for problem, given in _WIDE:
+        for epsilon in (4.0, 1.0, 0.25):
+            cell = Cell(problem, "kernel", 10_000, "joint", epsilon, DELTA, given=given)
+            yield Target(f"range: {cell.place}", cell)
     # Shuffled reports beside local and joint privacy at the same epsilon.
     for problem, people, epsilons in _SHUFFLED:
         for epsilon, asked in epsilons.items():

@@ -67,6 +67,7 @@ class Lognormal(SyntheticProblem):
     """Rewards with a long tail: log-normal with scale 1, cut to [0, 100].
 
     An arm with unit mean m (see `ExponentialMeans`) has the median 3 exp(1.5 m): from 3 to 13.
+    `upper` is the bound that is declared.
     """
 
     reward_bounds = RewardBounds(0.0, 100.0)
@@ -84,6 +85,48 @@ def cut_lognormal_mean(centre: FloatArray, bound: float) -> FloatArray:
     away = math.log(bound) - centre
     mean: FloatArray = np.exp(centre + 0.5) * ndtr(away - 1.0) + bound * ndtr(-away)
     return mean
+
+
+class Spending(SyntheticProblem):
+    """Of [0, 500]: 10%, 6% or 4% buy, and what fewer buy costs more: 15, 30 or 50 times .4 + 1.2 m,
+    with a log-normal factor of scale 1/2."""
+
+    reward_bounds = RewardBounds(0.0, 500.0)
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        self.check_size(people)
+        contexts = self._contexts(people, rng)
+        price = np.array([15.0, 30.0, 50.0]) * (0.4 + 1.2 * self._means(contexts))
+        share = np.array([0.10, 0.06, 0.04])
+        factor = np.exp(0.5 * rng.standard_normal(price.shape) - 0.125)
+        buys = rng.random(price.shape) < share
+        return People(
+            contexts, np.where(buys, np.minimum(price * factor, 500.0), 0.0), share * price
+        )
+
+
+class Balance(SyntheticProblem):
+    """Of [-1000, 1000]: normal with mean 150 (m - 1/2) and deviation 40."""
+
+    reward_bounds = RewardBounds(-1000.0, 1000.0)
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        self.check_size(people)
+        contexts = self._contexts(people, rng)
+        mean = 150.0 * (self._means(contexts) - 0.5)
+        return People(contexts, mean + 40.0 * rng.standard_normal(mean.shape), mean)
+
+
+class Waiting(SyntheticProblem):
+    """Of [-120, 0]: minutes of waiting, gamma of shape 2 with mean 15 - 10 m, counted as losses."""
+
+    reward_bounds = RewardBounds(-120.0, 0.0)
+
+    def sample(self, people: int, rng: np.random.Generator) -> People:
+        self.check_size(people)
+        contexts = self._contexts(people, rng)
+        mean = 15.0 - 10.0 * self._means(contexts)
+        return People(contexts, -np.minimum(rng.gamma(2.0, 0.5 * mean), 120.0), -mean)
 
 
 class UnevenNoise(SyntheticProblem):
@@ -398,6 +441,12 @@ def _surface(
     return kind(means, law, dimension, arms, f"Synthetic: the surface {name!r} of the zoo.")
 
 
+def _lognormal(upper: float = 100.0) -> SyntheticProblem:
+    problem = _surface("lognormal", _THREE, 3, kind=Lognormal)
+    problem.reward_bounds = RewardBounds(0.0, upper)
+    return problem
+
+
 def _few_columns(dimension: int = 6) -> SyntheticProblem:
     return _surface("few_columns", wheel_means, 3, dimension=dimension)
 
@@ -458,7 +507,9 @@ _PLAIN: tuple[tuple[Any, ...], ...] = (
     ("equal_arms", equal_means, 3),
     ("dominating_arm", dominated_means, 3),
     ("faint_contexts", faint_means, 3),
-    ("lognormal", _THREE, 3, None, Lognormal),
+    ("spending", _THREE, 3, None, Spending),
+    ("balance", _THREE, 3, None, Balance),
+    ("waiting", _THREE, 3, None, Waiting),
     ("uneven_noise", _THREE, 3, None, UnevenNoise),
     ("rotation", _THREE, 3, None, Rotation),
 )
@@ -467,6 +518,7 @@ SURFACES: dict[str, Callable[..., SyntheticProblem]] = {
     "alike": _alike,
     "corner": _corner,
     "few_columns": _few_columns,
+    "lognormal": _lognormal,
 }
 LANDSCAPES: dict[str, Callable[..., FunctionProblem]] = {
     "branin": partial(_known, "Branin", branin_values, Box((-5.0, 0.0), (10.0, 15.0))),
