@@ -101,6 +101,12 @@ ARMS: tuple[Block, ...] = (
         "--seed 32000 --replicates 6",
     ),
     Printed(
+        name="kernel-ranges",
+        page=KERNEL,
+        seconds=270,
+        command="python benchmarks/zoo.py --only targets --rows range --seed 34000 --replicates 8",
+    ),
+    Printed(
         name="shuffled",
         page="docs/shuffling.md",
         seconds=600,
