@@ -16,6 +16,7 @@ NUMPY = ("-c", "import numpy")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "import discreet": ("-c", "import discreet"),
     "SecureNoise, Terms, decode": ("-c", "from discreet import SecureNoise, Terms, decode"),
+    "service.client.Device": ("-c", "from discreet.service.client import Device"),
     "every public name": ("-c", "from discreet import *"),
     "discreet --version": ("-c", CLI, "--version"),
     "discreet --help": ("-c", CLI, "--help"),

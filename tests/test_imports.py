@@ -11,6 +11,8 @@ import json
 import pkgutil
 import subprocess
 import sys
+import tomllib
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,22 @@ class Device(MetaPathFinder):
 
 sys.meta_path.insert(0, Device())
 """
+
+
+# Of a new Python: the files of discreet that it has loaded.
+OWN_FILES = """sorted({
+    each.__file__ for name, each in sys.modules.items() if name.partition(".")[0] == "discreet"
+})"""
+
+
+def packed_files() -> set[str]:
+    """The modules of the distribution of a device alone."""
+    folder = ROOT.parents[1] / "clients" / "python"
+    project = tomllib.loads((folder / "pyproject.toml").read_text())
+    packed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    for path, place in packed.items():
+        assert path == f"../../{'LICENSE' if place == 'discreet/LICENSE' else 'src/' + place}"
+    return {str((folder / path).resolve()) for path in packed if path.endswith(".py")}
 
 
 def python(code: str, given: str = "") -> str:
@@ -175,36 +193,77 @@ reports = encode(policy.report(people, [0, 2], [1.0, 0.25], SecureNoise(), terms
 """
     LOADED = "print(reports); print(*sys.modules)"
     # With a service at the other end: httpx2 too, and what that stands on.
-    CLIENT = """
+    MORE = """
 MORE |= {"httpx2", "httpcore2", "h11", "anyio", "idna", "truststore", "typing_extensions"}
-import json, tempfile
-import httpx2
-from discreet import Policy, Terms, decode
-from discreet.service.client import Device, read_ledger
-
-given = json.loads(sys.stdin.read())
-
-def answer(request):
-    place = request.url.path.removeprefix("/v1/studies/s")
-    if request.method == "POST":
-        assert place == "/reports"
-        global reports
-        (reports,) = json.loads(request.content)["reports"]
-        return httpx2.Response(202, json={"stored": 1, "repeated": 0})
-    if place == "/policy":
-        tag = decode(given["policy"], Policy).digest
-        return httpx2.Response(200, content=given["policy"], headers={"ETag": f'"{tag}"'})
-    return httpx2.Response(200, json=given["terms"] if place == "/terms" else {})
-
-with tempfile.TemporaryDirectory() as folder:
-    store = folder + "/device.db"
-    options = {"key": "k", "store": store, "transport": httpx2.MockTransport(answer)}
-    with Device("https://x", "s", agreed=given["terms"]["sha256"], **options) as device:
-        choice = device.act([0.2, 0.7])
-        assert device.report(choice.id, 1.0)
-    (row,) = read_ledger(store)
-    assert row.state == "accepted"
 """
+    CLIENT = """
+import json, sys, tempfile, time
+import httpx2
+from discreet import Policy, decode
+from discreet.service.client import AsyncDevice, Device, read_ledger
+
+def served(given, source, posted):
+    def answer(request):
+        if request.method == "POST":
+            posted.append(json.loads(request.content))
+            return httpx2.Response(202, json={"stored": 1, "repeated": 0})
+        if request.url.path.endswith("/policy"):
+            tag = decode(given["policy"], Policy).digest
+            return httpx2.Response(200, content=given["policy"], headers={"ETag": f'"{tag}"'})
+        return httpx2.Response(200, json=given["terms"] if "terms" in request.url.path else {})
+
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"store": folder + "/device.db", "agreed": given["terms"]["sha256"]}
+        options |= {"key": "k", "transport": httpx2.MockTransport(answer), "source": source}
+        with Device("https://x", "s", **options) as device:
+            person = {"x1": 0.2, "x2": 0.7}
+            identity = device.observe(person, 1) if source else device.act(person).id
+            assert device.report(identity, 1.0)
+            now, time.time = time.time, lambda: now() + 1e7  # under hold
+            device.send()
+            time.time = now
+        (row,) = read_ledger(options["store"])
+        assert row.state == "accepted"
+
+def reports(given, source):
+    posted = []
+    served(given, source, posted)
+    return posted[0]["reports"][0]
+
+print(json.dumps([reports(given, given["source"]) for given in json.loads(sys.stdin.readline())]))
+"""
+    SHUFFLED = """
+MORE |= {"cryptography", "_cffi_backend"}
+served(json.loads(sys.stdin.readline()), None, [])
+"""
+    DOMAIN = discreet.Box.of({"x1": (0, 1), "x2": (0, 1)})
+    STREAMS = (("kernel", None), ("kernel", "clinic"), ("best_arm", None), ("partition", None))
+
+    def learners(self) -> list[Any]:
+        """One for each stream."""
+        made = []
+        for name, source in self.STREAMS:
+            made.append(discreet.make_learner(name, self.DOMAIN, 3, discreet.Local(2.0)))
+            if source:
+                made[-1].open_source(source, 1.0)
+        return made
+
+    def given(self, learner: Any, source: str | None = None, **terms: Any) -> dict[str, Any]:
+        """What a service sends to people of a stream."""
+        stream = source or "target"
+        fields = replace(learner.streams[stream].terms(), **terms).to_fields()
+        policy = learner.policy(source) if source else learner.policy()
+        return {"policy": discreet.encode(policy), "terms": fields, "source": source}
+
+    def all_given(self, learners: list[Any]) -> str:
+        """What a service sends, for each stream."""
+        pairs = zip(learners, self.STREAMS, strict=True)
+        return json.dumps([self.given(learner, source) for learner, (_, source) in pairs])
+
+    def learn(self, learners: list[Any], texts: str) -> None:
+        """Each learner takes its report."""
+        for learner, text in zip(learners, json.loads(texts), strict=True):
+            learner.update(discreet.decode(text, discreet.Reports))
 
     @pytest.mark.parametrize(
         ("name", "source"),
@@ -225,19 +284,24 @@ with tempfile.TemporaryDirectory() as folder:
         else:
             learner.update(discreet.decode(reports, discreet.Reports))
 
-    @pytest.mark.parametrize("name", ["partition", "kernel"])
-    def test_numpy_and_httpx2_are_all_that_a_service_takes(self, name: str) -> None:
+    def test_numpy_and_httpx2_are_all_that_a_service_takes(self) -> None:
         pytest.importorskip("httpx2")
-        domain = discreet.Box((0.0, 0.0), (1.0, 1.0))
-        learner = discreet.make_learner(name, domain, 3, discreet.Local(2.0))
-        policy, terms = discreet.encode(learner.policy()), learner.terms().to_fields()
-        given = json.dumps({"policy": policy, "terms": terms})
-        reports, modules = python(DEVICE + self.CLIENT + self.LOADED, given).splitlines()
+        learners = self.learners()
+        budget = discreet.Shuffled(1.0, 1e-6, 50)
+        shuffled = discreet.make_learner("partition", self.DOMAIN, 3, budget)
+        last = self.given(shuffled, learner_key="09" + 31 * "00")
+        code = DEVICE + self.MORE + self.CLIENT + "print(*sys.modules)" + self.SHUFFLED
+        code += f"print(json.dumps({OWN_FILES}))"
+        texts, modules, files = python(
+            code, f"{self.all_given(learners)}\n{json.dumps(last)}"
+        ).splitlines()
         outside = {module.partition(".")[0] for module in modules.split()}
         assert "httpx2" in outside
         assert not outside & {"scipy", "opendp", "pandas", "pydantic", "sklearn", "dp_accounting"}
         assert not outside & {"sqlalchemy", "fastapi", "uvicorn", "cryptography"}
-        learner.update(discreet.decode(reports, discreet.Reports))
+        self.learn(learners, texts)
+        # No file more and none less than these, so that the other distribution is whole and small.
+        assert packed_files() == set(json.loads(files))
 
     def test_messages_that_need_more_are_refused_in_words(self) -> None:
         said = python(
@@ -252,6 +316,30 @@ except InvalidInput as error:
         )
         assert "'epoch-policy', which cannot be read here" in said
         assert "is not on this device" in said
+
+
+@pytest.mark.slow
+def test_wheel_of_a_device_alone(tmp_path: Path) -> None:
+    """Under 1 MB, and with NumPy and httpx2 a device: nothing else is installed."""
+
+    def run(*arguments: str | Path, given: str = "") -> str:
+        words = list(map(str, arguments))
+        return subprocess.run(words, input=given, capture_output=True, text=True, check=True).stdout
+
+    pip = (sys.executable, "-m", "pip", "-q")
+    run(*pip, "wheel", "--no-deps", "-w", tmp_path, ROOT.parents[1] / "clients" / "python")
+    (wheel,) = tmp_path.glob("discreet_device-*.whl")
+    assert wheel.stat().st_size < 1_000_000
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
+    (program,) = (tmp_path / "venv").glob("*/python")
+    run(*pip, "--python", program, "install", "--no-compile", wheel)
+    device = TestDevice()
+    learners = device.learners()
+    absent = "from importlib.util import find_spec; print(find_spec('scipy'), find_spec('pandas'))"
+    code = device.CLIENT + absent
+    texts, found = run(program, "-I", "-c", code, given=device.all_given(learners)).splitlines()
+    assert found == "None None"
+    device.learn(learners, texts)
 
 
 def test_secure_noise_loads_little_of_opendp() -> None:
