@@ -167,6 +167,12 @@ ARMS: tuple[Block, ...] = (
         seconds=100,
         command="python benchmarks/epoch_speed.py",
     ),
+    Printed(
+        name="slices",
+        page="docs/design/0011-whole-policies.md",
+        seconds=6,
+        command="python benchmarks/policy_bytes.py",
+    ),
     Table(
         name="sources",
         page=AUXILIARY,
