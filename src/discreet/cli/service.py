@@ -273,7 +273,7 @@ def _serve(
         _show_studies(service)
         if listening is not None:
             _show_key(service.keys, database)
-            _warn(listening, names, proxy)
+            _warn(listening, names, proxy, " (dashboard: the same address)")
         log_as_json()
         if listening is None:
             _release(service)
@@ -408,11 +408,11 @@ def _without_password(database: str) -> str:
     return make_url(database).render_as_string(hide_password=True)
 
 
-def _warn(listening: socket.socket, names: list[str], proxy: str | None) -> None:
+def _warn(listening: socket.socket, names: list[str], proxy: str | None, more: str = "") -> None:
     """Show the address, and how to protect one that others can reach."""
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    out.say(f"Listening on http://{shown}:{port} (dashboard: the same address). Ctrl-C stops it.")
+    out.say(f"Listening on http://{shown}:{port}{more}. Ctrl-C stops it.")
     if ip_address(host).is_loopback:
         return
     err.say(
