@@ -169,10 +169,10 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("problem", "expected"),
     [
-        ('name = "exponential"', "3 arms (what can be chosen): arm 1"),
-        ('name = "bumps"', "every person brings up to 25 points of their own."),
-        ('name = "camelback"', "everyone can be given any point of a box with 2 columns."),
-        ('name = "camelback"\ngrid = 5', "everyone can be given the same 25 points."),
+        ('name = "exponential"', "3 arms: arm 1"),
+        ('name = "bumps"', "Every person brings up to 25 points of their own."),
+        ('name = "camelback"', "Everyone can be given any point of a box with 2 columns."),
+        ('name = "camelback"\ngrid = 5', "Everyone can be given the same 25 points."),
     ],
 )
 def test_run_says_what_people_can_be_given(study: Path, problem: str, expected: str) -> None:
@@ -181,7 +181,7 @@ def test_run_says_what_people_can_be_given(study: Path, problem: str, expected: 
     code, out, err = invoke("run", study, "--jobs", 1, "--rounds", 40, "--replicates", 1)
     assert code == 0, err
     words = " ".join(out.split())
-    assert "40 people, 1 replicate;" in words
+    assert "40 people, one replicate;" in words
     assert "a [/b]" in words
     assert expected in words
     assert "arms: ." not in words

@@ -22,7 +22,7 @@ def test_a_study_that_can_run(tmp_path: Path) -> None:
     for text in (
         f"{study} can run.",
         "All 300 rows.",
-        "300 people, 2 replicates; 2 arms (what can be chosen): a, b; 150 people for each arm",
+        "300 people, 2 replicates; 2 arms: a, b; 150 people for each arm",
         "0 to 9",
         "more than 2.719 times as likely",
         "At epsilon = 2 the factor is 7.39",

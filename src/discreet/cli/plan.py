@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -214,19 +215,17 @@ def _show(made: Plan, details: bool) -> None:
     )
     from discreet.lab.reporting.words import promises
 
-    out.print()
     out.print(f"[bold]Plan: {plain(made.title)}[/]")
     for sentence in made.data:
         out.say(sentence)
-    out.print()
     out.print(f"[bold]{plain(made.recommendation.headline)}[/]")
     if made.answer:
         out.say(f"Asked: {made.answer}")
     out.print()
     out.print(loss_table(made))
-    out.print()
     epsilon = made.shown_epsilon
     if made.worthwhile and details:
+        out.print()
         out.print(people_table(made))
         out.print()
     elif made.worthwhile:
@@ -243,6 +242,6 @@ def _show(made: Plan, details: bool) -> None:
         out.say(f"At epsilon = {epsilon:g}: {made.explanations[epsilon].text}")
         out.print()
     if line.guarantee is not None:
-        promise = promises([line.guarantee], brief=not details)
-        out.say(f"Draft of the certificate at epsilon = {epsilon:g}: {promise}")
-    out.print()
+        # The noise of a plan is always simulated; that of the study is not yet drawn.
+        promise = promises([replace(line.guarantee, noise=())], brief=not details)
+        out.say(f"Draft of the certificate: {promise}")

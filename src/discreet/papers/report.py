@@ -193,14 +193,11 @@ def regret_note(what: Any, results: PaperResults) -> str:
     ends = results.ends
     people = sorted(set(ends["people"]))
     of = f" of {people[0]:,} people" if len(people) == 1 and _head(ends) == REGRET else ""
-    noise = (
-        "; noise / needed: how many times the least noise that keeps the promise it is, below 1 "
-        "where the promise is broken"
-    )
+    noise = " Noise / needed: below 1, the promise is broken."
     return (
-        f"{_head(ends).capitalize()}{of}: mean of {trials_of(ends)}, ± its standard error. "
-        "Epsilon held: what the noise that was drawn guarantees at the delta asked for"
-        f"{noise if ends['excess_noise'].notna().any() else ''}. s: seconds of one trial."
+        f"{_head(ends).capitalize()}{of}, mean of {trials_of(ends)}; ±: standard error; s: seconds "
+        "of a trial. Epsilon held: by the noise drawn, at the delta asked for."
+        f"{noise if ends['excess_noise'].notna().any() else ''}"
     )
 
 

@@ -165,7 +165,7 @@ def test_tables_hold_every_line() -> None:
     assert [row.name for row in rows] == [
         *["partition"] * 3,
         "partition, no privacy",
-        "one choice for everyone",
+        "one choice",
         "at random",
     ]
     assert [row.epsilon for row in rows[:3]] == ["1", "2", "4"]

@@ -217,8 +217,8 @@ def test_visits_beyond_those_that_are_covered_tell_nothing(tmp_path: Path) -> No
 def test_in_words(tmp_path: Path) -> None:
     facts = checked(tmp_path)
     assert people_text(facts) == (
-        "1,088 people, 3 replicates; 3 arms (what can be chosen): a, b, rare; 363 people for each "
-        "arm; each is right for 11 or more."
+        "1,088 people, 3 replicates; 3 arms: a, b, rare; 363 people for each arm; each is right "
+        "for 11 or more."
     )
     columns = printed(column_table(facts))
     assert "0 to 9, 10 values" in columns

@@ -305,7 +305,7 @@ def test_a_brief_promise_keeps_whom_it_covers_and_warnings() -> None:
     brief = promises([promised(epsilon) for epsilon in (1.0, 4.0)], brief=True)
     assert brief.startswith(promised(1.0).sentence.split(". ")[0])
     assert "sure of either" not in brief
-    assert "two make it epsilon = 2" in brief
+    assert "This holds for one report by a person. At epsilon = 4" in brief
     assert brief.endswith("this run protects no one: it shows utility only.")
 
 

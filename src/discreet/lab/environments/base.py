@@ -216,11 +216,11 @@ class Problem(ABC):
         if isinstance(space, ArmPoints):
             low, high, columns = space.array.min(), space.array.max(), space.array.shape[1]
             where = f"of {columns} columns" if columns > 1 else f"from {low:g} to {high:g}"
-            return f"{arms} arms (what can be chosen), which are points {where}"
+            return f"{arms} arms, which are points {where}"
         if arms is not None:
             names = ", ".join(self.arm_names[:_SHOWN])
             more = f" and {arms - _SHOWN} more" if arms > _SHOWN else ""
-            return f"{arms} arms (what can be chosen): {names}{more}"
+            return f"{arms} arms: {names}{more}"
         if isinstance(space, DecisionSets):
             return f"every person brings up to {space.most} points of their own"
         if isinstance(space, PublicSet):

@@ -392,14 +392,8 @@ def study_for(
     return study, people or study.rounds, _whose(study.problem)
 
 
-_SYNTHETIC = (
-    "Planning used no one's data: synthetic people with the columns, arms and bounds that the "
-    "study declares."
-)
-_GUESS = (
-    "The gain of synthetic people is assumed, not measured on yours: read it for the order of "
-    "magnitude, and plan again on an older or public table."
-)
+_SYNTHETIC = "Planning used no one's data: synthetic people have the study's columns."
+_GUESS = "Their gain is assumed: read it for the order of magnitude."
 _OTHER = (
     "The plan holds for the study as far as its people are like those of that table.",
     "If that table holds people's private data, the plan tells something about them that no "

@@ -74,7 +74,6 @@ from discreet.lab.reporting.numbers import (
     about_time,
     counted,
     decimals,
-    listed,
     number_text,
     unsigned_zero,
 )
@@ -335,8 +334,7 @@ def recommendation(forecast: Forecast) -> Recommendation:
     details = []
     if advice.verdict.word == "yes":
         headline = (
-            f"Yes: {with_people}, {line.learner} at epsilon = {epsilon:g} loses at most {most}: "
-            f"{lost}."
+            f"Yes: {with_people}, {line.learner} at epsilon = {epsilon:g} loses at most {most}."
         )
         details.append("No smaller epsilon that was tried does.")
     elif advice.verdict.word == "no":
@@ -542,7 +540,7 @@ def loss_rows(forecast: Forecast) -> list[LossRow]:
     """Private lines by epsilon, no privacy, references; with all people that were simulated."""
     digits = decimals(max(abs(float(line.worth[:, -1].mean())) for line in forecast.lines), 4)
     sign = 1.0 if forecast.problem.metric == "reward" else -1.0
-    names = {"best_fixed": _ONE_CHOICE, "uniform": "at random"}
+    names = {"best_fixed": "one choice", "uniform": "at random"}
     rest = [line for line in forecast.lines if line.kind != "private"]
 
     def half(interval: Interval) -> str:
@@ -680,9 +678,6 @@ def loss_note(forecast: Forecast) -> str:
     )
     if forecast.worthwhile:
         note += " loss: share of the gain without privacy."
-    if forecast.others:
-        models = listed([line.setting.budget.trust_model for line in forecast.others])
-        note += f" {models}: the same epsilon under other trust models."
     return note
 
 

@@ -158,8 +158,10 @@ def _promise(kind: Guarantee, epsilons: Sequence[float], brief: bool) -> str:
     warning = first.sentence.removeprefix(text)
     sentences = re.split(r"(?<=\.) ", text)
     first_ones = 1 if first.report_epsilon is None else 2
-    if brief and len(sentences) > first_ones + 1:
-        text = " ".join([*sentences[:first_ones], sentences[-1]])
+    if brief:
+        if len(sentences) > first_ones + 1:
+            text = " ".join([*sentences[:first_ones], sentences[-1]])
+        text = re.sub(r"[;:] two (contributions )?make it .*", ".", text)
     # Epsilons that differ in digits that are not shown are one.
     factors = {rounded_up(each.epsilon): factor_text(each.epsilon) for each in rest}
     factors.pop(rounded_up(first.epsilon), None)

@@ -336,13 +336,12 @@ class StudyResult:
 
 
 def study_facts(study: Study) -> list[str]:
-    """What stands above a result: people and choices, which rows take part, which learner was
+    """What stands above a result: source and actions, which rows take part, which learner was
     chosen, and that no epsilon covers exact statistics of a private table."""
-    rows, plural = study.problem.rows, "s" if study.replicates > 1 else ""
+    rows, offer = study.problem.rows, study.problem.offer
     used = "" if rows is None else f" {rows.sentence}."
     facts = [
-        f"{study.problem.source} {study.rounds:,} people, {study.replicates} replicate{plural}; "
-        f"{study.problem.offer}.{used}",
+        f"{study.problem.source} {offer[0].upper()}{offer[1:]}.{used}",
         *study.choices,
         study.problem.exposure,
     ]

@@ -29,6 +29,7 @@ from typing import Any, Generic, TypeVar
 
 import joblib
 import numpy as np
+from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from discreet.atomic_files import Busy, Damaged, StateFile
 from discreet.codec import decode, encode
@@ -145,8 +146,8 @@ def simulate_study(
 ) -> tuple[list[Outcome], BaseException | None]:
     """Outcomes in the study's order, and the exception of `STOPPED` that ended the run, if any.
 
-    References run first, then private learners. Each line of the result is printed when its
-    replicates are complete.
+    References run first, then private learners. On a terminal each setting has a bar with its mean
+    so far, until the run is over; elsewhere a line is printed when its replicates are complete.
 
     Args:
         study: what to run.
@@ -163,12 +164,20 @@ def simulate_study(
     missing = [each for each in study.settings if counts[each.label] < study.replicates]
     stop: BaseException | None = None
     try:
-        missing.sort(key=lambda setting: (setting.learns, not setting.private))
+        missing.sort(key=_order)
         complete = sum(count == study.replicates for count in counts.values())
-        with screen.progress() as bar:
-            task = bar.add_task("replicates", total=total, completed=len(done))
+        text = TextColumn("{task.description}", markup=False)
+        with screen.progress(text, MofNCompleteColumn(), TimeElapsedColumn()) as bar:
+            tasks = {
+                each.label: bar.add_task(
+                    _line(study, each.label, outcomes),
+                    total=study.replicates,
+                    completed=counts[each.label],
+                )
+                for each in sorted(study.settings, key=_order)
+            }
             for setting in study.settings:
-                if counts[setting.label] == study.replicates:
+                if counts[setting.label] == study.replicates and not screen.shows_bars:
                     screen.say(_line(study, setting.label, outcomes))
             for outcome in simulate_all(
                 study.problem,
@@ -185,11 +194,12 @@ def simulate_study(
                 journal.add(outcome)
                 label = outcome.setting.label
                 counts[label] += 1
-                bar.advance(task)
+                line = _line(study, label, outcomes)
+                bar.update(tasks[label], description=line, completed=counts[label])
                 if counts[label] == study.replicates:
                     complete += 1
-                    line = _line(study, label, outcomes)
-                    screen.say(f"{line}  line {complete} of {len(study.settings)}")
+                    if not screen.shows_bars:
+                        screen.say(f"{line}  line {complete} of {len(study.settings)}")
     except STOPPED as error:
         stop = error
     order = {setting.label: place for place, setting in enumerate(study.settings)}
@@ -197,9 +207,16 @@ def simulate_study(
     return outcomes, stop
 
 
+def _order(setting: Setting) -> tuple[bool, bool]:
+    """References, then private learners, then others."""
+    return setting.learns, not setting.private
+
+
 def _line(study: Study, label: str, outcomes: list[Outcome]) -> str:
-    """A complete line of the result, in text."""
+    """A line of the result over the replicates so far, in text; its label where there is none."""
     own = [outcome for outcome in outcomes if outcome.setting.label == label]
+    if not own:
+        return label
     row, width = table_rows(summarise(own))[0], max(len(each.label) for each in study.settings)
     metric = own[0].record.metric
     return f"{label:<{width}}  {metric} {row.total:>9} ({row.per_person} a person)"

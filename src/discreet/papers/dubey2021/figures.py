@@ -263,8 +263,7 @@ def _table_cases(
 
 
 _DELTA_NOTE = (
-    "A delta of 0.1 promises little: a release that shows all data with probability 0.1 keeps it. "
-    "Use --delta 1e-5 to see what a meaningful promise costs."
+    "A delta of 0.1 promises little: showing all data with probability 0.1 keeps it (--delta 1e-5)."
 )
 
 FIGURE_1 = RegretFigure(
@@ -276,10 +275,8 @@ FIGURE_1 = RegretFigure(
     seed=SEED,
     cases=figure_1,
     note=(
-        "The paper prints this figure without numbers. The published noise is read as in its "
-        "proofs; where it is many times what is needed, its true epsilon is far below the promise, "
-        "and 0 where delta alone pays for it. The local noise of Lemma 5 takes too small a "
-        f"sensitivity: at epsilon 10 its true epsilon is larger than promised. {_DELTA_NOTE}"
+        "The paper prints no numbers. Published noise is read as in its proofs; an epsilon of 0 is "
+        f"held by delta alone. Lemma 5's local sensitivity is too small. {_DELTA_NOTE}"
     ),
 )
 
@@ -292,7 +289,7 @@ FIGURE_2 = RegretFigure(
     seed=SEED,
     cases=figure_2,
     note=(
-        "The paper prints this figure without numbers. A delta of 0.5 or 0.99 promises nothing "
+        "The paper prints no numbers. A delta of 0.5 or 0.99 promises nothing "
         "to rely on: a release that shows all data with that probability "
         "keeps it. Such lines are here because the paper drew them."
     ),
@@ -307,10 +304,9 @@ TABLE_1 = RegretFigure(
     seed=SEED,
     cases=table_1,
     note=(
-        "Functions are scaled to [0, 1]. The paper says neither its units nor where decision sets "
-        "come from, so its numbers cannot be compared with ours. On the public box only the reward "
-        "is private, and only it is protected; where people bring 100 random points of the box "
-        "each, those are protected too. Length scales are taken to be public knowledge. "
+        "Functions are scaled to [0, 1]. The paper states neither units nor decision sets, so its "
+        "numbers do not compare. On the public box only the reward is protected; of people who "
+        "bring 100 random points each, the points too. Length scales are taken as public. "
         f"{_DELTA_NOTE}"
     ),
     slow="the published method on styb and mw, about a minute for each trial",

@@ -642,13 +642,11 @@ def _facts(entry: SearchEntry, data: DataSet, rows: pd.DataFrame) -> Row:
 
 
 _NOTE = (
-    "Published has no guarantee: its columns lie in the column space of the table, which tells "
-    "neighbouring tables apart with certainty (po-gp-ucb-attack). Its own rule takes the branch "
-    '"else" of Algorithm 1 nearly everywhere; "paper\'s branch" is the one that the paper reports, '
-    "where that differs. Ours holds the epsilon shown, for a row that moves by at most 1, where "
-    "the largest norm is 25; it chooses rows by the modeler's own rule, or by GP-UCB as published, "
-    "so that only the release differs. Hyperparameters, scaling and the box of the rows are taken "
-    "as public by all methods."
+    "Published has no guarantee: its release tells neighbouring tables apart with certainty "
+    '(po-gp-ucb-attack). "paper\'s branch": the branch of Algorithm 1 that the paper reports, '
+    "where its own rule takes the other. Ours holds the epsilon shown, for a row that moves by at "
+    "most 1 where the largest norm is 25; it chooses rows by its own rule or by GP-UCB as "
+    "published. Hyperparameters, scaling and the box are taken as public."
 )
 
 PO_GP_UCB_TABLES = Searches(
@@ -657,9 +655,7 @@ PO_GP_UCB_TABLES = Searches(
     parts=TABLES,
     note=(
         f"{_NOTE} The paper prints S_T without a unit; sigma_y is the standard deviation of the "
-        "Gaussian process. Ours does not depend on r. At length scale 1.25, 50 questions cannot "
-        "cover the domain of norm 25: GP-UCB does no better than chance there, with or without "
-        "privacy. Length scale 5 is not in the paper."
+        "Gaussian process. Ours does not depend on r. Length scale 5 is not in the paper."
     ),
     form="columns",
 )

@@ -356,11 +356,10 @@ def order(figure: TransferFigure) -> Iterator[Case]:
 
 
 _NOTE = (
-    "Published: Algorithms 2 and 3 as printed, with C_n = log(n), whose constant the paper leaves "
-    "to a supplement; it splits bins long before it can tell arms apart. Paper: the mean regret "
-    "that the published program logged, with another rule and noise for people inside a bin only, "
-    "which does not keep its epsilon for contexts. All methods of a trial meet the same people, "
-    "and the same sources. Non-private: ours without noise and without sources."
+    "Published: Algorithms 2 and 3 as printed, with C_n = log(n). Paper: the mean regret that the "
+    "published program logged, with noise inside a bin only, which does not keep its epsilon for "
+    "contexts. All methods of a trial meet the same people and sources. Non-private: ours without "
+    "noise and sources."
 )
 _SIZES_NOTE = f"{_NOTE} The paper does not say how many people its sources have; here 10,000 each."
 _SOURCE_SIZES = (10_000, 20_000, 50_000, 100_000)
@@ -373,9 +372,7 @@ FIGURE_6 = TransferFigure(
     cases=illustration,
     note=(
         f"{_NOTE} Weak: one source of 500 people with epsilon 0.5 and gamma 5; effective: with "
-        "epsilon 8 and gamma 0. The figure shows regret over all people, regret at the context "
-        "(1/3, 1/3) and how often each arm was offered there; the records hold all three. The "
-        "paper shows a single run."
+        "epsilon 8 and gamma 0. The paper shows a single run."
     ),
     axis="rounds",
     axis_label="people of the target",
@@ -821,15 +818,9 @@ def p_value(first: FloatArray, second: FloatArray) -> float:
 _TITLE = "Ma et al. (2025), Table 2: mean reward on real tables, over that of ABSE"
 _RATIO_NOTE = (
     "ADULT is the original table; jobs and taxi are stand-ins, so the paper's numbers beside them "
-    "are for other rows. Public preprocessing: three columns with bounds fixed beforehand. ADULT: "
-    "age 17 to 90, education 1 to 16, weekly hours 1 to 99; target: complete rows born in the US, "
-    "sources: seven regions of birth. Jobs stand-in: years coding 0 to 50, years in a job 0 to 50, "
-    "skills 0 to 40; target under 35, source older. Taxi stand-in: miles 0 to 20, minutes 0 to 60, "
-    "hour of pickup; target Monday to Friday, source weekend. Behaviour policies choose uniformly. "
-    "ABSE learns on the target without privacy and without sources. The paper's LDPMAB stands "
-    "beside published, which runs with C_n = log(n). The Wilcoxon tests compare the best method, "
-    "chosen on the same trials, with every other, and nothing is corrected for that choice or for "
-    "the number of tests: significance is no error rate of 5%. The paper names no correction."
+    "are for other rows. ABSE learns on the target without privacy and sources. The paper's LDPMAB "
+    "stands beside published, which runs with C_n = log(n). Wilcoxon tests compare the best method "
+    "with every other; neither that choice nor the number of tests is corrected for."
 )
 
 

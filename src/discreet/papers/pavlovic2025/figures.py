@@ -200,12 +200,9 @@ CAPRI_REGRET = RegretFigure(
     seed=SEED,
     cases=capri_regret,
     note=(
-        "The paper prints no experiment. Published: its random sets, noise and widths. 4 Delta_r "
-        "is hundreds of times the range of rewards or more, so nothing is given up and the regret "
-        "is that of uniform choice. With z = 3 the noise is the same, and arms are given up three "
-        "posterior deviations behind the best. The published local variant adds that noise for "
-        "every person instead of once for all; it is left out. Share wrong: of contexts, those "
-        "in which the best arm by the last estimate is more than 0.05 worse than the best."
+        "The paper prints no experiment. Published: its random sets, noise and widths, which "
+        "eliminate no arm. z = 3: the same noise; arms are eliminated three posterior deviations "
+        "behind the best. Share wrong: of contexts whose recommended arm loses more than 0.05."
     ),
     slow="elimination with rigorous widths, 5 to 20 seconds for each trial",
     form="trade-off",
@@ -221,10 +218,8 @@ USCA_ERROR_RATE = RegretFigure(
     cases=usca_error_rate,
     note=(
         "The paper prints no experiment. Error rate: the expected regret of one prediction for a "
-        "new person, exactly, given what was learnt. All budgets are pure. The published scale is "
-        "about twice what the range of scores needs; the epsilon that it holds is the promise "
-        "times that range over the scale. Uniform design: our ridge and ranges, with arms offered "
-        "as published."
+        "new person. All budgets are pure. The published scale is about twice what the range of "
+        "scores needs. Uniform design: our ridge and ranges, with arms offered as published."
     ),
     form="trade-off",
 )
