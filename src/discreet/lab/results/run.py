@@ -146,8 +146,8 @@ def simulate_study(
 ) -> tuple[list[Outcome], BaseException | None]:
     """Outcomes in the study's order, and the exception of `STOPPED` that ended the run, if any.
 
-    References run first, then private learners. On a terminal each setting has a bar with its mean
-    so far, until the run is over; elsewhere a line is printed when its replicates are complete.
+    References run first, then private learners. While bars are shown, each setting has its mean so
+    far beside its count; elsewhere a line is printed when its replicates are complete.
 
     Args:
         study: what to run.
@@ -164,20 +164,18 @@ def simulate_study(
     missing = [each for each in study.settings if counts[each.label] < study.replicates]
     stop: BaseException | None = None
     try:
-        missing.sort(key=_order)
+        missing.sort(key=lambda setting: (setting.learns, not setting.private))
         complete = sum(count == study.replicates for count in counts.values())
         text = TextColumn("{task.description}", markup=False)
         with screen.progress(text, MofNCompleteColumn(), TimeElapsedColumn()) as bar:
             tasks = {
-                each.label: bar.add_task(
-                    _line(study, each.label, outcomes),
-                    total=study.replicates,
-                    completed=counts[each.label],
+                label: bar.add_task(
+                    _line(study, label, outcomes), True, study.replicates, counts[label]
                 )
-                for each in sorted(study.settings, key=_order)
+                for label in (each.label for each in missing)
             }
             for setting in study.settings:
-                if counts[setting.label] == study.replicates and not screen.shows_bars:
+                if counts[setting.label] == study.replicates:
                     screen.say(_line(study, setting.label, outcomes))
             for outcome in simulate_all(
                 study.problem,
@@ -205,11 +203,6 @@ def simulate_study(
     order = {setting.label: place for place, setting in enumerate(study.settings)}
     outcomes.sort(key=lambda outcome: (order[outcome.setting.label], outcome.record.replicate))
     return outcomes, stop
-
-
-def _order(setting: Setting) -> tuple[bool, bool]:
-    """References, then private learners, then others."""
-    return setting.learns, not setting.private
 
 
 def _line(study: Study, label: str, outcomes: list[Outcome]) -> str:
