@@ -60,4 +60,5 @@ def test_modules_are_small_and_reach_for_nothing_else() -> None:
         assert all(each.startswith("./") for each in re.findall(r'from "([^"]+)"', text))
         assert "Math.random" not in text
         code += re.sub(r"^\s*(?://.*|/\*\*(?s:.)*?\*/)\s*$|^\s+", "", text, flags=re.MULTILINE)
-    assert len(gzip.compress(code.encode(), 9)) < 16_000
+    # With short names, `esbuild index.js --bundle --minify --format=esm` makes 11,984 of 15,730.
+    assert len(gzip.compress(code.encode(), 9)) < 15_750

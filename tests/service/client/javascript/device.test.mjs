@@ -82,7 +82,7 @@ test("a person agrees, acts and reports once", async () => {
 test("no other terms are agreed to, and forged ones are refused", async () => {
   const service = new Service(kernelPolicy());
   const { device } = await made(service, { agreed: "0".repeat(64) });
-  await assert.rejects(device.refresh(), /nothing was agreed to/);
+  await assert.rejects(device.refresh(), /show them device.terms/);
   service.terms = { ...service.terms, most_epsilon: 5 };
   await assert.rejects(device.terms(), /their SHA-256/);
 });
@@ -112,7 +112,7 @@ test("a policy that was changed on the way is not used", async () => {
       ? new Response(service.policy, { headers: { ETag: `"${sha256("another")}"` } })
       : null;
   const { device } = await made(service);
-  await assert.rejects(device.act(untouchable), /changed on the way/);
+  await assert.rejects(device.act(untouchable), /its SHA-256 is .*fetch it again/);
 });
 
 test("a policy is fetched again only where it is another one", async () => {

@@ -94,8 +94,7 @@ const checkedUrl = (url, allowHttp) => {
   const safe = parts?.[1] === "https" || LOCAL.includes(parts?.[2]) || allowHttp;
   need(
     parts && safe,
-    `url was ${url}; give the https address of the service, or say allowHttp inside a network ` +
-      "that only you use.",
+    `url was ${url}; give an https address, or allowHttp inside a network that only you use.`,
   );
   return url.replace(/\/+$/, "");
 };
@@ -214,12 +213,12 @@ export class Device {
 
   /** The study's current terms, for the person to read. */
   async terms() {
-    return this.#offered(this.#patience);
+    return this.#offered();
   }
 
   /** Record that the person agrees to the terms with this SHA-256, and to no others. */
   async agree(sha256) {
-    return (await this.#agree(sha256, this.#patience)).terms;
+    return (await this.#agree(sha256)).terms;
   }
 
   /** Every report of this person, to whatever study; it needs no service. */
@@ -250,7 +249,7 @@ export class Device {
 
   /** Fetch the current policy; whether it is another one. */
   async refresh() {
-    return this.#refresh(await this.#agreement(this.#patience), this.#patience);
+    return this.#refresh(await this.#agreement());
   }
 
   /** Choose for this person, with the policy at hand. */
@@ -259,7 +258,7 @@ export class Device {
     let at;
     try {
       // One attempt, because a person waits.
-      at = await this.#policy({ ...this.#patience, attempts: 1 });
+      at = await this.#policy(1);
     } catch (error) {
       if (error instanceof Unreachable) return this.#default();
       throw error;
@@ -273,7 +272,7 @@ export class Device {
   /** Keep an action chosen elsewhere for this person of an auxiliary source; its id, or null. */
   async observe(context, arm) {
     this.#checkSource(true);
-    const at = await this.#policy(this.#patience);
+    const at = await this.#policy();
     const given = () => ({ arm: armNumber(at.policy, arm) });
     return (await this.#take(at, context, null, given)).id;
   }
@@ -285,7 +284,7 @@ export class Device {
     // Under hold the time of a report must not follow from that of its reward.
     if (this.#hold === 0) {
       try {
-        await this.#send({ ...this.#patience, attempts: 1 }, false, now());
+        await this.#send(now(), false, 1);
       } catch (error) {
         if (!(error instanceof Unreachable)) throw error;
       }
@@ -302,7 +301,7 @@ export class Device {
       const known = "reward" in row && !isHeld(row, time);
       if (this.#mine(row) && (known || this.#late(row.made, time))) await this.#draw(row.id);
     }
-    const accepted = await this.#send(this.#patience, again, time);
+    const accepted = await this.#send(time, again);
     const rows = await this.ledger();
     return accepted.map((number) => rows[number - 1]);
   }
@@ -334,21 +333,21 @@ export class Device {
     return this.#known(tables(await this.#storage.read()));
   }
 
-  async #agreement(patience) {
+  async #agreement(attempts) {
     const known = await this.#current();
     const agreed = this.#agreed;
-    if (known === null && agreed !== null) return this.#agree(agreed, patience);
+    if (known === null && agreed !== null) return this.#agree(agreed, attempts);
     const same = known !== null && (agreed === null || agreed === known.sha256);
     need(
       same,
       `this person agreed to ${known?.sha256 ?? "no terms"} in the study ${this.#study}, and ` +
-        `agreed was ${agreed}; show them device.terms(), and call device.agree() with their sha256.`,
+        `agreed was ${agreed}; show them device.terms(), and call device.agree().`,
     );
     return known;
   }
 
-  async #offered(patience) {
-    const answer = await this.#ask("GET", `${this.#path}/terms`, { patience });
+  async #offered(attempts) {
+    const answer = await this.#ask("GET", `${this.#path}/terms`, { attempts });
     const terms = readTerms(json(answer));
     const digest = await sha256(terms.text);
     need(
@@ -358,16 +357,16 @@ export class Device {
     return terms;
   }
 
-  async #agree(agreed, patience) {
+  async #agree(agreed, attempts) {
     const known = await this.#current();
     if (known?.sha256 === agreed) return known;
-    const terms = await this.#offered(patience);
+    const terms = await this.#offered(attempts);
     need(
       terms.sha256 === agreed,
       `this person agreed to the terms ${agreed}, but the study ${this.#study} asks for ` +
-        `${terms.sha256}; nothing was agreed to. Show them device.terms().`,
+        `${terms.sha256}; show them device.terms().`,
     );
-    const arm = (await this.#facts(patience)).default_arm;
+    const arm = (await this.#facts(attempts)).default_arm;
     const defaultArm = ["number", "string"].includes(typeof arm) ? arm : null;
     await this.#change((state) => {
       for (const row of state.agreements.filter(this.#mine)) {
@@ -391,17 +390,16 @@ export class Device {
     return this.#current();
   }
 
-  async #refresh(agreement, patience) {
+  async #refresh(agreement, attempts) {
     const etag = agreement.policy;
-    const answer = await this.#ask("GET", `${this.#path}/policy`, { etag, patience });
+    const answer = await this.#ask("GET", `${this.#path}/policy`, { etag, attempts });
     if (answer.status === 304) return false;
     const { text } = answer;
     const digest = await sha256(text);
     const named = (answer.headers.get("etag") ?? "").replace(/^W\//, "").replaceAll('"', "");
     need(
       named === digest,
-      `the service named the policy ${named}, but its SHA-256 is ${digest}; it was changed on the ` +
-        "way. Fetch it again.",
+      `the service named the policy ${named}, but its SHA-256 is ${digest}; fetch it again.`,
     );
     readPolicy(text, this.#source ?? "target", agreement.terms);
     if (digest === agreement.policy) return false;
@@ -419,11 +417,11 @@ export class Device {
   }
 
   /** What the person agreed to, and the policy at hand; it is fetched where there is none. */
-  async #policy(patience) {
-    const agreed = await this.#agreement(patience);
+  async #policy(attempts) {
+    const agreed = await this.#agreement(attempts);
     let state = tables(await this.#storage.read());
     if (!this.#row(state, agreed.policy)) {
-      await this.#refresh({ ...agreed, policy: null }, patience);
+      await this.#refresh({ ...agreed, policy: null }, attempts);
       state = tables(await this.#storage.read());
     }
     // One state for both: another tab may agree, or fetch, in between.
@@ -441,7 +439,7 @@ export class Device {
   #kept(state, digest) {
     if (this.#last.row?.digest !== digest) {
       const row = this.#row(state, digest);
-      need(row, "another tab removed the policy; call refresh().");
+      need(row, "the policy was removed; call refresh().");
       this.#last = { row, policy: readPolicy(row.text, this.#source ?? "target") };
     }
     return this.#last;
@@ -451,7 +449,7 @@ export class Device {
     const known = await this.#current();
     const arm = this.#defaultArm ?? known?.defaultArm ?? null;
     if (arm === null) {
-      throw new Unreachable("there is no policy and no default arm; state one as defaultArm.");
+      throw new Unreachable("there is no policy; state a defaultArm.");
     }
     const names = known?.terms.armNames ?? [];
     const place = typeof arm === "string" ? names.indexOf(arm) : arm;
@@ -539,7 +537,7 @@ export class Device {
   }
 
   /** The numbers of the reports that were accepted, of those that are due at a time. */
-  async #send(patience, again, time) {
+  async #send(time, again, attempts) {
     const accepted = [];
     const states = again ? ["waiting", "refused"] : ["waiting"];
     // In the order of due times: that of rewards must not show under hold.
@@ -550,13 +548,13 @@ export class Device {
       const { number, body } = row;
       if (isHeld(row, time)) continue;
       try {
-        const answer = await this.#ask("POST", `${this.#path}/reports`, { body, patience });
+        const answer = await this.#ask("POST", `${this.#path}/reports`, { body, attempts });
         // The service says that it stored the report now or before; something else may have answered.
         const { stored, repeated } = json(answer);
         if (answer.status !== 202 || stored + repeated !== 1) throw foreign(answer);
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
-        if (error.status === 409 && (await this.#facts(patience)).state === "paused") {
+        if (error.status === 409 && (await this.#facts(attempts)).state === "paused") {
           throw new Unreachable(error.message, 409);
         }
         await this.#mark(number, "refused", error.message);
@@ -577,18 +575,18 @@ export class Device {
   }
 
   /** What the service says of the study: its state, and its default arm. */
-  async #facts(patience) {
+  async #facts(attempts) {
     const path = `/v1/studies/${encodeURIComponent(this.#study)}`;
-    return json(await this.#ask("GET", path, { patience }));
+    return json(await this.#ask("GET", path, { attempts }));
   }
 
-  /** The answer to a request, 2xx or 304, after as many attempts as patience allows. A request
+  /** The answer to a request, 2xx or 304, after `attempts`, or as many as patience allows. A request
    * without an answer is sent again after a random pause whose bound doubles. */
-  async #ask(method, path, { body, etag = null, patience }) {
+  async #ask(method, path, { body, etag = null, attempts = this.#patience.attempts }) {
     const headers = { Authorization: `Bearer ${this.#key}`, Accept: "application/json" };
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (etag !== null) headers["If-None-Match"] = `"${etag}"`;
-    const { attempts, first, longest, timeout } = patience;
+    const { first, longest, timeout } = this.#patience;
     const what = `${method} ${path}`;
     let answer = null;
     for (let attempt = 0; attempt < attempts; attempt++) {

@@ -121,7 +121,7 @@ const labelText = (value) => {
   if (typeof value !== "number") return stripped(String(value));
   if (Number.isInteger(value)) return BigInt(value).toString();
   // Python writes small numbers as 1e-05.
-  return Math.abs(value) < 1e-4 ? value.toExponential().replace(/e-(\d)$/, "e-0$1") : String(value);
+  return Math.abs(value) < 1e-4 ? value.toExponential().replace(/-(.)$/, "-0$1") : String(value);
 };
 /** One text for what programs write differently: `1.0` and `1`, `TRUE` and `true`. */
 const sameLabel = (label) => {
@@ -285,7 +285,7 @@ const readArmNames = (given, arms) => {
   sound(!names.length || (names.length === arms && distinct(names)), "arm_names");
   return names;
 };
-const SHUFFLED = "the study has a shuffler, for which this client makes no reports; use Python's.";
+const SHUFFLED = "the study has a shuffler; use Python's client.";
 
 /** JSON values as the one text of RFC 8785, of which the SHA-256 of terms is taken. */
 export const canonicalJson = (value) => {
@@ -329,7 +329,7 @@ export const checkTerms = (policy, terms) => {
     need(
       holds,
       `policy ${policy.version} has ${name} ${offered}, but this side agreed to ${agreed}; do not ` +
-        "act or report under it.",
+        "use it.",
     );
   for (const name of ["domain", "arms", "armNames", "rewardBounds", "maxContributions"]) {
     const [offered, agreed] = [policy, terms].map((side) => canonicalJson(side[name]));
@@ -747,7 +747,7 @@ export const readPolicy = (text, stream = "target", terms = null) => {
 
 /** Choose at a context in [0, 1]^d. */
 export const actAt = (policy, unit, coin) => {
-  need(policy.chooses, "the people of a source were given their actions; pass these to report().");
+  need(policy.chooses, "people of a source have their actions; pass these to report().");
   whole(coin, "the public coin", 0, COINS - 1);
   const [arm, propensity] = policy.learner.act(policy, unit, coin);
   return { arm, propensity, name: policy.armNames[arm] ?? null };
