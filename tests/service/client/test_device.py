@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
+import signal
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -622,7 +623,7 @@ class TestSending:
         """Otherwise a missing report would tell whether the reward came."""
         now = 1e9
         monkeypatch.setattr("time.time", lambda: now)
-        monkeypatch.setattr(devices, "_DRAWING", nullcontext())  # processes share none
+        monkeypatch.setattr("discreet.service.client.person._WAIT", 0.0)
         server = Server()
         options = {"reward_seconds": 100.0, "hold_seconds": hold}
         device, other = (device_of(server, tmp_path, **options) for _ in range(2))
@@ -814,7 +815,6 @@ def test_stopped_at_every_statement(
         return keys(self, shape)
 
     monkeypatch.setattr(SecureNoise, "keys", counted)
-    monkeypatch.setattr(devices, "_AT_WORK", 0.0)
     server = Server()
     device_of(server, tmp_path).refresh()
     file = tmp_path / "device.db"
@@ -872,16 +872,19 @@ def test_stopped_at_every_statement(
     assert set(outcomes) == {"accepted", "lost", "none shown"}
 
 
-def test_a_report_that_was_begun_elsewhere_is_not_drawn_again(tmp_path: Path) -> None:
+def test_a_report_that_was_begun_elsewhere_is_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("discreet.service.client.person._WAIT", 0.0)
     server = Server()
     device = device_of(server, tmp_path)
     choice = device.act(PERSON)
     with device._file.changing() as state:
-        state.execute("UPDATE pending SET drawing = ?", (f"another {time.time()}",))
-    assert device.report(choice.id, 1.0), "it may be at work"
-    assert not device.ledger()
-    with device._file.changing() as state:
-        state.execute("UPDATE pending SET drawing = 'another 0'")
+        state.execute("UPDATE pending SET drawing = 'another'")
+    with device._file.drawing() as alone:
+        assert alone
+        assert device.report(choice.id, 1.0), "another is at work"
+        assert not device.ledger()
     assert not device.report(choice.id, 1.0)
     assert not device.report(choice.id, 1.0)
     (row,) = device.ledger()
@@ -890,18 +893,37 @@ def test_a_report_that_was_begun_elsewhere_is_not_drawn_again(tmp_path: Path) ->
     assert not server.posts()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_killed_process_says_at_once_that_its_report_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = device_of(Server(), tmp_path)
+    choice = device.act(PERSON)
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(devices, "_drawn", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        try:
+            device.report(choice.id, 1.0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert not device.report(choice.id, 1.0)
+    assert [row.state for row in device.ledger()] == ["lost"]
+
+
 def test_a_report_that_another_process_gave_up_meanwhile_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was drawn and seen by nobody; the ledger says that it was lost, and so it stays."""
-    monkeypatch.setattr(devices, "_AT_WORK", 0.0)
+    """Where locks do not hold, as on some network disks. It was drawn and seen by nobody; the
+    ledger says that it was lost, and so it stays."""
     server = Server()
     device = device_of(server, tmp_path)
     choice = device.act(PERSON)
 
     class Slow(ContributionCounter):
         def report(self, *given: Any) -> Reports | None:
-            monkeypatch.setattr("discreet.service.client.device._DRAWING", nullcontext())
+            monkeypatch.setattr(devices.PersonFile, "drawing", lambda _: nullcontext(True))
             assert not device_of(server, tmp_path).report(choice.id, 1.0)
             return super().report(*given)
 

@@ -45,7 +45,6 @@ import base64
 import json
 import math
 import secrets
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -95,10 +94,6 @@ if TYPE_CHECKING:
 
 _DAY = 86_400.0
 _ID_BITS = 62
-# Held while a report is drawn: of two threads with one action, one draws.
-_DRAWING = threading.Lock()
-# Seconds for which a process that marked a report may still be drawing it.
-_AT_WORK = 600.0
 
 
 class Device(Client):
@@ -549,16 +544,15 @@ class Pending:
         Raises:
             InvalidInput: for an action that the file does not know.
         """
-        with _DRAWING:
+        with self._file.drawing() as alone:
             with self._file.changing() as state:
                 row = self._row(state, identity)
                 if row is None:
                     return _was_made(state, identity)
                 if row["drawing"] is not None:
-                    if _is_at_work(row, time.time()):
-                        return True
-                    self._settle(state, row)
-                    return False
+                    if alone:
+                        self._settle(state, row)
+                    return not alone
                 terms = agreement_of(state, *self._place, row["sha256"]).terms
                 keeps = reward is not None and row["due"] > row["made"]
                 if reward is None or self._late(row, terms, time.time()):
@@ -568,7 +562,7 @@ class Pending:
                     kept = repr(reward), identity
                     state.execute("UPDATE pending SET reward = ? WHERE id = ?", kept)
                     return True
-                mark = f"{secrets.token_hex(16)} {time.time()}"
+                mark = secrets.token_hex(16)
                 state.execute("UPDATE pending SET drawing = ? WHERE id = ?", (mark, identity))
                 others = self._others(state, row)
             policy = self.policy(row["policy"])
@@ -693,11 +687,6 @@ def _keep(
 def _numbers(policy: Any, people: Any) -> Any:
     """Contexts as numbers within their bounds, which a file keeps whatever they were given as."""
     return policy.domain.nearest(people).tolist() if isinstance(policy, ArmPolicy) else people
-
-
-def _is_at_work(row: Any, now: float) -> bool:
-    """Whether another process may still be drawing the report that it marked."""
-    return abs(now - float(row["drawing"].partition(" ")[2] or 0.0)) < _AT_WORK
 
 
 def _is_held(row: Any, now: float) -> bool:

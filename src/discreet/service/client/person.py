@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from sqlite3 import Connection, Row
 from typing import Any, Literal
 
-from discreet.atomic_files import StateFile
+from discreet.atomic_files import Busy, StateFile
 from discreet.learners.policy import Policy, Terms
 from discreet.privacy import SecureNoise
 from discreet.privacy.accounting import (
@@ -147,6 +147,8 @@ class PersonFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._file = StateFile(self.path, "the file of a person", _SCHEMA, _APPLICATION, wait=_WAIT)
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        self._lock = StateFile(lock, "a lock", ("CREATE TABLE lock (id)",), _APPLICATION, _WAIT)
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
@@ -164,6 +166,17 @@ class PersonFile:
             if state is not None:
                 state.row_factory = Row
             yield state
+
+    @contextmanager
+    def drawing(self) -> Iterator[bool]:
+        """Whether this thread alone draws; False where another does for long. The lock ends with
+        its process: where this thread is alone, a mark is of a process that was stopped."""
+        with ExitStack() as stack:
+            alone = False
+            with suppress(Busy):
+                stack.enter_context(self._lock.changing())
+                alone = True
+            yield alone
 
     # The person's own view.
 
