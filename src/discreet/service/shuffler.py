@@ -60,11 +60,7 @@ from discreet.service.client.transport import (
 from discreet.service.hpke import check_learner_key, ciphertext_bytes
 from discreet.service.server.access import ALL, Named, key_of, only, router
 from discreet.service.server.app import bare_app, guard
-from discreet.service.server.bodies import (
-    CiphertextBody,
-    StudyFacts,
-    TermsFields,
-)
+from discreet.service.server.bodies import CiphertextBody, StudyFacts, TermsFields
 from discreet.service.server.database import Database, Unavailable, upgrade
 from discreet.service.server.deployment import packed, unpacked
 from discreet.service.server.errors import Forbidden, Gone, NotFound
@@ -109,8 +105,7 @@ class LearnerClient(Client):
 
     def facts(self) -> dict[str, Any]:
         """What the study offers, and how it stands."""
-        facts: dict[str, Any] = fields_of(self._ask("GET", study_path(self.study)))
-        return facts
+        return dict(fields_of(self._ask("GET", study_path(self.study))))
 
     def terms(self) -> Terms:
         """What people agree to."""
@@ -289,8 +284,8 @@ class Relay:
             return {row[0]: row[1] for row in rows}, int(connection.scalar(whole) or 0)
 
     def _held(self) -> float:
-        reports = self.waiting()[0].values()
         # Prometheus keeps a time with each value, and one more would be the time of a person.
+        reports = self.waiting()[0].values()
         step = -(-self.known()[0].group_size // 10) if reports else 1
         return float(sum(each - each % step for each in reports))
 

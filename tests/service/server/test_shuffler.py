@@ -33,6 +33,7 @@ from starlette.testclient import TestClient
 
 from discreet import (
     InvalidInput,
+    LocalKernel,
     Partition,
     Terms,
     encode,
@@ -405,6 +406,16 @@ class TestServing:
         service = Service.open(f"sqlite:///{tmp_path / 'none.db'}", {})
         with pytest.raises(InvalidInput, match="takes encrypted reports, and there is no key"):
             service.store.register(made, learner)
+        large = replace(partition().budget, group=10_001)
+        for budget, sources, message in (
+            (large, (), "group was 10001; a service takes groups of 2 to 10,000"),
+            (BUDGET, ("clinic",), "sources had 'clinic', but devices of a shuffled study"),
+        ):
+            learner = LocalKernel(DOMAIN, 2, budget, horizon=60)
+            for name in sources:
+                learner.open_source(name, 1.0)
+            with pytest.raises(InvalidInput, match=message):
+                service.store.register(deployment("t"), learner)
         service.stop()
         assert "under shuffled privacy" in invoke("check", file)[1]
 

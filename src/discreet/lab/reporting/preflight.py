@@ -67,13 +67,7 @@ from discreet.codec import OPTIONAL_FIELD, Serializable
 from discreet.lab.environments.base import Problem
 from discreet.lab.environments.tables import ClassificationProblem, TableProblem
 from discreet.lab.experiments import Setting, learner_of
-from discreet.lab.reporting.numbers import (
-    ABSENT,
-    counted,
-    listed,
-    number_text,
-    share_text,
-)
+from discreet.lab.reporting.numbers import ABSENT, counted, listed, number_text, share_text
 from discreet.lab.reporting.words import terminal_table
 from discreet.lab.studies import Study
 from discreet.lab.studies.serving import serving_sentence

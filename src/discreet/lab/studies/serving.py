@@ -14,7 +14,7 @@ A study without the table can be served, too, if exactly one of its lines is pri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from discreet.lab.environments.base import Problem
@@ -24,7 +24,7 @@ from discreet.learners.base import Learner, check_source_name
 from discreet.learners.messages import PUBLIC_COINS
 from discreet.learners.policy import check_source_epsilon
 from discreet.learners.registry import learner_class, make_learner, variant
-from discreet.privacy import NoiseSource
+from discreet.privacy import Budget, NoiseSource
 from discreet.privacy.guarantee import PROTECTS_NOBODY
 from discreet.toml_files import Place, toml_value
 from discreet.validation import ErrorCollector, InvalidInput, nearest
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Of the name of a study or a source, as it stands in addresses and in the database.
 LONGEST_NAME = 100
 # Reports of a shuffled group that is served, as it arrives in one request.
-MOST_SHUFFLED = 10_000
+LARGEST_GROUP = 10_000
 
 
 def served_learner(
@@ -122,12 +122,22 @@ def served_setting(settings: Sequence[Setting], table: ServeTable) -> Setting:
             f"epsilon was {setting.budget.epsilon:g}, and above {PROTECTS_NOBODY:g} it protects no "
             "one; protects_nobody = true is for simulations alone. Choose a smaller epsilon."
         )
-    shuffled = setting.budget.trust_model == "shuffled"
-    if shuffled and not 2 <= setting.budget.group <= MOST_SHUFFLED:
-        raise InvalidInput(
-            f"group was {setting.budget.group}; a service takes groups of 2 to {MOST_SHUFFLED:,}."
-        )
+    check_shuffled(setting.budget, table.sources)
     return setting
+
+
+def check_shuffled(budget: Budget, sources: Iterable[str]) -> None:
+    """Refuse groups that a service does not take, and sources of a shuffled study."""
+    shuffled = budget.trust_model == "shuffled"
+    if shuffled and not 2 <= budget.group <= LARGEST_GROUP:
+        raise InvalidInput(
+            f"group was {budget.group}; a service takes groups of 2 to {LARGEST_GROUP:,}."
+        )
+    for name in sources if shuffled else ():
+        raise InvalidInput(
+            f"sources had {name!r}, but devices of a shuffled study reach the shuffler alone; "
+            "leave sources out, or serve the learner under local privacy."
+        )
 
 
 def check_served_name(name: str) -> None:
@@ -193,11 +203,6 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
     if setting is None:
         return
     model = setting.budget.trust_model
-    if model == "shuffled":
-        raise InvalidInput(
-            f"sources had {name!r}, but devices of a shuffled study reach the shuffler alone; "
-            "leave sources out, or serve the learner under local privacy."
-        )
     if not variant(learner_class(setting.learner), None, model).takes_sources:
         raise InvalidInput(
             f"sources had {name!r}, but {setting.learner} learns from no sources under {model} "

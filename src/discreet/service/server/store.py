@@ -203,7 +203,7 @@ class Store:
 
         Raises:
             InvalidInput: where another study of that name is served, or for a learner that
-                promises nothing or has met people.
+                promises nothing, has met people, or is not served as it is.
         """
         name = deployment.name
         if not learner.budget.private or learner.people:
@@ -213,6 +213,9 @@ class Store:
             )
         secret, cipher = learner.secret, self.database.cipher
         if learner.budget.trust_model == "shuffled":
+            from discreet.lab.studies.serving import check_shuffled
+
+            check_shuffled(learner.budget, [*learner.streams][1:])
             needed(cipher, name)
         began = encrypted(cipher, without_policies(learner), secret, name, "learner")
         made = self.prepared(learner, tuple(learner.streams), name, Paid())
