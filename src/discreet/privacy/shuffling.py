@@ -36,7 +36,7 @@ from discreet.validation import FloatArray, IntArray
 STEPS = 10_000
 # The number of groups of values of C.
 _BINS = 400
-# Tails left out: e^-46 and less of C, e^-72 of A (Hoeffding). Log-gamma is wrong by some
+# Tails left out: e^-46 and less of C, e^-50 of A (Hoeffding). Log-gamma is wrong by some
 # 10^-9 at a million, and differences of e and p by 10^-16.
 _TAILS, _ROUNDED_UP = 1e-15, 1.0 + 1e-7
 # The part of epsilon that is aimed at, and the halvings in which it is found.
@@ -85,7 +85,8 @@ def shuffled_delta(report: float, group: int, epsilon: float, honest: float = 1.
     tokens = clones + 1
     first = (tokens * ((e * p - 1.0) / ((e + 1.0) * (p - 1.0)))).astype(np.int64)
     at = np.array([_binomial(n, 0.5, a) for n, a in zip(tokens, first, strict=True)])
-    width = int(6.0 * math.sqrt(tokens[-1])) + 3
+    last = 0.5 * tokens + 5.0 * np.sqrt(tokens)
+    width = int(np.max(last - first).clip(0.0)) + 3
     a = np.minimum(first[:, None] + np.arange(width), tokens[:, None])
     steps = (tokens[:, None] - a) / (a + 1.0)
     ways = at[:, None] * np.cumprod(np.column_stack([np.ones(len(a)), steps[:, :-1]]), axis=1)
