@@ -6,7 +6,6 @@ obeyed. A request that the service refused (4xx) is never sent again.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import re
@@ -34,8 +33,7 @@ except ModuleNotFoundError as error:
 # Temporary refusals: too slow, too early, too many.
 _LATER = (408, 425, 429)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-# Characters of a header's value.
-_TOKEN = re.compile("[!-~]+")
+_TOKEN = re.compile("[!-~]+")  # of a header's value
 # Characters of an error of the service that are shown.
 _MOST_SHOWN = 500
 
@@ -223,7 +221,9 @@ class AsyncClient:
 
         @wraps(value)
         async def awaited(*args: Any, **options: Any) -> Any:
-            return await asyncio.to_thread(value, *args, **options)
+            from asyncio import to_thread  # a device that blocks loads none of it
+
+            return await to_thread(value, *args, **options)
 
         return awaited
 
@@ -234,7 +234,7 @@ class AsyncClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self._client.close)
+        await self.close()
 
 
 def fields_of(answer: httpx2.Response) -> Any:
