@@ -186,9 +186,6 @@ ARMS: tuple[Block, ...] = (
                 {"rounds": 10_000, "n_auxiliary": 5_000},
             ),
         ),
-        columns=(
-            Column("regret of `kernel`"),
-            Column("logged by the published program", show="paper"),
-        ),
+        columns=(Column("regret of `kernel`"),),
     ),
 )

@@ -6,7 +6,6 @@ questions) that both serve. Starting Python and reading tables counts once.
 
 from __future__ import annotations
 
-import re
 import shlex
 import time
 from collections.abc import Iterator
@@ -26,9 +25,14 @@ from discreet.papers.registry import REPRODUCTIONS, PaperCommand, PaperItem, pap
 from discreet.papers.reproduction import RUN_OPTIONS, Case, PaperPlan, Reproduction
 from measured.commands import Runner
 from measured.layout import Block, Column, Printed, Row, Table, markdown
+from measured.pictures import plotted
 
 # Nothing but a start: two people, and no learner.
 _START = "discreet reproduce dubey-figure-1 --trials 1 --rounds 2 --method uniform"
+
+PAGE = "docs/papers.md"
+# Options that make another experiment of a command, not a part of it.
+_MEANING = ("rewards", "delta", "constant")
 
 
 def parsed(run: str, data: Path | None = None) -> tuple[Reproduction, dict[str, Any]]:
@@ -89,19 +93,83 @@ class Papers(Block):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Record(Block):
+    """Where each figure and table is measured, at which part of its size, and for how long."""
+
+    blocks: tuple[Block, ...]
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def frame(self) -> tuple[str, ...]:
+        heads = ["paper", "item", "record", "repetitions", "part of the command"]
+        lines = [
+            [item.paper, item.place, *line] for item in paper_items() for line in self._lines(item)
+        ]
+        papers, everything = (
+            sum(block.seconds for block in self.blocks if block in of)
+            for of in (PAPERS, self.blocks)
+        )
+        return (
+            markdown(heads, lines),
+            f"This page takes about {_time(papers)} of one processor, all pages "
+            f"{_time(everything)} (`python docs/regenerate.py --list`).",
+        )
+
+    def text(self, runner: Runner) -> str:
+        return "\n\n".join(self.frame)
+
+    def _lines(self, item: PaperItem) -> Iterator[list[str]]:
+        """A line for each command that measures an item or a part of it, or the reason why none."""
+        if not item.commands:
+            yield [item.reason, "", ""]
+        for command in item.commands:
+            what, _ = parsed(command.run)
+            if what.form == "drawing":
+                yield ["a drawing, without numbers", "", ""]
+            lines = list(self._measured(command))
+            whole = [line for line in lines if line[-1] == "all"]
+            yield from whole or lines
+
+    def _measured(self, command: PaperCommand) -> Iterator[list[str]]:
+        what, full = parsed(command.run)
+        others = {each.run for item in paper_items() for each in item.commands} - {command.run}
+        found = dict.fromkeys(
+            (block.page, run.removeprefix("discreet reproduce "))
+            for block in self.blocks
+            if isinstance(block, Table | Printed)
+            for run in block.commands
+            if run.startswith(f"discreet reproduce {what.name}")
+        )
+        for page, run in found:
+            other, wish = parsed(run)
+            alike = all(wish.get(key) == full.get(key) for key in _MEANING)
+            if other is not what or run in others or not alike:
+                continue
+            if wish.get("only") and wish["only"] != full["only"]:
+                continue
+            (key,) = {"repetitions", "trials", "runs"} & wish.keys()
+            words = run.removeprefix(what.name)
+            if all(wish[each] in (full[each], None, ()) for each in wish if each != "data"):
+                words = ""
+            for shared in (command.run.removeprefix(what.name), "--data DIR"):
+                words = words.replace(shared.strip() or "\0", "")
+            name = Path(page).relative_to("docs")
+            link = "this page" if page == PAGE else f"[{name.stem}]({name})"
+            part = " ".join(words.split())
+            yield [link, f"{wish[key]:,} of {what.trials:,}", f"`{part}`" if part else "all"]
+
+
 def _sample(command: PaperCommand) -> str:
     return f"discreet reproduce {command.run} {command.sample}".strip()
 
 
 def _parts() -> Iterator[str | PaperCommand]:
     """The page: texts, and commands in whose place their costs are written."""
-    by_paper = [(paper, list(items)) for paper, items in groupby(paper_items(), _paper)]
-    lines = [
-        [name, *(_listed(items, with_command) for with_command in (True, False))]
-        for (name, _), items in by_paper
-    ]
-    yield markdown(["paper", "with a command", "without"], lines)
-    for (name, title), items in by_paper:
+    for (name, title), items in groupby(paper_items(), _paper):
         yield f"## {name}\n\n*{title}.*"
         for item in items:
             yield from _item(item)
@@ -109,20 +177,6 @@ def _parts() -> Iterator[str | PaperCommand]:
 
 def _paper(item: PaperItem) -> tuple[str, str]:
     return item.paper, item.title
-
-
-def _listed(items: list[PaperItem], with_command: bool) -> str:
-    """How many figures and tables have a command, or have none, and which."""
-    chosen = [item.numbers for item in items if bool(item.commands) is with_command]
-    # A figure counts once, whatever its panels.
-    numbers = sorted({re.sub(r"(?<=\d)[a-z]$", "", n) for of in chosen for n in of}, key=_order)
-    kinds = {kind: list(own) for kind, own in groupby(numbers, lambda n: n.split()[0])}
-    named = [f"{kind} {', '.join(n.split()[1] for n in own)}" for kind, own in kinds.items()]
-    return f"{len(numbers)}: {'; '.join(named)}" if named else "0"
-
-
-def _order(number: str) -> tuple[str, list[int]]:
-    return number.split()[0], [int(digits) for digits in re.findall(r"\d+", number)]
 
 
 def _item(item: PaperItem) -> Iterator[str | PaperCommand]:
@@ -179,7 +233,22 @@ _PARTS = {
     "--gamma 1 --gamma 2",
     "ldpmab-figure-9c": "discreet reproduce ldpmab-figure-9c --repetitions 3 --epsilon 1 "
     "--auxiliary 50000",
+    "ldpmab-symmetric-7": "discreet reproduce ldpmab-figure-7 --rewards symmetric --repetitions 3 "
+    "--rounds 160000 --epsilon 1 --epsilon 8 --sources 1",
+    "ldpmab-symmetric-8": "discreet reproduce ldpmab-figure-8 --rewards symmetric --repetitions 3 "
+    "--gamma 1 --auxiliary-epsilon 8 --epsilon 1 --auxiliary 50000",
+    "ldpmab-symmetric-9a": "discreet reproduce ldpmab-figure-9a --rewards symmetric "
+    "--repetitions 3 --auxiliary-epsilon 8 --kappa 0 --kappa 1",
+    "ldpmab-symmetric-9b": "discreet reproduce ldpmab-figure-9b --rewards symmetric "
+    "--repetitions 3 --auxiliary-epsilon 8 --gamma 0 --gamma 2",
+    "ldpmab-symmetric-9c": "discreet reproduce ldpmab-figure-9c --rewards symmetric "
+    "--repetitions 3 --epsilon 1 --rounds 10000 --auxiliary 50000",
 }
+_FIGURE_6 = "discreet reproduce ldpmab-figure-6 --plot figure.png"
+_SIZES = (
+    "discreet reproduce ldpmab-table-2 --data DIR --repetitions 1 --rounds 100 --method linear "
+    "--epsilon 1 --auxiliary-epsilon 1"
+)
 _TABLE_1 = "discreet reproduce dubey-table-1 --trials 3"
 _TABLE_2 = "discreet reproduce ldpmab-table-2 --data DIR --repetitions 6"
 _NOTE = "Mean ± half its 95% interval. Paper: = within two standard errors of the mean, ≠ beyond."
@@ -192,7 +261,7 @@ def _part(name: str, seconds: int, heads: dict[str, str], rows: list[tuple[Any, 
     apart = dict.fromkeys(heads.keys() - {"rounds"})
     return Table(
         name=name,
-        page="docs/papers.md",
+        page=PAGE,
         seconds=seconds,
         heads=tuple(heads.values()),
         rows=tuple(
@@ -224,7 +293,7 @@ def _ratios(name: str, seconds: int, at: str) -> Table:
         columns.append(Column("paper", {"method": method}, "paper"))
     return Table(
         name=name,
-        page="docs/papers.md",
+        page=PAGE,
         seconds=seconds,
         heads=("data", "epsilon", "of sources", "auxiliary data"),
         rows=tuple(
@@ -240,11 +309,41 @@ def _ratios(name: str, seconds: int, at: str) -> Table:
     )
 
 
+_SOURCE = {"n_auxiliary": "people of each source", "epsilon_auxiliary": "epsilon of sources"}
+_KAPPA, _GAMMA = _SOURCE | {"kappa": "kappa"}, _SOURCE | {"gamma": "gamma"}
+_TARGET = {"n_auxiliary": "auxiliary people", "epsilon": "epsilon"}
+_ORDER = {"rounds": "people of the target", "order": "order of sources"}
+_ORDERS = ("high quality first", "low quality first")
+_ALONE = (0, None, None)
+_FIGURES_7_TO_9: tuple[tuple[str, int, dict[str, str], list[tuple[Any, ...]]], ...] = (
+    ("ldpmab-figure-7-full", 180, _TARGET, list(product((0, 5000), (1.0, 8.0)))),
+    ("ldpmab-figure-8", 165, _SOURCE, list(product((0, 50_000), (2.0, 8.0)))),
+    (
+        "ldpmab-figure-9a",
+        270,
+        _KAPPA,
+        [_ALONE, *product((10_000,), (1.0, 8.0), (0.0, 0.4, 1.0))],
+    ),
+    (
+        "ldpmab-figure-9b",
+        260,
+        _GAMMA,
+        [_ALONE, *product((10_000,), (2.0, 8.0), (0.0, 1.0, 2.0))],
+    ),
+    ("ldpmab-figure-9c", 240, _ORDER, list(product((10_000, 80_000), _ORDERS))),
+    ("ldpmab-symmetric-7", 180, _TARGET, list(product((0, 5000), (1.0, 8.0)))),
+    ("ldpmab-symmetric-8", 80, _SOURCE, [(0, 8.0), (50_000, 8.0)]),
+    ("ldpmab-symmetric-9a", 100, _KAPPA, [_ALONE, (10_000, 8.0, 0.0), (10_000, 8.0, 1.0)]),
+    ("ldpmab-symmetric-9b", 100, _GAMMA, [_ALONE, (10_000, 8.0, 0.0), (10_000, 8.0, 2.0)]),
+    ("ldpmab-symmetric-9c", 60, _ORDER, list(product((10_000,), _ORDERS))),
+)
+
+
 PAPERS: tuple[Block, ...] = (
-    Papers(name="papers", page="docs/papers.md", seconds=1000),
+    Papers(name="papers", page=PAGE, seconds=1000),
     Table(
         name="dubey-figure-2",
-        page="docs/papers.md",
+        page=PAGE,
         seconds=180,
         heads=("delta",),
         rows=tuple(Row((f"{d:g}",), _FIGURE_2, {"delta": d}) for d in (0.01, 0.1, 0.5, 0.99)),
@@ -258,7 +357,7 @@ PAPERS: tuple[Block, ...] = (
     ),
     Table(
         name="po-gp-ucb-tables",
-        page="docs/papers.md",
+        page=PAGE,
         seconds=660,
         heads=("table", "data, epsilon, r"),
         rows=tuple(
@@ -284,7 +383,7 @@ PAPERS: tuple[Block, ...] = (
     ),
     Table(
         name="ldpmab-figure-7",
-        page="docs/papers.md",
+        page=PAGE,
         seconds=440,
         heads=("auxiliary people", "epsilon"),
         rows=tuple(
@@ -305,7 +404,7 @@ PAPERS: tuple[Block, ...] = (
     ),
     Table(
         name="dubey-table-1",
-        page="docs/papers.md",
+        page=PAGE,
         seconds=510,
         heads=("function", "points", "epsilon"),
         rows=tuple(
@@ -329,51 +428,41 @@ PAPERS: tuple[Block, ...] = (
         ),
         note=_NOTE,
     ),
-    _part(
-        "ldpmab-figure-7-full",
-        180,
-        {"n_auxiliary": "auxiliary people", "epsilon": "epsilon"},
-        list(product((0, 5000), (1.0, 8.0))),
-    ),
-    _part(
-        "ldpmab-figure-8",
-        165,
-        {"n_auxiliary": "people of each source", "epsilon_auxiliary": "epsilon of sources"},
-        [(0, 2.0), (0, 8.0), (50_000, 2.0), (50_000, 8.0)],
-    ),
-    _part(
-        "ldpmab-figure-9a",
-        270,
-        {
-            "n_auxiliary": "people of each source",
-            "epsilon_auxiliary": "epsilon of sources",
-            "kappa": "kappa",
-        },
-        [(0, None, None), *product((10_000,), (1.0, 8.0), (0.0, 0.4, 1.0))],
-    ),
-    _part(
-        "ldpmab-figure-9b",
-        260,
-        {
-            "n_auxiliary": "people of each source",
-            "epsilon_auxiliary": "epsilon of sources",
-            "gamma": "gamma",
-        },
-        [(0, None, None), *product((10_000,), (2.0, 8.0), (0.0, 1.0, 2.0))],
-    ),
-    _part(
-        "ldpmab-figure-9c",
-        240,
-        {"rounds": "people of the target", "order": "order of sources"},
-        list(product((10_000, 80_000), ("high quality first", "low quality first"))),
+    *(_part(*part) for part in _FIGURES_7_TO_9),
+    Table(
+        name="ldpmab-figure-6",
+        page=PAGE,
+        seconds=20,
+        heads=("auxiliary data",),
+        rows=tuple(
+            Row((kind,), _FIGURE_6, {"auxiliary_data": kind, "metric": "regret"})
+            for kind in ("no auxiliary data", "weak", "effective")
+        ),
+        columns=(
+            Column("ours", {"method": "ours"}),
+            Column("published", {"method": "published"}),
+            *(
+                Column(method, {"method": method, "auxiliary_data": None})
+                for method in ("non-private", "uniform")
+            ),
+        ),
+        note="One trial, as in the paper.",
+        picture=plotted("figure.png", "ldpmab-figure-6.png"),
     ),
     _ratios("ldpmab-table-2-quarter", 0, AT_QUARTER),
     _ratios("ldpmab-table-2", 1480, AT_END),
     Printed(
+        name="ldpmab-table-1",
+        page=PAGE,
+        seconds=5,
+        command=_SIZES,
+        paragraphs=(0, 1),
+    ),
+    Printed(
         name="ldpmab-rank-sums",
-        page="docs/papers.md",
+        page=PAGE,
         seconds=0,
         command=_TABLE_2,
-        paragraphs=(7, 9),
+        paragraphs=(8, 10),
     ),
 )

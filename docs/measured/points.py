@@ -15,8 +15,6 @@ SCALE = "docs/scale.md"
 
 FIGURE_1 = "discreet reproduce dubey-figure-1 --trials 20 --plot figure.png"
 SMALL_DELTA = "discreet reproduce dubey-figure-1 --trials 10 --delta 1e-5"
-TABLE_1 = "discreet reproduce dubey-table-1 --trials 3 --method ours --method non-private"
-TABLE_1 += " --method uniform"
 CAPRI = "discreet reproduce capri-regret --trials 3"
 USCA = "discreet reproduce usca-error-rate --trials 6"
 SEARCHES = "discreet reproduce po-gp-ucb-figures --runs 10 --data DIR"
@@ -51,11 +49,6 @@ _BUMPS = {
     "non-private": "`gp_ucb`",
     "non-private, exact": "`exact_gp_ucb`",
     "uniform": "`uniform`",
-}
-_FUNCTIONS = {
-    "camel": "camelback, d = 2",
-    "styb": "Styblinski-Tang, d = 20",
-    "mw": "Michalewicz, d = 10",
 }
 _REGRET = {
     "ours": "`released_thompson`, joint",
@@ -114,30 +107,6 @@ POINTS: tuple[Block, ...] = (
             Column("holds, of 1", {"epsilon": 1.0}, "true_epsilon"),
         ),
         picture=plotted("figure.png", "dubey-figure-1.png"),
-    ),
-    Table(
-        name="dubey-table-1",
-        page=GP_UCB,
-        seconds=310,
-        heads=("function", "points"),
-        rows=tuple(
-            Row(
-                (title if points == "public box" else "", points),
-                TABLE_1,
-                {
-                    "function": name,
-                    "points": points,
-                    "metric": "regret against the best of the box",
-                },
-            )
-            for name, title in _FUNCTIONS.items()
-            for points in ("public box", "private sets")
-        ),
-        columns=(
-            *_epsilons(10.0, 1.0, 0.1),
-            Column("no privacy", {"method": "non-private"}),
-            Column("uniform", {"method": "uniform"}),
-        ),
     ),
     Table(
         name="capri-regret",
@@ -246,6 +215,18 @@ POINTS: tuple[Block, ...] = (
         page=OUTSOURCING,
         seconds=10,
         command="python benchmarks/outsourced_speed.py",
+    ),
+    Printed(
+        name="homes",
+        page=OUTSOURCING,
+        seconds=60,
+        command="python benchmarks/zoo_searches.py --tables ames",
+    ),
+    Printed(
+        name="scale-sizes",
+        page=SCALE,
+        seconds=240,
+        command="python benchmarks/large.py --quick",
     ),
     Printed(
         name="scale-plan",

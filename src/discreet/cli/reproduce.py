@@ -138,7 +138,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
             with err.status("Preparing"):
                 plan = what.plan(**wish)
             for notice in plan.notices:
-                err.print(plain(notice))
+                out.print(plain(notice))
             resumable = "resume" in what.options
             workers = min(jobs or cores(), plan.total) if resumable else 1
             stem = Path.cwd() / what.name if resumable else None
