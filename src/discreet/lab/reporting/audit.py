@@ -16,7 +16,6 @@ from rich.table import Table
 from discreet.lab.reporting.figures import Axis, number_axis
 from discreet.lab.reporting.layout import (
     BLUE,
-    BODY,
     FAINT,
     INK,
     SMALL,
@@ -201,8 +200,9 @@ def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:
     axes.set_xscale("log")
     axes.set_xlim(left * 0.93, right * 1.12)
     ticks = [tick for tick in _TICKS if left * 0.93 <= tick <= right * 1.12]
-    number_axis(axes.xaxis, Axis(ticks=ticks, names=[f"{tick:g}" for tick in ticks]))
-    axes.set_xlabel("epsilon", fontsize=BODY)
+    ticks = ticks if len(ticks) > 1 else sorted({promise for _, promise in shown})
+    number_axis(axes.xaxis, Axis(ticks=ticks, names=[f"{tick:.4g}" for tick in ticks]))
+    axes.set_xlabel("epsilon", fontsize=SMALL)
     axes.grid(False)
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
     axes.tick_params(length=0, colors=INK)

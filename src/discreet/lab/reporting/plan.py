@@ -394,7 +394,8 @@ def question_text(forecast: Forecast) -> str:
         return f"At epsilon = {first:g}, losing at most {percent(second)} takes {takes}{end}"
     if asked == "epsilon":
         takes = epsilon_text(forecast.epsilon_for(count, second))
-        return f"With {count:,.0f} people, losing at most {percent(second)} takes {takes}{end}"
+        among = "" if count == forecast.people else f" with {count:,.0f} people"
+        return f"Losing at most {percent(second)}{among} takes {takes}{end}"
     lost = loss_text(forecast.loss_for(first, count))
     return f"At epsilon = {first:g} with {count:,.0f} people, the loss is {lost}{end}"
 
