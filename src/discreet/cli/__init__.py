@@ -9,7 +9,9 @@ and `--version` load no learner, no table and no plot.
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -38,7 +40,7 @@ COMMANDS = {
     ),
     "check": Command(
         "check:check",
-        "Check a study: everything that is wrong with it, or what it needs.",
+        "Show what is wrong with a study, or what it needs.",
         "check study.toml",
     ),
     "run": Command(
@@ -48,12 +50,12 @@ COMMANDS = {
     ),
     "plan": Command(
         "plan:plan",
-        "What would each epsilon cost, how many people does it take, and what to choose?",
+        "What does each epsilon cost, and how many people does it take?",
         "plan study.toml --people 5000 --lose-at-most 5% --report plan.html",
     ),
     "audit": Command(
         "audit:audit",
-        "Try to break every promise: by exact replay on neighbours, and by trials of whole runs.",
+        "Try to break every promise, by exact replay and by trials.",
         "audit kernel --trials 0",
     ),
     "vectors": Command(
@@ -63,22 +65,22 @@ COMMANDS = {
     ),
     "model": Command(
         "model:model",
-        "One turn of a search: read the answers that have arrived, then ask the next questions.",
+        "Search a released table: read answers, ask the next questions.",
         "model release --rounds 50 --batch 5 --ask ask.csv --tell answers.csv",
     ),
     "curate": Command(
         "curate:curate_app",
-        "The side that holds a table: release it once, then answer questions about its rows.",
+        "Release a table once, then answer questions about its rows.",
         "curate homes.csv --bounds bounds.toml --epsilon 3 --delta 1e-5 --out release",
     ),
     "serve": Command(
         "service:serve",
-        "Serve studies to people over HTTP, or show how that looks with --demo.",
+        "Serve studies over HTTP; --demo shows how that looks.",
         "serve study.toml",
     ),
     "shuffle": Command(
         "service:shuffle",
-        "Shuffle encrypted reports for a learner that another operator serves.",
+        "Shuffle encrypted reports for the learner of another operator.",
         "shuffle --learner https://calls.example.org --study calls",
     ),
     "keys": Command(
@@ -86,17 +88,17 @@ COMMANDS = {
     ),
     "backup": Command(
         "service:backup",
-        "Copy a SQLite database while it is served, without observations.",
+        "Copy a served SQLite database, without its observations.",
         "backup monday.db",
     ),
     "restore": Command(
         "service:restore",
-        "Make a copied database another server's, which releases no one twice.",
+        "Make a copied database another server's.",
         "restore --database sqlite:///monday.db",
     ),
     "aggregate": Command(
         "aggregate:aggregate",
-        "Add reports in Parquet files to a study's learner, on one machine or a cluster.",
+        "Add reports in Parquet files to the learner of a study.",
         "aggregate study.toml reports/",
     ),
     "data": Command(
@@ -171,7 +173,8 @@ class _Deferred(TyperCommand):
             group.epilog = self._example
             return group
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(self.name, epilog=self._example)(command)
+        paragraphs = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command) or "")
+        single.command(self.name, help=paragraphs, epilog=self._example)(command)
         return typer.main.get_command(single)
 
     def make_context(

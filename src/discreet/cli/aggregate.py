@@ -48,7 +48,7 @@ def aggregate(
     ] = False,
     data: DataOption = None,
 ) -> None:
-    """Add reports in Parquet files to a study's learner, on one machine or a cluster."""
+    """Add reports in Parquet files to the learner of a study."""
     from discreet.codec import encode
     from discreet.learners.saving import load, save
 

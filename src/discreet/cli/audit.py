@@ -54,6 +54,9 @@ def audit(
             help="Whole runs on each of two neighbouring data sets; 0 for exact replay alone.",
         ),
     ] = TRIALS,
+    report: Annotated[
+        Path | None, typer.Option(help="File for the report (one HTML file), for who decides.")
+    ] = None,
     confidence: Annotated[
         float, typer.Option(help="Confidence that all verdicts hold together.")
     ] = CONFIDENCE,
@@ -61,15 +64,12 @@ def audit(
     jobs: JobsOption = None,
     json: RecordsOption = None,
     plot: PlotOption = None,
-    report: Annotated[
-        Path | None, typer.Option(help="File for the report (one HTML file), for who decides.")
-    ] = None,
     data: DataOption = None,
     details: Annotated[
         bool, typer.Option("--details", help="A row for each of many checks.")
     ] = False,
 ) -> None:
-    """Try to break every promise: by exact replay on neighbours, and by trials of whole runs.
+    """Try to break every promise, by exact replay and by trials.
 
     Ends with exit code 1 if a promise is broken or was not audited in every state, if nothing was
     audited, or if a known-broken design is not caught.

@@ -35,7 +35,7 @@ def check(
         typer.Option("--details", help="Every column and arm, and the promises in full."),
     ] = False,
 ) -> None:
-    """Check a study: everything that is wrong with it, or what it needs."""
+    """Show what is wrong with a study, or what it needs."""
     from discreet.codec import encode
 
     kind = Kind("a preflight of discreet check", (".json",), _is_preflight)

@@ -47,7 +47,7 @@ class _ReleaseByDefault(TyperGroup):
 
 curate_app = typer.Typer(
     cls=_ReleaseByDefault,
-    help="The side that holds a table: release it once, then answer questions about its rows. "
+    help="Release a table once, then answer questions about its rows. "
     "`discreet curate TABLE ...` is short for `discreet curate release TABLE ...`.",
     no_args_is_help=True,
 )

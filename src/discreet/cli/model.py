@@ -56,7 +56,7 @@ def model(
     ] = 0,
     report: Annotated[Path | None, typer.Option(help="File for a report (one HTML file).")] = None,
 ) -> None:
-    """One turn of a search: read the answers that have arrived, then ask the next questions.
+    """Search a released table: read answers, ask the next questions.
 
     Run it again whenever new answers have arrived. The exit code is 0 both while questions wait for
     an answer and when the search is over.

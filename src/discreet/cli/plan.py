@@ -87,7 +87,7 @@ def plan(
         ),
     ] = False,
 ) -> None:
-    """What would each epsilon cost, how many people does it take, and what to choose?
+    """What does each epsilon cost, and how many people does it take?
 
     Of --people, --lose-at-most and --epsilon give any two, and the plan answers with the third.
     """

@@ -156,7 +156,7 @@ def serve(
     ] = False,
     data: DataOption = None,
 ) -> None:
-    """Serve studies to people over HTTP, or show how that looks with --demo."""
+    """Serve studies over HTTP; --demo shows how that looks."""
     aggregator = not no_aggregator
     with refusing_service():
         _check_options(studies or [], aggregator, only_aggregator, demo)
@@ -471,7 +471,7 @@ def shuffle(
         bool, typer.Option("--allow-http", help="The learner is in a private network without TLS.")
     ] = False,
 ) -> None:
-    """Shuffle encrypted reports for a learner that another operator serves.
+    """Shuffle encrypted reports for the learner of another operator.
 
     DISCREET_SHUFFLER_KEY holds the key that the learner's operator made for the role shuffler.
     """
@@ -606,7 +606,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="The backup, which must not exist.")],
     database: DatabaseOption = DATABASE,
 ) -> None:
-    """Copy a SQLite database while it is served, without observations.
+    """Copy a served SQLite database, without its observations.
 
     PostgreSQL is copied by pg_dump.
     """
@@ -626,7 +626,7 @@ def restore(
         ),
     ] = False,
 ) -> None:
-    """Make a copied database another server's, which releases no one twice.
+    """Make a copied database another server's.
 
     Restore each backup once. Servers restored from one backup do not know each other: under joint
     privacy a person in two of them pays both budgets, and neither certificate counts the other.
