@@ -331,11 +331,11 @@ _FIGURES_7_TO_9: tuple[tuple[str, int, dict[str, str], list[tuple[Any, ...]]], .
         [_ALONE, *product((10_000,), (2.0, 8.0), (0.0, 1.0, 2.0))],
     ),
     ("ldpmab-figure-9c", 240, _ORDER, list(product((10_000, 80_000), _ORDERS))),
-    ("ldpmab-symmetric-7", 180, _TARGET, list(product((0, 5000), (1.0, 8.0)))),
-    ("ldpmab-symmetric-8", 80, _SOURCE, [(0, 8.0), (50_000, 8.0)]),
-    ("ldpmab-symmetric-9a", 100, _KAPPA, [_ALONE, (10_000, 8.0, 0.0), (10_000, 8.0, 1.0)]),
-    ("ldpmab-symmetric-9b", 100, _GAMMA, [_ALONE, (10_000, 8.0, 0.0), (10_000, 8.0, 2.0)]),
-    ("ldpmab-symmetric-9c", 60, _ORDER, list(product((10_000,), _ORDERS))),
+    ("ldpmab-symmetric-7", 220, _TARGET, list(product((0, 5000), (1.0, 8.0)))),
+    ("ldpmab-symmetric-8", 106, _SOURCE, [(0, 8.0), (50_000, 8.0)]),
+    ("ldpmab-symmetric-9a", 142, _KAPPA, [_ALONE, (10_000, 8.0, 0.0), (10_000, 8.0, 1.0)]),
+    ("ldpmab-symmetric-9b", 123, _GAMMA, [_ALONE, (10_000, 8.0, 0.0), (10_000, 8.0, 2.0)]),
+    ("ldpmab-symmetric-9c", 115, _ORDER, list(product((10_000,), _ORDERS))),
 )
 
 
