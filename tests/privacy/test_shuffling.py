@@ -9,6 +9,7 @@ from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from discreet.privacy import Adjacency, OnceEach, Release, Shuffled, derive_guarantee
 from discreet.privacy.accounting import PureEvent, ShuffledEvent, composed_epsilon
@@ -127,6 +128,21 @@ def test_reference_values(group: int, epsilon: float, honest: float, report: flo
     assert found == pytest.approx(report, abs=2e-3)
     assert shuffled_epsilon(found, group, 1e-6, honest) <= epsilon
     assert shuffled_epsilon(found + 2e-3, group, 1e-6, honest) > epsilon
+
+
+@pytest.mark.parametrize(("report", "epsilon"), [(0.3, 0.13), (1.0, 0.5), (2.0, 1.2), (2.0, 0.1)])
+def test_no_tail_is_left_out(report: float, epsilon: float) -> None:
+    """The sum of the claim term by term, down to a delta of 10^-12."""
+    group, p, e = 300, math.exp(report), math.exp(epsilon)
+    clones = np.arange(group)[:, None]
+    a = np.arange(-1, group + 1)
+    ways = binom.pmf(a, clones, 0.5)
+    moved = np.roll(ways, 1, axis=1)
+    mine, other = (p * moved + ways) / (p + 1.0), (moved + p * ways) / (p + 1.0)
+    gains = np.maximum(mine - e * other, 0.0).sum(axis=1)
+    whole = float(binom.pmf(clones[:, 0], group - 1, 2.0 / (p + 1.0)) @ gains)
+    found = shuffled_delta(report, group, epsilon)
+    assert whole <= found <= whole * 1.001 + 2e-15
 
 
 def test_shape_and_size() -> None:
