@@ -245,6 +245,10 @@ _PARTS = {
     "--repetitions 3 --epsilon 1 --rounds 10000 --auxiliary 50000",
 }
 _FIGURE_6 = "discreet reproduce ldpmab-figure-6 --plot figure.png"
+_CONSTANT = (
+    "discreet reproduce ldpmab-figure-7 --method published --repetitions 3 --rounds 10000 "
+    "--sources 1 --epsilon 8 --constant"
+)
 _SIZES = (
     "discreet reproduce ldpmab-table-2 --data DIR --repetitions 1 --rounds 100 --method linear "
     "--epsilon 1 --auxiliary-epsilon 1"
@@ -425,6 +429,22 @@ PAPERS: tuple[Block, ...] = (
             Column("non-private", {"method": "non-private", "epsilon": None}),
             Column("paper", {"method": "non-private", "epsilon": None}, "paper"),
             Column("uniform", {"method": "uniform", "epsilon": None}),
+        ),
+        note=_NOTE,
+    ),
+    Table(
+        name="ldpmab-constant",
+        page=PAGE,
+        seconds=28,
+        heads=("auxiliary people", "c"),
+        rows=tuple(
+            Row((f"{people:,}", c), f"{_CONSTANT} {c}", {"n_auxiliary": people})
+            for people in (0, 5000)
+            for c in ("0.1", "1", "10")
+        ),
+        columns=(
+            Column("published", {"method": "published"}),
+            Column("program's log", {"method": "published"}, "paper"),
         ),
         note=_NOTE,
     ),
