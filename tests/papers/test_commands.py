@@ -80,7 +80,7 @@ SMALL = {
     "usca-error-rate": Small(
         "usca-error-rate",
         ("--trials", 2, "--rounds", 300),
-        ("error rate", "Error rate: mean of 2"),
+        ("error rate", "Error rate, mean of 2"),
         {"metric": {"error rate"}},
         held=(0.4, 0.8),
     ),
@@ -104,7 +104,7 @@ SMALL = {
         "ldpmab-table-2",
         ("--repetitions", 2, "--rounds", 20, "--epsilon", 2, "--method", "published",
          "--method", "linear"),
-        ("adult", "jobs stand-in", "taxi stand-in", "Wilcoxon", "bounds fixed beforehand"),
+        ("adult", "jobs stand-in", "taxi stand-in", "Wilcoxon", "other rows"),
         {
             "dataset": {"adult", "jobs stand-in", "taxi stand-in"},
             "auxiliary_data": {True, False},

@@ -551,17 +551,18 @@ def list_keys(database: DatabaseOption = DATABASE) -> None:
         from discreet.service.server.keys import Keys
 
         names = ("id", "role", "study", "label", "made", "expires", "rate", "revoked")
-        table = Table(*names, box=None, pad_edge=False)
+        table = Table(*names, box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        table.columns[0].min_width = 16  # `keys revoke` takes a whole id
         for key in Keys(served_database(database)).list():
             table.add_row(
                 key["id"],
                 key["role"],
                 plain(key["study"] or "all"),
                 plain(key["label"]),
-                _time(key["made"]),
-                "never" if key["expires"] is None else _time(key["expires"]),
+                _time(key["made"])[:10],
+                "never" if key["expires"] is None else _time(key["expires"])[:10],
                 "" if key["rate"] is None else f"{key['rate']:g}",
-                "" if key["revoked"] is None else _time(key["revoked"]),
+                "" if key["revoked"] is None else _time(key["revoked"])[:10],
             )
         out.print(table)
 

@@ -9,6 +9,7 @@ plan.report("plan.html")
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -179,12 +180,13 @@ class Plan(Forecast):
         return path
 
     def _repr_html_(self) -> str:
-        """The recommendation and the first table, for notebooks."""
-        lines = [str(self.recommendation), self.answer, *self.data]
-        text = "".join(f"<p>{escape(line)}</p>" for line in lines if line)
+        """The headline and the first table, for notebooks."""
+        text = "".join(f"<p>{escape(line)}</p>" for line in (self.answer, *self.data) if line)
+        text = f"<p><strong>{escape(self.recommendation.headline)}</strong></p>{text}"
         heads = _wide_heads(self)
         table = pd.DataFrame([row[: len(heads)] for row in loss_rows(self)], columns=heads)
         shown = table.to_html(index=False, max_rows=_MOST_ROWS)
+        shown = re.sub(r"(<tr[^>]*>\s*<t[dh])", r'\1 style="text-align: left"', shown)
         note = f"<p>{escape(loss_note(self))}</p>"
         return f"<div><h3>{escape(self.title)}</h3>{text}{shown}{note}</div>"
 
