@@ -629,11 +629,10 @@ def people_sentence(forecast: Forecast, epsilon: float) -> str:
     """How many people one epsilon takes."""
     (row,) = [row for row in people_rows(forecast) if row.epsilon == f"{epsilon:g}"]
     heads = people_heads(forecast)
-    needed = [f"{people} ({head})" for head, (people, _) in zip(heads, row.cells, strict=True)]
-    return (
-        f"People needed at epsilon = {row.epsilon}: {', '.join(needed)}; {_MARK}: extrapolated "
-        f"beyond {forecast.people:,}."
-    )
+    pairs = zip(heads, row.cells, strict=True)
+    needed = ", ".join(f"{people} ({head})" for head, (people, _) in pairs)
+    mark = f"; {_MARK}: extrapolated beyond {forecast.people:,}" if _MARK in needed else ""
+    return f"People needed at epsilon = {row.epsilon}: {needed}{mark}."
 
 
 def people_table(forecast: Forecast) -> Table:
