@@ -59,10 +59,10 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (253, 76_635),
+    "src": (253, 76_638),
     "service": (46, 12_105),
-    "library": (106, 32_440),
-    "lab": (44, 14_950),
+    "library": (106, 32_448),
+    "lab": (44, 14_962),
     "LocalKernel, a round": (30, 10_610),
     "Capri, a round": (41, 13_375),
     "a policy on a device": (17, 5_700),

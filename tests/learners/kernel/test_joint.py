@@ -17,6 +17,7 @@ from discreet.lab.experiments import Setting, simulate
 from discreet.learners.epochs.sums import RESOLUTION, EpochSum
 from discreet.learners.kernel.joint import (
     _EDGES,
+    _REWARD_WEIGHT,
     JointKernel,
     JointKernelPolicy,
     _in_units,
@@ -57,8 +58,10 @@ def kernel(
     return learner
 
 
-def serve(learner: JointKernel, epochs: int = 4, seed: int = 0) -> list[JointKernelPolicy]:
-    """Policies of some epochs, whose people are mostly in a corner."""
+def serve(
+    learner: JointKernel, epochs: int = 4, seed: int = 0, reward: float = 1.0
+) -> list[JointKernelPolicy]:
+    """Policies of some epochs, whose people are mostly in a corner and earn 0 or `reward`."""
     rng = np.random.default_rng(seed)
     for _ in range(epochs):
         policy = learner.policy()
@@ -67,7 +70,7 @@ def serve(learner: JointKernel, epochs: int = 4, seed: int = 0) -> list[JointKer
             learner.domain.nearest_unit(learner.domain.from_unit(unit))
         )
         actions, _ = policy.act(contexts, rng)
-        rewards = (rng.random(len(contexts)) < 0.2 + 0.3 * actions.arms).astype(float)
+        rewards = reward * (rng.random(len(contexts)) < 0.2 + 0.3 * actions.arms)
         learner.update(policy.report(contexts, actions, rewards, SimulatedNoise(seed)))
     learner.policy()
     return list(learner._policies)
@@ -84,18 +87,23 @@ def records(domain: Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return contexts.astype(float), arms, rewards.astype(float)
 
 
-CASES = [*((domain, "kernel") for domain in DOMAINS.values()), (MIXED, "best_arm")]
+CASES = {name: ("kernel", domain) for name, domain in DOMAINS.items()} | {
+    "best arm": ("best_arm", MIXED),
+    "rewards of 0 or .3": ("kernel", DOMAINS["square"], 0.3),
+    "best arm, 0 or .3": ("best_arm", MIXED, 0.3),
+}
 
 
 @cache
-def served(name: str = "kernel", domain: Box = DOMAINS["square"]) -> list[JointKernelPolicy]:
-    return serve(kernel(domain, name=name))
+def served(
+    name: str = "kernel", domain: Box = DOMAINS["square"], reward: float = 1.0
+) -> list[JointKernelPolicy]:
+    return serve(kernel(domain, name=name), reward=reward)
 
 
-@pytest.fixture(params=CASES, ids=[*DOMAINS, "best arm"])
+@pytest.fixture(params=CASES)
 def policies(request: pytest.FixtureRequest) -> list[JointKernelPolicy]:
-    domain, name = request.param
-    return served(name, domain)
+    return served(*CASES[request.param])
 
 
 def test_no_two_records_are_further_apart_than_was_paid_for(
@@ -113,23 +121,30 @@ def test_no_two_records_are_further_apart_than_was_paid_for(
         assert apart >= 0.8 * covered
 
 
-def test_the_width_is_that_of_the_blocks(policies: list[JointKernelPolicy]) -> None:
+def test_the_width_is_that_of_the_blocks(
+    policies: list[JointKernelPolicy], request: pytest.FixtureRequest
+) -> None:
     first, *later = policies
+    # The first histogram says that rewards of 0 and 1 are not to be clipped, and is the last.
+    weight = _REWARD_WEIGHT if ".3" in request.node.callspec.id else 0.0
+    assert {policy.reward_weight for policy in later} == {weight}
     if not first.varies:
         # Brute force over arms and the ends of rewards; what is beyond the bound adds 0.
         for policy in policies:
             rows = policy.contributions(*records(policy.domain)) / RESOLUTION
             ball = furthest(np.vstack([rows, np.zeros(policy.size)])[:, : policy.directions])
-            assert policy.width == pytest.approx(math.sqrt(ball**2 + 0.5), abs=1e-8)
+            square = ball**2 + 2.0 * policy.reward_weight**2
+            assert policy.width == pytest.approx(math.sqrt(square), abs=1e-8)
         assert min(policy.width for policy in policies) < 2.05
         return
     assert first.width == pytest.approx(math.sqrt(2.0 * first.domain.dimension + 0.5))
     assert first.directions == 0
     for policy in later:
         cells = policy.cells.count > 1
-        assert policy.width == math.sqrt(5.0 if cells else 4.5)
+        assert policy.width == math.sqrt((4.5 if cells else 4.0) + 2.0 * weight**2)
         counted = policy.cells.count if cells else 0
-        assert policy.size == policy.directions + counted + len(_EDGES) - 1
+        bins = len(_EDGES) - 1 if weight else 0
+        assert policy.size == policy.directions + counted + bins
     assert any(policy.cells.count > 1 for policy in later)
 
 
@@ -331,7 +346,7 @@ def test_tails_grow_before_a_range_does() -> None:
             for each in (1 / 16, 0.9)
         )
     )
-    assert made[:, -len(_EDGES) + 1 :].sum() == 200 * RESOLUTION // 2
+    assert made[:, -len(_EDGES) + 1 :].sum() == 200 * policy.reward_weight * RESOLUTION > 0
     for _ in range(3):
         contexts = np.random.default_rng(1).random((learner.batch_size, 2))
         policy = learner.policy()

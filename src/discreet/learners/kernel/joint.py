@@ -47,7 +47,8 @@ range with light tails (adaptive clipping, Andrew et al. 2021, here by a histogr
 if it holds at most a third as many people as come after the first quarter of the range, seen from
 the other end, and at most five standard deviations of an arm's mean; with more people ranges grow.
 Rewards of 0 and 1 are never clipped, and where few people spend anything, what they spend is not
-counted as a tail. Functions are of clipped rewards, so a range stays while it will do.
+counted as a tail. Functions are of clipped rewards, so a range stays while it will do. Once many
+rewards are at both of their bounds, none will be clipped, and later epochs do not count them.
 
 | array      | shape     | meaning                                                        | symbol |
 |------------|-----------|----------------------------------------------------------------|--------|
@@ -150,6 +151,8 @@ _EDGES = np.array([0, 1, 4, 16, 64, 96, 128, 160, 192, 240, 252, 255, 256]) / 25
 # Of the clipping range (see the module): a light tail, at most; its limit in deviations; how much
 # shorter another one has to be, and how much too heavy tails may become.
 _LIGHT, _MOST_DEVIATIONS, _SHORTER, _TOO_HEAVY = 1 / 3, 5.0, 0.7, 2.0
+# Rewards are counted until this share of them, by so many deviations, is at each of their bounds.
+_MANY, _SURE = 0.02, 3.0
 # Hyperparameters that are averaged, half of those drawn from the prior, and the latters' share.
 _MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 4, 0.3, 8
 # Fast changes are looked for where, with all features of all arms in the release, noise would have
@@ -180,6 +183,7 @@ class JointKernelPolicy(FunctionPolicy):
         cells: the partition whose cells are counted; nothing is where it has one.
         bins: (d,) numbers of bins in which columns are counted; empty after the first epoch.
         clipping_range: the range to which rewards are clipped, within [0, 1].
+        reward_weight: the weight of the reward's bin; 0 where rewards are not counted.
     """
 
     kind: ClassVar[str] = "joint-kernel-policy"
@@ -191,6 +195,7 @@ class JointKernelPolicy(FunctionPolicy):
     cells: Cells
     bins: Annotated[IntArray, Shape("columns"), Range(2)]
     clipping_range: tuple[float, float]
+    reward_weight: Annotated[float, Range(0.0, 1.0)]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -226,8 +231,8 @@ class JointKernelPolicy(FunctionPolicy):
     def counted(self) -> tuple[tuple[int, float], ...]:
         """Length and weight of each one-hot vector."""
         cells = ((self.cells.count, _CELL_WEIGHT),) if self.cells.count > 1 else ()
-        rewards = (len(_EDGES) - 1, _REWARD_WEIGHT)
-        return (*((count, 1.0) for count in self.bins.tolist()), *cells, rewards)
+        rewards = ((len(_EDGES) - 1, self.reward_weight),) if self.reward_weight else ()
+        return (*((count, 1.0) for count in self.bins.tolist()), *cells, *rewards)
 
     @property
     def size(self) -> int:
@@ -269,8 +274,9 @@ class JointKernelPolicy(FunctionPolicy):
                 cell = self.cells.locate(placed, np.zeros(len(placed), dtype=np.int64))
                 made[rows, at + cell] = _CELL_WEIGHT * RESOLUTION
                 at += self.cells.count
-            found = np.searchsorted(_EDGES[1:-1], rewards[some], side="right")
-            made[rows, at + found] = _REWARD_WEIGHT * RESOLUTION
+            if self.reward_weight:
+                found = np.searchsorted(_EDGES[1:-1], rewards[some], side="right")
+                made[rows, at + found] = self.reward_weight * RESOLUTION
         return made
 
     def _measured(self, phi: FloatArray, arms: IntArray, rewards: FloatArray) -> FloatArray:
@@ -361,7 +367,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self._ranks = Ranks.plain(domain.dimension)
         size = self.arms * len(self.features)
         self._information = GaussianNaturalParameters.zeros(size)
-        # The histogram of rewards, how many they are, and the variance of the noise in each bin.
+        # Shares of rewards in each bin, their precision, and how many rewards they are of.
         self._rewards = np.zeros(len(_EDGES) - 1), 0.0, 0.0
 
     @property
@@ -444,12 +450,13 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             policy, known = self.published(drawn.version), self._information
             factor = discount_factor(self.half_life, drawn.people)
             known = known.scaled(factor)
-            counts, people, variance = self._rewards
-            self._rewards = (
-                factor * counts + drawn.total[-len(counts) :] / _REWARD_WEIGHT,
-                factor * people + drawn.people,
-                factor**2 * variance + (drawn.scale / _REWARD_WEIGHT) ** 2,
-            )
+            if policy.reward_weight:
+                shares, before, people = self._rewards
+                count = policy.reward_weight * drawn.people
+                precision = factor * before + (count / drawn.scale) ** 2
+                step = (count / drawn.scale) ** 2 / precision
+                shares = shares + step * (drawn.total[-len(shares) :] / count - shares)
+                self._rewards = shares, precision, factor * people + drawn.people
             if policy.projection is not None:
                 if policy.cells.count > 1:
                     self._weights = self._moved(policy, drawn)
@@ -495,10 +502,10 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
 
     def _next_clipping_range(self) -> tuple[float, float]:
         """The shortest range with light tails, or the present one while it will do."""
-        counts, people, variance = self._rewards
+        shares, precision, people = self._rewards
         if people == 0.0:
             return self.clipping_range
-        shares, noise = counts / people, math.sqrt(variance) / people
+        noise = precision**-0.5
         mean = 2.0 * self.budget.noise_multiplier * self.arms / people
         most = _MOST_DEVIATIONS * (mean + math.sqrt(self.arms / people))
 
@@ -517,13 +524,20 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         return float(_EDGES[low]), float(_EDGES[high])
 
     @property
+    def _fill_their_range(self) -> bool:
+        """Whether many rewards are at both ends of their bounds, so that none will be clipped."""
+        shares, precision, _ = self._rewards
+        excess = min(shares[0], shares[-1]) - _MANY
+        return self.clipping_range == (0.0, 1.0) and excess * math.sqrt(precision) > _SURE
+
+    @property
     def _clipping_bias(self) -> float:
         """From the histogram, with one deviation of its noise."""
-        counts, people, variance = self._rewards
+        shares, precision, _ = self._rewards
         (low, high), middle = self.clipping_range, 0.5 * (_EDGES[1:] + _EDGES[:-1])
         away = np.maximum(middle - high, 0.0) + np.maximum(low - middle, 0.0)
-        spread = math.sqrt(variance) * float(np.linalg.norm(away))
-        return (max(float(away @ counts), 0.0) + spread) / max(people, 1.0)
+        spread = float(np.linalg.norm(away)) / math.sqrt(max(precision, 1e-300))
+        return max(float(away @ shares), 0.0) + spread
 
     def _moved(self, policy: JointKernelPolicy, drawn: EpochRelease) -> FloatArray:
         """The weights after a step towards the counts of cells."""
@@ -632,6 +646,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             cells=Cells.whole(1),
             bins=np.array(bins),
             clipping_range=self.clipping_range,
+            reward_weight=_REWARD_WEIGHT,
         )
 
     def _designed(
@@ -647,11 +662,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """
         mixture = self._model_average(_MIXED, rng)
         columns, known = len(self._hyperparameters.best.length_scales), self._known
-        weights, deviation = (
-            self.weights,
-            self.budget.noise_multiplier
-            * math.sqrt(4.0 + 2.0 * _CELL_WEIGHT**2 + 2.0 * _REWARD_WEIGHT**2),
-        )
+        weights, reward_weight = self.weights, 0.0 if self._fill_their_range else _REWARD_WEIGHT
+        square = 4.0 + 2.0 * _CELL_WEIGHT**2 + 2.0 * reward_weight**2
+        deviation = self.budget.noise_multiplier * math.sqrt(square)
         usual = LENGTH_SCALES[:-1]
         seen = self.arms * len(self.features) * deviation**2 <= _MOST_NOISE * people
         faster = (seen and self.features.length_scales[: -len(LENGTH_SCALES)]) or usual
@@ -706,6 +719,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             cells=cells,
             bins=np.zeros(0, dtype=np.int64),
             clipping_range=self.clipping_range,
+            reward_weight=reward_weight,
         )
 
     def _functions(
