@@ -11,7 +11,7 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
@@ -23,6 +23,7 @@ from discreet.lab.reporting.words import verdict
 from discreet.lab.results.result import StudyResult
 from discreet.lab.studies import load_study
 from discreet.learners.values import Value
+from discreet.people.domain import RewardBounds
 from discreet.validation import InvalidInput
 
 from .cases import (
@@ -152,6 +153,17 @@ def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
     words = words_of(render_report(study, outcomes[:6]))
     assert "6 of 10 simulations finished" in words
     render_report(study, [a for a in outcomes if a.record.replicate == 1])  # no policy, no map
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_clipped_rewards_are_said(tmp_path: Path) -> None:
+    study, outcomes = run_study(tmp_path, exponential(2))
+    policy = SimpleNamespace(clipping_range=(0.25, 0.75), reward_bounds=RewardBounds(-10.0, 190.0))
+    clipped = [replace(each, policy=cast(Any, policy)) for each in outcomes[:1]] + outcomes[1:]
+    words = words_of(render_report(study, clipped))
+    assert "those below 40 count as 40, those above 140 as 140." in words
+    policy.clipping_range = (0.0, 1.0)
+    assert "clipped" not in words_of(render_report(study, clipped))
 
 
 @pytest.mark.usefixtures("unpainted")

@@ -9,7 +9,7 @@ and a notebook shows the one that a cell ends with.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,6 +112,7 @@ def render_report(
         appraisal_note=APPRAISAL_NOTE,
         brief=promises((line.guarantee for line in summary.private if line.guarantee), brief=True),
         remarks=[*study.problem.warnings, *remarks(outcomes)],
+        clipped=tuple(_clipped(outcomes)),
         outside=outside(summary),
         single_replicate=all(line.half_width is None for line in summary.lines),
         progress=image(lambda width: progress_figure(outcomes, summary, width)),
@@ -122,6 +123,19 @@ def render_report(
         others_sets=isinstance(study.problem.space, DecisionSets),
         glossary=glossary | REFERENCES,
     )
+
+
+def _clipped(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Says to which range rewards were clipped at the end of the first replicate."""
+    for each in outcomes:
+        low, high = getattr(each.policy, "clipping_range", (0.0, 1.0))
+        if each.policy is not None and high - low < 1.0:
+            bounds = each.policy.reward_bounds
+            least, most = (bounds.lower + at * (bounds.upper - bounds.lower) for at in (low, high))
+            yield (
+                f"{each.setting.label}: its predictions are of clipped rewards; those below "
+                f"{least:,.4g} count as {least:,.4g}, those above {most:,.4g} as {most:,.4g}."
+            )
 
 
 def _overridden(study: Study) -> str:
