@@ -37,7 +37,7 @@ def test_the_public_facts() -> None:
     assert (problem.arms, problem.metric, problem.size) == (60, "regret", None)
     assert problem.domain.levels == (30,)
     assert (problem.reward_bounds.lower, problem.reward_bounds.upper) == (-1.05, 1.05)
-    assert problem.offer == "60 arms (what can be chosen), which are points from 0 to 1"
+    assert problem.offer == "60 arms, which are points from 0 to 1"
 
 
 @pytest.mark.parametrize("arms", [2, 3, 101, 102, 2000])

@@ -291,7 +291,7 @@ def test_the_space_and_the_names() -> None:
     assert isinstance(problem.space, ArmPoints)
     np.testing.assert_array_equal(problem.space.array[:, 0], np.arange(5, 31))
     assert problem.arm_names[0] == "5%"
-    assert problem.offer == "26 arms (what can be chosen), which are points from 5 to 30"
+    assert problem.offer == "26 arms, which are points from 5 to 30"
 
 
 def test_incomplete_loans_are_left_out() -> None:

@@ -274,8 +274,7 @@ def test_a_study_can_have_another_size() -> None:
 
 def test_a_study_says_what_it_is() -> None:
     assert repr(Study.from_dict(SMALL)).splitlines() == [
-        "Study 'small': 4 x 100 people, 2 columns, 3 arms (what can be chosen): arm 1, arm 2, "
-        "arm 3",
+        "Study 'small': 4 x 100 people, 2 columns, 3 arms: arm 1, arm 2, arm 3",
         "partition, epsilon 1; partition, epsilon 4; uniform",
     ]
 
