@@ -915,7 +915,7 @@ def test_a_killed_process_says_at_once_that_its_report_is_lost(
 def test_a_report_that_another_process_gave_up_meanwhile_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where locks do not hold, as on some network disks. It was drawn and seen by nobody; the
+    """Where locks do not hold, as on some network disks. It was drawn but not sent; the
     ledger says that it was lost, and so it stays."""
     server = Server()
     device = device_of(server, tmp_path)

@@ -151,7 +151,7 @@ _EDGES = np.array([0, 1, 4, 16, 64, 96, 128, 160, 192, 240, 252, 255, 256]) / 25
 # Of the clipping range (see the module): a light tail, at most; its limit in deviations; how much
 # shorter another one has to be, and how much too heavy tails may become.
 _LIGHT, _MOST_DEVIATIONS, _SHORTER, _TOO_HEAVY = 1 / 3, 5.0, 0.7, 2.0
-# Rewards are counted until this share of them, by so many deviations, is at each of their bounds.
+# Rewards are counted until the share at each of their bounds exceeds this one by these deviations.
 _MANY, _SURE = 0.02, 3.0
 # Hyperparameters that are averaged, half of those drawn from the prior, and the latters' share.
 _MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 4, 0.3, 8

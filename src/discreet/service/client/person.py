@@ -169,8 +169,8 @@ class PersonFile:
 
     @contextmanager
     def drawing(self) -> Iterator[bool]:
-        """Whether this thread alone draws; False where another does for long. The lock ends with
-        its process: where this thread is alone, a mark is of a process that was stopped."""
+        """Yield whether this thread holds the lock on drawing. The system frees the lock of a
+        process that ends, so under the lock a mark is that of a process that has stopped."""
         with ExitStack() as stack:
             alone = False
             with suppress(Busy):
