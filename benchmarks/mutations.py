@@ -27,6 +27,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "benchmarks" / "mutations.toml"
+# Programs that import the client in JavaScript by its place.
+NODE = Path("tests", "service", "client", "javascript")
 # Of one run of tests; the longest takes half a minute on an idle machine.
 MOST_SECONDS = 1800
 
@@ -131,6 +133,7 @@ def main() -> None:
             shutil.rmtree(source, ignore_errors=True)
             # With its bytecode, so that only the file with the break is compiled.
             shutil.copytree(ROOT / "src", source)
+            shutil.copytree(ROOT / NODE, Path(folder) / NODE, dirs_exist_ok=True)
             return source / "discreet"
 
         fresh()

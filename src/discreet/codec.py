@@ -591,9 +591,7 @@ def canonical_json(value: Any) -> str:
         return f"[{','.join(map(canonical_json, value))}]"
     if not isinstance(value, float):
         return json.dumps(value, ensure_ascii=False)
-    if "." in (text := repr(value)) and "e" not in text:  # most numbers
-        return text.removesuffix(".0") if value else "0"
-    sign, figures, exponent = Decimal(text).normalize().as_tuple()
+    sign, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
     digits = "".join(map(str, figures))
     count, point = len(digits), len(digits) + int(exponent)
     if not -6 < point <= 21:
@@ -601,9 +599,11 @@ def canonical_json(value: Any) -> str:
         text = f"{digits[0]}{rest}e{power:+d}"
     elif point <= 0:
         text = f"0.{'0' * -point}{digits}"
+    elif point < count:
+        text = f"{digits[:point]}.{digits[point:]}"
     else:
         text = digits + "0" * (point - count)
-    return f"-{text}" if sign else text
+    return f"-{text}" if sign and value else text
 
 
 def decode(text: str | bytes, expected: type[T]) -> T:

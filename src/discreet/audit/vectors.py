@@ -158,28 +158,29 @@ def _file(name: str, agreed: list[_Agreed], cases: list[dict[str, Any]]) -> dict
 
 
 def _learnt(kind: Any, stream: str = TARGET_NAME) -> list[_Agreed]:
-    """Policies of a few versions on each domain, each with its own epsilon."""
+    """Policies of a few versions on each domain, at each epsilon."""
     found: list[_Agreed] = []
-    for domain, epsilon in zip(_DOMAINS, _EPSILONS, strict=True):
-        people = np.random.default_rng([7, len(found)])
-        options = {"reward_bounds": _BOUNDS, "public_seed": len(found), "identity": "vectors"}
-        learner = kind(domain, _ARMS, Local(epsilon), **options)
-        if stream != TARGET_NAME:
-            learner.open_source(stream, epsilon)
-        terms = Terms(domain, _ARMS, epsilon, _BOUNDS)
-        for _ in range(_VERSIONS):
-            policy = learner.policy(stream)
-            found.append(_Agreed(policy, terms))
-            # They fill little of the domain, so ranks are learnt.
-            unit = 0.25 * people.random((_PEOPLE, domain.dimension))
-            contexts = domain.nearest(domain.from_unit(unit))
-            actions: Any = people.integers(len(_ARMS), size=_PEOPLE)
-            if policy.chooses:
-                actions, _ = policy.act(contexts, people, nearest=True)
-            rewards = np.asarray(actions) - 1.0 + people.normal(size=_PEOPLE) + 8 * unit[:, 0]
-            noise = SimulatedNoise(int(people.integers(2**32)))
-            learner.update(policy.report(contexts, actions, rewards, noise))
-        found.append(_Agreed(_cut(policy, people), terms))
+    for domain in _DOMAINS:
+        for epsilon in _EPSILONS:
+            people = np.random.default_rng([7, len(found)])
+            options = {"reward_bounds": _BOUNDS, "public_seed": len(found), "identity": "vectors"}
+            learner = kind(domain, _ARMS, Local(epsilon), **options)
+            if stream != TARGET_NAME:
+                learner.open_source(stream, epsilon)
+            terms = Terms(domain, _ARMS, epsilon, _BOUNDS)
+            for _ in range(_VERSIONS):
+                policy = learner.policy(stream)
+                found.append(_Agreed(policy, terms))
+                # They fill little of the domain, so ranks are learnt.
+                unit = 0.25 * people.random((_PEOPLE, domain.dimension))
+                contexts = domain.nearest(domain.from_unit(unit))
+                actions: Any = people.integers(len(_ARMS), size=_PEOPLE)
+                if policy.chooses:
+                    actions, _ = policy.act(contexts, people, nearest=True)
+                rewards = np.asarray(actions) - 1.0 + people.normal(size=_PEOPLE) + 8 * unit[:, 0]
+                noise = SimulatedNoise(int(people.integers(2**32)))
+                learner.update(policy.report(contexts, actions, rewards, noise))
+            found.append(_Agreed(_cut(policy, people), terms))
     return found
 
 

@@ -113,6 +113,9 @@ PortOption = Annotated[int, typer.Option(min=0, max=65535, help="0: any that is 
 HostNamesOption = Annotated[
     list[str] | None, typer.Option(help="A host name of this server in requests; may be repeated.")
 ]
+OriginsOption = Annotated[
+    list[str] | None, typer.Option(help="An origin whose pages may be devices; may be repeated.")
+]
 ProxiesOption = Annotated[
     str | None, typer.Option(help="Addresses of trusted proxies, separated by commas.")
 ]
@@ -127,13 +130,7 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     allow_host: HostNamesOption = None,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An origin, such as https://shop.example.org, whose pages may be devices of the "
-            "API; may be repeated."
-        ),
-    ] = None,
+    allow_origin: OriginsOption = None,
     proxy: ProxiesOption = None,
     no_aggregator: Annotated[
         bool,
@@ -463,6 +460,7 @@ def shuffle(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8001,
     allow_host: HostNamesOption = None,
+    allow_origin: OriginsOption = None,
     proxy: ProxiesOption = None,
     seconds: Annotated[
         float, typer.Option(min=0.01, help="Between two requests to the learner.")
@@ -475,8 +473,10 @@ def shuffle(
 
     DISCREET_SHUFFLER_KEY holds the key that the learner's operator made for the role shuffler.
     """
+    names, origins = allow_host or [], allow_origin or []
     with refusing_service():
         _check_proxies(proxy)
+        _check_origins(origins)
         with _ending_at_once():
             from discreet.service.server.app import listen, log_as_json
             from discreet.service.shuffler import LearnerClient, Relay, shuffler_app, token_from
@@ -487,9 +487,9 @@ def shuffle(
             try:
                 relay = Relay.open(database, client, seconds)
                 _show_key(relay.keys, database)
-                _warn(listening, allow_host or [], proxy)
+                _warn(listening, names, proxy)
                 log_as_json()
-                _run(lambda hosts: shuffler_app(relay, hosts), listening, allow_host or [], proxy)
+                _run(lambda hosts: shuffler_app(relay, hosts, origins), listening, names, proxy)
             finally:
                 listening.close()
                 if relay is not None:

@@ -434,14 +434,14 @@ def token_from(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def shuffler_app(
-    relay: Relay, hosts: Collection[str] = (), limits: Limits | None = None
+    relay: Relay, hosts: Collection[str] = (), origins: Collection[str] = ()
 ) -> FastAPI:
     """The application of a shuffler; it starts and stops with it.
 
     Args:
         relay: what it serves.
         hosts: names of this server beside those of the loopback.
-        limits: what it takes.
+        origins: of pages on other servers whose browsers may be its devices.
     """
     app, routes = bare_app(relay), router("shuffler")
 
@@ -487,5 +487,5 @@ def shuffler_app(
     app.include_router(routes)
     app.include_router(key_routes(relay.keys, relay.database))
     describe(app)
-    guard(app, relay.keys, hosts, limits or Limits(), None)
+    guard(app, relay.keys, hosts, Limits(), None, origins)
     return app

@@ -19,6 +19,7 @@ from discreet import Box, LocalKernel, SecureNoise, decode
 from discreet.codec import encode
 from discreet.learners.policy import Policy
 from discreet.privacy import Local
+from discreet.service import client
 from discreet.service.client import Patience
 from discreet.service.server.app import create_app
 from discreet.service.server.deployment import Deployment
@@ -27,7 +28,10 @@ from discreet.service.server.service import Service
 
 DOMAIN = Box.of({"age": (18, 90), "smoker": ["no", "yes"]})
 ARMS = ["leaflet", "call", "visit"]
-JAVASCRIPT = Path(__file__).with_name("javascript")
+# Beside the package under test, which may be a copy (benchmarks/mutations.py): programs import the
+# client by its place.
+_BESIDE = Path(client.__file__).parents[4] / "tests" / "service" / "client" / "javascript"
+JAVASCRIPT = _BESIDE if _BESIDE.is_dir() else Path(__file__).with_name("javascript")
 QUICK = Patience(attempts=4, first=1e-3, longest=0.05, timeout=10.0)
 
 
@@ -119,11 +123,12 @@ def node_program() -> str:
     return program
 
 
-def node(*arguments: str | Path) -> str:
-    """What a program of the client prints."""
+def node(*arguments: str | Path, given: str = "") -> str:
+    """What a program of the client prints, with this as its input."""
     done = subprocess.run(
         [node_program(), *map(str, arguments)],
         cwd=JAVASCRIPT,
+        input=given,
         capture_output=True,
         text=True,
         check=False,

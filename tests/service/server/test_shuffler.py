@@ -70,7 +70,7 @@ from discreet.service.server.schema import (
 from discreet.service.server.service import Service
 from discreet.service.shuffler import LearnerClient, Relay, shuffler_app
 from tests.cli.cases import STUDY, invoke, write_study
-from tests.service.client.conftest import addressed
+from tests.service.client.conftest import addressed, node
 from tests.service.client.test_device import Killed
 from tests.service.server.conftest import Databases
 from tests.service.server.scene import at_once, count, deployment, on_sqlite
@@ -78,6 +78,7 @@ from tests.service.server.web import create_app
 from tests.service.test_hpke import BUDGET, DOMAIN, SIZE, made
 
 on_both = pytest.mark.parametrize("databases", ["sqlite", "postgresql"], indirect=True)
+SHOP = "https://shop.example.org"
 KEY = base64.urlsafe_b64encode(b"k" * 32).decode()
 QUICK = Patience(attempts=4, first=1e-3, longest=0.05, timeout=30.0)
 
@@ -149,7 +150,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         client = LearnerClient(url, "s", key=token)
         relay = Relay.open(f"sqlite:///{tmp_path / 'shuffler.db'}", client)
         relay.refresh()
-        with addressed(shuffler_app(relay)) as shuffler:
+        with addressed(shuffler_app(relay, origins=[SHOP])) as shuffler:
             yield World(service, relay, url, shuffler, token)
         relay.stop()
 
@@ -220,6 +221,46 @@ class TestDevices:
         assert world.relay.forward() == 2
         check_counted(world.service, accepted[: 2 * SIZE])
         assert world.relay.waiting()[1] == world.relay.forward() == 0
+
+    def test_devices_in_javascript_reach_the_learner(self, world: World) -> None:
+        """Each side reads what the other encrypted."""
+        private, policy = world.service.store.study("s").private_key, world.policy()
+        keys = [world.relay.keys.make("device", "s") for _ in range(2 * SIZE + 1)]
+        report = made(policy, world.terms, 1)
+        sealed = base64.b64encode(encrypted_report(report, policy, world.terms)).decode()
+        given = {
+            "agreed": world.terms.digest,
+            "keys": keys,
+            "sealed": {
+                "body": json.dumps({"policy": policy.digest, "ciphertext": sealed}),
+                "secret": private.private_bytes_raw().hex(),
+                "open": public_key(private),
+            },
+        }
+        seen = json.loads(node("shuffled.mjs", world.shuffler_url, "s", given=json.dumps(given)))
+        assert seen["opened"].rstrip() == encode(report)
+        accepted, cost = [], policy.event(policy.epsilon).amplified(world.terms.delta)
+        for each in seen["ledgers"]:
+            (row,) = each["rows"]
+            assert (each["early"], each["again"], row["state"]) == (0, None, "accepted")
+            assert row["epsilon"] == each["spent"]["epsilon"] == pytest.approx(cost, rel=1e-9)
+            assert row["delta"] == each["spent"]["delta"] == world.terms.delta
+            assert row["reportEpsilon"] == policy.epsilon
+            sent = base64.b64decode(json.loads(row["body"])["ciphertext"])
+            assert len(sent) == ciphertext_bytes(policy, world.terms)
+            opened = decrypted_report(sent, policy, private)
+            assert opened is not None
+            policy.reporter.check(policy, opened)
+            accepted.append(opened)
+        assert world.relay.waiting() == ({policy.digest: 1}, 2)
+        assert world.relay.forward() == 2
+        check_counted(world.service, accepted[: 2 * SIZE])
+
+    def test_pages_of_an_allowed_origin_are_devices(self, world: World) -> None:
+        url, token = f"{world.shuffler_url}/v1/studies/s/terms", world.relay.keys.make("device")
+        for origin, allowed in ((SHOP, SHOP), ("https://evil.example", None)):
+            answer = httpx2.get(url, headers={"Origin": origin, "Authorization": f"Bearer {token}"})
+            assert answer.headers.get("access-control-allow-origin") == allowed
 
     def test_the_agreed_sha256_covers_the_learners_key(self, world: World, tmp_path: Path) -> None:
         own = Cipher(b"x" * 32).receiving_key("s")

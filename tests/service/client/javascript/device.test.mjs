@@ -22,6 +22,8 @@ import {
 } from "./fixtures.mjs";
 
 const URL_ = "https://trial.example.org";
+// Of the policy of its study.
+const RECORD = `policy ${URL_} visits`;
 const DAY = 86_400;
 
 const made = async (service, options = {}) => {
@@ -67,7 +69,8 @@ test("a person agrees, acts and reports once", async () => {
   const [row, ...more] = await device.ledger();
   assert.deepEqual([row.state, row.epsilon, row.version, more.length], ["accepted", 1, 3, 0]);
   assert.deepEqual(service.bodies, [row.body]);
-  assert.deepEqual(await device.spending(), { epsilon: 1, mostEpsilon: 1, mostDelta: 0 });
+  const spending = { epsilon: 1, delta: 0, mostEpsilon: 1, mostDelta: 0 };
+  assert.deepEqual(await device.spending(), spending);
   const [report] = reportsIn(row.body);
   assert.deepEqual(Object.keys(report), [
     ...["kind", "schema", "policy_version", "source", "noise"],
@@ -84,7 +87,7 @@ test("no other terms are agreed to, and forged ones are refused", async () => {
   const { device } = await made(service, { agreed: "0".repeat(64) });
   await assert.rejects(device.refresh(), /show them device.terms/);
   service.terms = { ...service.terms, most_epsilon: 5 };
-  await assert.rejects(device.terms(), /their SHA-256/);
+  await assert.rejects(device.terms(), /SHA-256 of the terms/);
 });
 
 test("a policy on other terms is refused before a context is looked at", async () => {
@@ -112,7 +115,10 @@ test("a policy that was changed on the way is not used", async () => {
       ? new Response(service.policy, { headers: { ETag: `"${sha256("another")}"` } })
       : null;
   const { device } = await made(service);
-  await assert.rejects(device.act(untouchable), /its SHA-256 is .*fetch it again/);
+  await assert.rejects(
+    device.act(untouchable),
+    /SHA-256 of the policy is .*fetch the policy again/,
+  );
 });
 
 test("a policy is fetched again only where it is another one", async () => {
@@ -123,27 +129,26 @@ test("a policy is fetched again only where it is another one", async () => {
   const { id } = await device.act({ x: 1 });
   service.policy = textOf(kernelPolicy({ version: 4 }));
   assert.equal(await device.refresh(), true);
-  assert.equal((await storage.read()).policies.length, 2, "a pending action needs the old one");
+  assert.equal((await device.act({ x: 1 })).version, 4);
   await device.report(id, 1);
   assert.equal((await device.ledger())[0].version, 3);
-  service.policy = textOf(kernelPolicy({ version: 5 }));
-  await device.refresh();
-  assert.equal((await storage.read()).policies.length, 1);
+  assert.ok(!JSON.stringify(await storage.read()).includes("frequencies"));
+  assert.equal((await storage.read(RECORD)).digest, sha256(service.policy));
 });
 
-test("an action keeps the policy that another tab removes meanwhile", async () => {
+test("an action needs no policy that another tab replaces meanwhile", async () => {
   const service = new Service(kernelPolicy());
   const inner = new MemoryStorage();
   const { device: other } = await made(service, { storage: inner });
   await other.refresh();
   let meanwhile = null;
   const storage = {
-    read: () => inner.read(),
-    change: async (fn) => {
+    read: (...of) => inner.read(...of),
+    change: async (...of) => {
       const first = meanwhile;
       meanwhile = null;
       await first?.();
-      return inner.change(fn);
+      return inner.change(...of);
     },
   };
   const { device } = await made(service, { storage });
@@ -158,11 +163,68 @@ test("an action keeps the policy that another tab removes meanwhile", async () =
   assert.equal((await again.ledger())[0].version, 3);
 });
 
+test("a policy whose record is not the one that the state names is fetched again", async () => {
+  // As two tabs leave it, or one that was stopped after its first write.
+  const service = new Service(kernelPolicy({ max_contributions: 9 }));
+  const inner = new MemoryStorage();
+  const { device } = await made(service, { storage: inner });
+  await device.refresh();
+  service.policy = textOf(kernelPolicy({ max_contributions: 9, version: 4 }));
+  let stops = true;
+  const storage = {
+    read: (...of) => inner.read(...of),
+    change: async (...of) => {
+      const result = await inner.change(...of);
+      if (of[1] !== undefined && stops) throw new Error("stopped");
+      return result;
+    },
+  };
+  const { device: stopped } = await made(service, { storage });
+  await assert.rejects(stopped.refresh(), /stopped/);
+  assert.equal((await device.act({ x: 1 })).version, 3, "the tab that has it goes on");
+  service.fail = () => {
+    throw new TypeError("no network");
+  };
+  const offline = await (await made(service, { storage: inner })).device.act(untouchable);
+  assert.deepEqual([offline.offered, offline.id], [false, null]);
+  service.fail = () => null;
+  stops = false;
+  assert.equal((await stopped.act({ x: 1 })).version, 4);
+  await inner.change((kept) => Object.assign(kept, { digest: "0" }), RECORD);
+  const { device: another } = await made(service, { storage: inner });
+  assert.equal((await another.act({ x: 1 })).version, 4);
+});
+
+test("what an action waits with is no context", async () => {
+  const service = new Service(kernelPolicy({ max_contributions: 9 }));
+  const { device, storage } = await made(service);
+  for (const x of [1, 4.9]) await device.act({ x });
+  const [one, other] = (await storage.read()).pending.map(({ place }) => ({ ...place, coin: 0 }));
+  assert.deepEqual(one, other, "of one cell");
+});
+
+test("actions of a version that kept policies in the state are forgotten, payments are not", async () => {
+  const service = new Service(kernelPolicy({ max_contributions: 2 }));
+  const { device, storage } = await made(service);
+  const { id } = await device.act({ x: 1 });
+  await device.report(id, 1);
+  await device.act({ x: 1 });
+  await storage.change((state) => {
+    delete state.ledger[0].delta;
+    Object.assign(state, { policies: [{ text: service.policy }] });
+  });
+  assert.notEqual((await device.act({ x: 1 })).id, null);
+  assert.equal((await device.act({ x: 1 })).id, null);
+  const state = await storage.read();
+  assert.deepEqual([state.pending.length, state.ledger.length, state.policies], [1, 1, undefined]);
+});
+
 test("a policy that is not here any more is fetched again", async () => {
   const service = new Service(kernelPolicy());
-  const { device, storage } = await made(service);
-  await device.refresh();
-  await storage.change((state) => (state.policies = []));
+  const { storage } = await made(service);
+  await (await made(service, { storage })).device.refresh();
+  const { device } = await made(service, { storage });
+  await storage.change((kept) => delete kept.digest, RECORD);
   assert.equal((await device.act({ x: 1 })).offered, true);
 });
 
@@ -187,9 +249,9 @@ test("a device that is stopped between mark and draw makes no report and has pai
     const { device } = await made(service, { storage: inner });
     const { id } = await device.act({ x: 1 });
     const stopped = {
-      read: () => inner.read(),
-      change: async (fn) => {
-        await inner.change(fn);
+      read: (...of) => inner.read(...of),
+      change: async (...of) => {
+        await inner.change(...of);
         throw new Error("stopped");
       },
     };
@@ -213,9 +275,9 @@ test("a report is kept only under its own mark, and a policy used only on agreed
   const { id } = await device.act({ x: 1 });
   let changes = 0;
   const storage = {
-    read: () => inner.read(),
-    change: async (fn) => {
-      const result = await inner.change(fn);
+    read: (...of) => inner.read(...of),
+    change: async (...of) => {
+      const result = await inner.change(...of);
       if (changes++ === 0) await inner.change((state) => (state.pending[0].drawing = "another"));
       return result;
     },
@@ -223,9 +285,9 @@ test("a report is kept only under its own mark, and a policy used only on agreed
   const { device: second } = await made(service, { storage });
   await assert.rejects(second.report(id, 1), InvalidInput);
   assert.deepEqual([await device.ledger(), service.bodies], [[], []]);
-  await inner.change((state) => {
-    state.policies[0].text = textOf(kernelPolicy({ epsilon: 2 }));
-  });
+  await inner.change((kept) => {
+    kept.text = textOf(kernelPolicy({ epsilon: 2 }));
+  }, RECORD);
   await assert.rejects(
     (await made(service, { storage: inner })).device.act(untouchable),
     /epsilon 2/,
@@ -258,13 +320,15 @@ test("whatever step of a storage fails, one report leaves at most", async () => 
       const service = new Service(kernelPolicy());
       const inner = new MemoryStorage();
       let count = 0;
-      const failing = (name) => async (fn) => {
-        const fails = count++ === step;
-        if (fails && !late) throw new Error("the disk failed");
-        const result = await inner[name](fn);
-        if (fails) throw new Error("the disk failed");
-        return result;
-      };
+      const failing =
+        (name) =>
+        async (...of) => {
+          const fails = count++ === step;
+          if (fails && !late) throw new Error("the disk failed");
+          const result = await inner[name](...of);
+          if (fails) throw new Error("the disk failed");
+          return result;
+        };
       const storage = { change: failing("change"), read: failing("read") };
       let id = null;
       for (let attempt = 0; attempt < 4; attempt++) {
@@ -322,12 +386,12 @@ test("a report that one tab is drawing is not lost by the send of another", asyn
   const { id } = await device.act({ x: 1 });
   const options = { key: "dk_1", agreed: service.terms.sha256, fetch: service.fetch };
   const other = new Other(URL_, "visits", { ...options, storage: inner });
-  const change = async (fn) => {
-    const result = await inner.change(fn);
+  const change = async (...of) => {
+    const result = await inner.change(...of);
     await other.send();
     return result;
   };
-  const storage = { read: () => inner.read(), change };
+  const storage = { read: (...of) => inner.read(...of), change };
   const { device: slow } = await made(service, { storage });
   assert.equal(await slow.report(id, 1), true);
   assert.equal(service.stored.size, 1);
@@ -341,11 +405,11 @@ test("nothing is lost where two tabs report what is late, whether a reward came 
       for (const told of [true, false]) {
         const service = new Service(kernelPolicy());
         const inner = new MemoryStorage();
-        const slow = async (fn) => {
+        const slow = async (...of) => {
           await new Promise((resolve) => setTimeout(resolve, 1));
-          return inner.change(fn);
+          return inner.change(...of);
         };
-        const storage = { read: () => inner.read(), change: slow };
+        const storage = { read: (...of) => inner.read(...of), change: slow };
         const options = { storage, rewardSeconds: 100, holdSeconds };
         const { device } = await made(service, options);
         const agreed = service.terms.sha256;
@@ -515,10 +579,12 @@ for (const hold of [100, 100.3]) {
         const work = [];
         const service = new Service(kernelPolicy());
         const inner = new MemoryStorage();
-        const watched = (name) => (fn) => {
-          work.push(name);
-          return inner[name](fn);
-        };
+        const watched =
+          (name) =>
+          (...of) => {
+            work.push(name);
+            return inner[name](...of);
+          };
         service.fail = (method) => {
           work.push(method);
           return null;

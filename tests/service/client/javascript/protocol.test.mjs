@@ -33,7 +33,7 @@ const range = (count) => Array.from({ length: count }, (_, k) => k);
  * each class of words, with the number of words in it. Words of whole numbers below n count as
  * uniform on 0 .. n - 1; keys as all orders. */
 const lawOf = (policy, context, reward) => {
-  const { places, size, hidden } = policy.mechanism;
+  const { mechanism: { places, size }, hidden } = policy;
   const law = new Map();
   let paths = 0;
   const keyed =
@@ -82,7 +82,7 @@ const CASES = [
 for (const [name, fields, contexts] of CASES) {
   test(`no report is more than e^epsilon times as likely from one person: ${name}`, () => {
     const policy = read(fields);
-    const { places, size, hidden } = policy.mechanism;
+    const { mechanism: { places, size }, hidden } = policy;
     const values = contexts.flatMap((context) => [0, 1].map((reward) => [context, reward]));
     const laws = values.map(([context, reward]) => lawOf(policy, context, reward));
     const all = new Set(laws.flatMap(({ law }) => [...law.keys()]));
@@ -117,13 +117,13 @@ test("coins are those of Python's exact arithmetic", () => {
     [4, 1, 0.1, 15931460276549554200n],
   ];
   for (const [bins, size, epsilon, hidden] of known) {
-    assert.equal(read(partitionPolicy(bins, size, { epsilon })).mechanism.hidden, hidden);
+    assert.equal(read(partitionPolicy(bins, size, { epsilon })).hidden, hidden);
   }
   const cells = { count: 256, axis: [Array(511).fill(-1)], cut: [Array(511).fill(0)] };
   const many = kernelPolicy({
     cells: { ...cells, child: cells.axis.map((row) => row.map(() => 0)) },
   });
-  assert.equal(read({ ...many, epsilon: 1e4 }).mechanism.hidden, 1n);
+  assert.equal(read({ ...many, epsilon: 1e4 }).hidden, 1n);
   assert.throws(() => read(kernelPolicy({ epsilon: 1e-20 })), InvalidInput);
 });
 

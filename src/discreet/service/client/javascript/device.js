@@ -6,13 +6,18 @@
 // action is never drawn. The report is kept in one transaction with its row of the ledger before it
 // is seen; from then on the same bytes are sent.
 //
-// The state that a storage keeps:
+// The state, one record of the storage:
 //
 //     budget       {epsilon, delta} that the person may pay over all studies, or null
-//     agreements   terms that the person agreed to, of one study of one service
-//     policies     a policy on these terms: the current one, and those that pending actions need
-//     pending      an action until its report is drawn, with what that will cost; private
+//     agreements   terms that the person agreed to, of one study of one service, and the digest of
+//                  the current policy on them
+//     pending      an action until its report is drawn: what it will cost, and in place of the
+//                  context what the report is drawn from; private
 //     ledger       a report: what it cost, when, to whom, its bytes; never taken away
+//
+// The text of a policy is a record of its own for each study, so that an act does not write it. It
+// is written before the state names its digest. A record with another digest, as two tabs or a
+// crash may leave it, counts as none, and the policy is fetched again.
 
 import { secureNoise } from "./noise.js";
 import {
@@ -21,9 +26,11 @@ import {
   armNumber,
   checkReward,
   checkTerms,
+  coinOf,
   jsonText,
   need,
   parsed,
+  placeAt,
   publicCoin,
   readPolicy,
   readTerms,
@@ -31,7 +38,7 @@ import {
   unitOf,
 } from "./protocol.js";
 
-const DAY = 86_400;
+const MONTH = 2_592_000;
 // Seconds for which a tab that marked a report may still be drawing it.
 const AT_WORK = 600;
 // Epsilons add with roundings.
@@ -45,11 +52,6 @@ const PATIENCE = { attempts: 6, first: 0.5, longest: 60, timeout: 10 };
 /** The service refused a request, which is not sent again; `status` is that of its answer. */
 export class Refused extends InvalidInput {
   name = "Refused";
-
-  constructor(message, status) {
-    super(message);
-    this.status = status;
-  }
 }
 
 /** The service did not answer, or cannot work now; what was to be sent is kept. */
@@ -63,13 +65,16 @@ export class Unreachable extends Error {
 }
 
 const now = () => Date.now() / 1000;
-const random = () => Number(secureNoise.words(1)[0] >> 11n) * 2 ** -53;
-const hexadecimal = (numbers, digits) =>
-  Array.from(numbers, (each) => each.toString(16).padStart(digits, "0")).join("");
-const identifier = () => hexadecimal(secureNoise.words(2), 16);
-const sha256 = async (text) => {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return hexadecimal(new Uint8Array(digest), 2);
+const identifier = () => crypto.randomUUID();
+/** A text has the SHA-256 that the service names. */
+const checkDigest = async (what, text, named) => {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  const digits = (byte) => byte.toString(16).padStart(2, "0");
+  const digest = Array.from(new Uint8Array(bytes), digits).join("");
+  need(
+    digest === named,
+    `the SHA-256 of the ${what} is ${digest}, but the service named ${named}; fetch the ${what} again.`,
+  );
 };
 const foreign = ({ status }) =>
   new Unreachable(
@@ -85,7 +90,7 @@ const errorOf = ({ text }) => {
   const error = parsed(text)?.error;
   return typeof error === "string" ? error.slice(0, MOST_SHOWN) : null;
 };
-const reason = (answer) => `(${answer.status}): ${errorOf(answer) ?? "no reason was given."}`;
+const reason = (answer) => `(${answer.status}): ${errorOf(answer) ?? "no reason."}`;
 /** Seconds that a service asks for; 0 where it does not. */
 const retryAfter = (answer) =>
   Number(/^\d{1,9}(?=\d*$)/.exec(answer?.headers.get("retry-after"))?.[0] ?? 0);
@@ -94,7 +99,7 @@ const checkedUrl = (url, allowHttp) => {
   const safe = parts?.[1] === "https" || LOCAL.includes(parts?.[2]) || allowHttp;
   need(
     parts && safe,
-    `url was ${url}; give an https address, or allowHttp inside a network that only you use.`,
+    `url was ${url}; give an https address, or allowHttp within your own network.`,
   );
   return url.replace(/\/+$/, "");
 };
@@ -107,18 +112,25 @@ const checkedNumber = (value, name, least) => {
 
 const tables = (state) => {
   state.budget ??= null;
-  for (const name of ["agreements", "policies", "pending", "ledger"]) state[name] ??= [];
+  // Actions of a version that kept policies here, and contexts: no report of them left.
+  if (state.policies) state.pending = [];
+  delete state.policies;
+  for (const name of ["agreements", "pending", "ledger"]) state[name] ??= [];
   return state;
 };
-const spent = (state) =>
-  [...state.ledger, ...state.pending].reduce((sum, row) => sum + row.epsilon, 0);
-/** How many reports were made, or put by, under an agreement of one study. */
+/** Reports that were made, and actions for which one was put by. */
+const paid = (state) => [...state.ledger, ...state.pending];
+/** What they cost, in `epsilon` or `delta`; rows of earlier versions have no delta. */
+const spent = (state, what) => paid(state).reduce((sum, row) => sum + (row[what] ?? 0), 0);
+/** How many of them are under an agreement of one study. */
 const madeUnder = (state, mine, sha256) =>
-  [...state.ledger, ...state.pending].filter((row) => mine(row) && row.sha256 === sha256).length;
+  paid(state).filter((row) => mine(row) && row.sha256 === sha256).length;
 /** Whether one more report is within the terms of its study, and within what the person allows. */
-const affordable = (state, mine, { terms }, epsilon) =>
+const affordable = (state, mine, { terms }, cost) =>
   madeUnder(state, mine, terms.sha256) < terms.maxContributions &&
-  spent(state) + epsilon <= state.budget.epsilon * ROUNDING;
+  ["epsilon", "delta"].every(
+    (what) => spent(state, what) + cost[what] <= state.budget[what] * ROUNDING,
+  );
 const wasMade = (state, id) => {
   const row = state.ledger.find((each) => each.id === id);
   need(row, "this storage has no choice with this id; give one of its own.");
@@ -127,26 +139,24 @@ const wasMade = (state, id) => {
 /** Whether a report must not leave yet. As far from its action either way as rewards count: a clock
  * that was set back must neither keep a report forever nor send one because its reward is known. */
 const isHeld = ({ made, due }, time) => Math.abs(time - made) < due - made;
-/** Whether another tab may still be drawing the report that it marked. */
-const isAtWork = ({ drawing: mark }, time) => Math.abs(time - mark.at) < AT_WORK;
 /** The action becomes a row of the ledger with its report; null where that was lost. */
-const settle = (state, row, body) => {
-  const { id, service, study, sha256, version, epsilon, made, due } = row;
+const settle = (state, { policy, place, drawing, reward, ...row }, body) => {
   state.ledger.push({
     number: state.ledger.length + 1,
-    ...{ id, service, study, sha256, version, epsilon, made, due },
+    version: place.version,
+    ...row,
     sent: null,
     state: body === null ? "lost" : "waiting",
     body,
     reason: null,
   });
-  state.pending = state.pending.filter((each) => each.id !== id);
+  state.pending = state.pending.filter((each) => each.id !== row.id);
 };
 
 /** What is sent for one report, now and whenever it is sent again. The service knows it again by
  * its public coin; by an id where that is a question, which people share. */
-const bodyOf = (report, policy) => {
-  const id = policy.chooses ? "" : `,"ids":[${secureNoise.words(1)[0] >> 2n}]`;
+const bodyOf = (report, source) => {
+  const id = source === null ? "" : `,"ids":[${secureNoise.words(1)[0] >> 2n}]`;
   return `{"reports":[${jsonText(jsonText(report))}]${id}}`;
 };
 
@@ -160,9 +170,11 @@ export class Device {
   #source;
   #path;
   #stream;
+  #record;
   #key;
   #storage;
-  #agreed;
+  #shuffling;
+  #wanted;
   #defaultArm;
   #rewardSeconds;
   #missing;
@@ -179,10 +191,11 @@ export class Device {
       storage,
       agreed = null,
       defaultArm = null,
-      rewardSeconds = 30 * DAY,
+      rewardSeconds = MONTH,
       missing = null,
       holdSeconds = 0,
       source = null,
+      shuffling = null,
       fetch = globalThis.fetch,
       patience = {},
       allowHttp = false,
@@ -195,10 +208,12 @@ export class Device {
     const where = source === null ? [] : ["sources", source];
     // By which the storage knows it; no study has a stroke in its name.
     this.#stream = [study, ...where].join("/");
+    this.#record = `policy ${this.#url} ${this.#stream}`;
     this.#path = `/v1/studies/${[study, ...where].map(encodeURIComponent).join("/")}`;
     this.#key = key;
     this.#storage = storage;
-    this.#agreed = agreed;
+    this.#shuffling = shuffling;
+    this.#wanted = agreed;
     this.#defaultArm = defaultArm;
     this.#rewardSeconds = checkedNumber(rewardSeconds, "rewardSeconds", Number.MIN_VALUE);
     checkReward(missing);
@@ -223,14 +238,15 @@ export class Device {
 
   /** Every report of this person, to whatever study; it needs no service. */
   async ledger() {
-    return tables(await this.#storage.read()).ledger;
+    return (await this.#state()).ledger;
   }
 
   /** What this person has paid, and may pay, over all studies. */
   async spending() {
-    const state = tables(await this.#storage.read());
+    const state = await this.#state();
     return {
-      epsilon: spent(state),
+      epsilon: spent(state, "epsilon"),
+      delta: spent(state, "delta"),
       mostEpsilon: state.budget?.epsilon ?? null,
       mostDelta: state.budget?.delta ?? null,
     };
@@ -263,9 +279,7 @@ export class Device {
       if (error instanceof Unreachable) return this.#default();
       throw error;
     }
-    // Before the person is looked at.
-    const coin = publicCoin(secureNoise);
-    const choice = await this.#take(at, context, coin, (unit) => actAt(at.policy, unit, coin));
+    const choice = await this.#take(at, context, (unit, coin) => actAt(at.policy, unit, coin));
     return { ...choice, version: at.policy.version, offered: true };
   }
 
@@ -274,15 +288,17 @@ export class Device {
     this.#checkSource(true);
     const at = await this.#policy();
     const given = () => ({ arm: armNumber(at.policy, arm) });
-    return (await this.#take(at, context, null, given)).id;
+    return (await this.#take(at, context, given)).id;
   }
 
   /** Report what followed from a choice; whether there is a report. */
   async report(id, reward) {
     checkReward(reward);
-    if (id === null || !(await this.#draw(id, reward ?? NaN))) return false;
+    if (id === null) return false;
+    const known = await this.#current();
+    if (!(await this.#draw(id, reward ?? NaN))) return false;
     // Under hold the time of a report must not follow from that of its reward.
-    if (this.#hold === 0) {
+    if (this.#holdUnder(known?.terms) === 0) {
       try {
         await this.#send(now(), false, 1);
       } catch (error) {
@@ -297,9 +313,9 @@ export class Device {
   async send({ again = false } = {}) {
     // One time for both: else what comes due in between leaves only where its reward is known.
     const time = now();
-    for (const row of tables(await this.#storage.read()).pending) {
+    for (const row of (await this.#state()).pending) {
       const known = "reward" in row && !isHeld(row, time);
-      if (this.#mine(row) && (known || this.#late(row.made, time))) await this.#draw(row.id);
+      if (this.#mine(row) && (known || this.#late(row, time))) await this.#draw(row.id);
     }
     const accepted = await this.#send(time, again);
     const rows = await this.ledger();
@@ -310,6 +326,16 @@ export class Device {
 
   #mine = (row) => row.service === this.#url && row.study === this.#stream;
 
+  async #state() {
+    return tables(await this.#storage.read());
+  }
+
+  /** The least time between an action and its report. With a shuffler the time decides the group of
+   * a report, so it must not follow from that of a reward. */
+  #holdUnder(terms) {
+    return Math.max(this.#hold, terms?.groupSize > 1 && Math.ceil(this.#rewardSeconds));
+  }
+
   #change(fn) {
     return this.#storage.change((state) => fn(tables(state)));
   }
@@ -317,27 +343,31 @@ export class Device {
   #checkSource(wanted) {
     need(
       wanted === (this.#source !== null),
-      "act() is for the study's own people, and observe() for those of a source; call the other.",
+      "act() is for people of the study, observe() for those of a source; call the other.",
     );
   }
 
-  /** The agreement with these terms, or the current one; null where there is none. */
-  #known(state, sha256 = null) {
-    const row = state.agreements.find(
-      (each) => this.#mine(each) && (sha256 === null ? each.current : each.sha256 === sha256),
+  /** The last agreement, or the one with these terms; undefined where there is none. */
+  #agreed(state, sha256) {
+    return state.agreements.findLast(
+      (row) => this.#mine(row) && (!sha256 || row.sha256 === sha256),
     );
-    return row === undefined ? null : { ...row, terms: readTerms(row.terms) };
+  }
+
+  #known(state, sha256) {
+    const row = this.#agreed(state, sha256);
+    return row && { ...row, terms: readTerms(row.terms, this.#shuffling) };
   }
 
   async #current() {
-    return this.#known(tables(await this.#storage.read()));
+    return this.#known(await this.#state());
   }
 
   async #agreement(attempts) {
     const known = await this.#current();
-    const agreed = this.#agreed;
-    if (known === null && agreed !== null) return this.#agree(agreed, attempts);
-    const same = known !== null && (agreed === null || agreed === known.sha256);
+    const agreed = this.#wanted;
+    if (!known && agreed !== null) return this.#agree(agreed, attempts);
+    const same = known && (agreed === null || agreed === known.sha256);
     need(
       same,
       `this person agreed to ${known?.sha256 ?? "no terms"} in the study ${this.#study}, and ` +
@@ -348,12 +378,8 @@ export class Device {
 
   async #offered(attempts) {
     const answer = await this.#ask("GET", `${this.#path}/terms`, { attempts });
-    const terms = readTerms(json(answer));
-    const digest = await sha256(terms.text);
-    need(
-      digest === terms.sha256,
-      `the terms say that their SHA-256 is ${terms.sha256}, but it is ${digest}; fetch them again.`,
-    );
+    const terms = readTerms(json(answer), this.#shuffling);
+    await checkDigest("terms", terms.text, terms.sha256);
     return terms;
   }
 
@@ -363,15 +389,13 @@ export class Device {
     const terms = await this.#offered(attempts);
     need(
       terms.sha256 === agreed,
-      `this person agreed to the terms ${agreed}, but the study ${this.#study} asks for ` +
-        `${terms.sha256}; show them device.terms().`,
+      `this person agreed to ${agreed}, but the study ${this.#study} asks for ${terms.sha256}; ` +
+        "show them device.terms().",
     );
+    await terms.ready?.();
     const arm = (await this.#facts(attempts)).default_arm;
     const defaultArm = ["number", "string"].includes(typeof arm) ? arm : null;
     await this.#change((state) => {
-      for (const row of state.agreements.filter(this.#mine)) {
-        Object.assign(row, { current: false, policy: null });
-      }
       state.agreements = state.agreements.filter(
         (row) => !(this.#mine(row) && row.sha256 === agreed),
       );
@@ -382,7 +406,6 @@ export class Device {
         terms: terms.fields,
         defaultArm,
         agreed: now(),
-        current: true,
         policy: null,
       });
       state.budget ??= { epsilon: terms.mostEpsilon, delta: terms.delta };
@@ -395,54 +418,41 @@ export class Device {
     const answer = await this.#ask("GET", `${this.#path}/policy`, { etag, attempts });
     if (answer.status === 304) return false;
     const { text } = answer;
-    const digest = await sha256(text);
-    const named = (answer.headers.get("etag") ?? "").replace(/^W\//, "").replaceAll('"', "");
-    need(
-      named === digest,
-      `the service named the policy ${named}, but its SHA-256 is ${digest}; fetch it again.`,
-    );
-    readPolicy(text, this.#source ?? "target", agreement.terms);
+    const digest = answer.headers.get("etag")?.replace(/^W\/|"/g, "");
+    await checkDigest("policy", text, digest);
+    const policy = readPolicy(text, this.#source ?? "target", agreement.terms);
     if (digest === agreement.policy) return false;
+    await this.#storage.change((kept) => void Object.assign(kept, { digest, text }), this.#record);
     await this.#change((state) => {
-      const needed = new Set(state.pending.filter(this.#mine).map((row) => row.policy));
-      state.policies = state.policies.filter(
-        (row) => !this.#mine(row) || (row.digest !== digest && needed.has(row.digest)),
-      );
-      state.policies.push({ service: this.#url, study: this.#stream, digest, text });
-      for (const row of state.agreements) {
-        if (this.#mine(row) && row.sha256 === agreement.sha256) row.policy = digest;
-      }
+      this.#agreed(state, agreement.sha256).policy = digest;
     });
+    this.#last = { digest, policy };
     return true;
   }
 
   /** What the person agreed to, and the policy at hand; it is fetched where there is none. */
   async #policy(attempts) {
-    const agreed = await this.#agreement(attempts);
-    let state = tables(await this.#storage.read());
-    if (!this.#row(state, agreed.policy)) {
-      await this.#refresh({ ...agreed, policy: null }, attempts);
-      state = tables(await this.#storage.read());
+    let agreement = await this.#agreement(attempts);
+    if (!(await this.#kept(agreement))) {
+      await this.#refresh({ ...agreement, policy: null }, attempts);
+      // One state for both: another tab may agree, or fetch, in between.
+      agreement = await this.#current();
     }
-    // One state for both: another tab may agree, or fetch, in between.
-    const agreement = this.#known(state);
-    const kept = this.#kept(state, agreement.policy);
-    checkTerms(kept.policy, agreement.terms);
-    return { agreement, ...kept };
+    const policy = await this.#kept(agreement);
+    need(policy, "the policy was removed; call refresh().");
+    checkTerms(policy, agreement.terms);
+    await agreement.terms.ready?.();
+    return { agreement, policy };
   }
 
-  #row(state, digest) {
-    return state.policies.find((each) => this.#mine(each) && each.digest === digest);
-  }
-
-  /** A policy that is kept; the last one that was read is not read again. */
-  #kept(state, digest) {
-    if (this.#last.row?.digest !== digest) {
-      const row = this.#row(state, digest);
-      need(row, "the policy was removed; call refresh().");
-      this.#last = { row, policy: readPolicy(row.text, this.#source ?? "target") };
+  /** The policy that the state names, or null; the last one that was read is not read again. */
+  async #kept({ policy: digest }) {
+    if (this.#last.digest !== digest) {
+      const { digest: written, text } = await this.#storage.read(this.#record);
+      if (written !== digest) return null;
+      this.#last = { digest, policy: readPolicy(text, this.#source ?? "target") };
     }
-    return this.#last;
+    return this.#last.policy;
   }
 
   async #default() {
@@ -465,20 +475,22 @@ export class Device {
   // Actions and reports.
 
   /** Put by what a report will cost, take an action, and keep it until its reward comes. */
-  #take({ agreement, policy, row }, context, coin, take) {
+  #take({ agreement, policy }, context, take) {
+    // Before the person is looked at.
+    const coin = coinOf(policy, secureNoise);
+    const cost = agreement.terms.costOf(policy.epsilon);
     return this.#change((state) => {
       // Before the context is read: whether there is a report must not depend on it.
-      const id = affordable(state, this.#mine, agreement, policy.epsilon) ? identifier() : null;
+      const id = affordable(state, this.#mine, agreement, cost) ? identifier() : null;
       const made = now();
       const unit = unitOf(policy.domain, context);
-      const taken = take(unit);
+      const taken = take(unit, coin);
       if (id !== null) {
-        // Another tab may have fetched the next policy since, and removed this one.
-        if (!this.#row(state, row.digest)) state.policies.push({ ...row });
+        const place = placeAt(policy, unit, taken.arm, coin);
         state.pending.push({
           ...{ id, service: this.#url, study: this.#stream, sha256: agreement.sha256 },
-          ...{ policy: row.digest, version: policy.version, epsilon: policy.epsilon },
-          ...{ unit, arm: taken.arm, coin, made, due: made + this.#hold, drawing: null },
+          ...{ policy: agreement.policy, ...cost, place },
+          ...{ made, due: made + this.#holdUnder(agreement.terms), drawing: null },
         });
       }
       return { id, ...taken };
@@ -487,8 +499,10 @@ export class Device {
 
   /** Whether rewards of an action no longer count at a time; either way, so that a clock that was
    * far ahead keeps no context forever. */
-  #late(made, time) {
-    return Math.abs(time - made) >= this.#rewardSeconds;
+  #late({ made, due, reportEpsilon }, time) {
+    // With a shuffler the time was agreed upon with the action.
+    const hold = reportEpsilon ? due - made : Infinity;
+    return Math.abs(time - made) >= Math.min(hold, this.#rewardSeconds);
   }
 
   #draw(id, reward) {
@@ -507,11 +521,11 @@ export class Device {
       const row = find(state);
       if (row === undefined) return wasMade(state, id);
       if (row.drawing !== null) {
-        if (isAtWork(row, now())) return true;
+        if (Math.abs(now() - row.drawing.at) < AT_WORK) return true;
         settle(state, row, null);
         return false;
       }
-      const late = reward === undefined || this.#late(row.made, now());
+      const late = reward === undefined || this.#late(row, now());
       if (!("reward" in row)) row.reward = late ? this.#missing : reward;
       if (reward !== undefined && row.due > row.made) return true;
       row.drawing = mark;
@@ -519,15 +533,15 @@ export class Device {
         row: { ...row },
         made: madeUnder(state, this.#mine, row.sha256),
         terms: this.#known(state, row.sha256).terms,
-        policy: this.#kept(state, row.policy).policy,
       };
     });
     if (typeof begun === "boolean") return begun;
-    const { row, made, terms, policy } = begun;
-    checkTerms(policy, terms);
-    need(made <= terms.maxContributions, "the terms cover no more reports; nothing was drawn.");
-    const report = reportAt(policy, row.unit, row.arm, row.coin, row.reward, secureNoise);
-    const body = bodyOf(report, policy);
+    const { row, made, terms } = begun;
+    need(made <= terms.maxContributions, "the terms cover no more reports.");
+    const report = reportAt(row.place, terms.rewardBounds, row.reward, secureNoise);
+    const body = terms.sealed
+      ? await terms.sealed(report, row.policy)
+      : bodyOf(report, this.#source);
     return this.#change((state) => {
       const marked = find(state);
       if (marked?.drawing?.id !== mark.id) return wasMade(state, id);
@@ -541,12 +555,11 @@ export class Device {
     const accepted = [];
     const states = again ? ["waiting", "refused"] : ["waiting"];
     // In the order of due times: that of rewards must not show under hold.
-    const rows = tables(await this.#storage.read())
-      .ledger.filter((row) => this.#mine(row) && states.includes(row.state))
+    const rows = (await this.#state()).ledger
+      .filter((row) => this.#mine(row) && states.includes(row.state) && !isHeld(row, time))
       .sort((a, b) => a.due - b.due || (a.id < b.id ? -1 : 1));
     for (const row of rows) {
       const { number, body } = row;
-      if (isHeld(row, time)) continue;
       try {
         const answer = await this.#ask("POST", `${this.#path}/reports`, { body, attempts });
         // The service says that it stored the report now or before; something else may have answered.
@@ -583,7 +596,7 @@ export class Device {
   /** The answer to a request, 2xx or 304, after `attempts`, or as many as patience allows. A request
    * without an answer is sent again after a random pause whose bound doubles. */
   async #ask(method, path, { body, etag = null, attempts = this.#patience.attempts }) {
-    const headers = { Authorization: `Bearer ${this.#key}`, Accept: "application/json" };
+    const headers = { Authorization: `Bearer ${this.#key}` };
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (etag !== null) headers["If-None-Match"] = `"${etag}"`;
     const { first, longest, timeout } = this.#patience;
@@ -605,14 +618,19 @@ export class Device {
       if ((status >= 200 && status < 300) || status === 304) return answer;
       // An answer without a reason is not the service's but, say, a proxy's.
       if (status < 500 && !LATER.includes(status) && errorOf(answer)) {
-        throw new Refused(`the service refused ${what} ${reason(answer)}`, status);
+        throw Object.assign(new Refused(`the service refused ${what} ${reason(answer)}`), {
+          status,
+        });
       }
       const asked = retryAfter(answer);
-      const pause = random() * (asked > 0 ? first : Math.min(longest, first * 2 ** attempt));
+      const pause =
+        publicCoin(secureNoise) *
+        2 ** -53 *
+        (asked > 0 ? first : Math.min(longest, first * 2 ** attempt));
       if (attempt + 1 === attempts || asked + pause > longest + first) break;
       await new Promise((resolve) => setTimeout(resolve, 1000 * (asked + pause)));
     }
-    if (answer === null) throw new Unreachable(`the service did not answer ${what}.`);
-    throw new Unreachable(`the service put off ${what} ${reason(answer)}`, answer.status);
+    const why = answer ? `put off ${what} ${reason(answer)}` : `did not answer ${what}.`;
+    throw new Unreachable(`the service ${why}`, answer?.status);
   }
 }

@@ -60,6 +60,18 @@ export interface Terms {
   readonly delta: number;
   readonly rewardBounds: Interval;
   readonly maxContributions: number;
+  /** How many reports the learner sees at once, from a shuffler; 1 without one. Then `mostEpsilon`
+   * and `delta` are what groups hold. */
+  readonly groupSize: number;
+  /** The share of the others in a group who follow the protocol. */
+  readonly honest: number;
+  /** With a shuffler the X25519 key, in hexadecimal, to which reports are encrypted. */
+  readonly learnerKey?: string;
+}
+
+/** The module seal.js, for studies with a shuffler. */
+export interface Shuffling {
+  groupsOf(fields: any): object;
 }
 
 /** One published release of what was learnt; the same for everyone. */
@@ -73,8 +85,10 @@ export interface Policy {
   readonly armNames: readonly string[];
   readonly rewardBounds: Interval;
   readonly maxContributions: number;
-  /** Of one report. */
+  /** Of one report by itself. */
   readonly epsilon: number;
+  readonly groupSize: number;
+  readonly honest: number;
 }
 
 export interface Report {
@@ -89,13 +103,14 @@ export interface Report {
 }
 
 /** Terms from the fields that a service sends.
- * @throws InvalidInput for terms that are damaged, or those of a study with a shuffler. */
-export function readTerms(fields: unknown): Terms;
+ * @param shuffling for a study with a shuffler.
+ * @throws InvalidInput for terms that are damaged. */
+export function readTerms(fields: unknown, shuffling?: Shuffling | null): Terms;
 
 /** A policy from the text that a service sent, for its own people or those of a source.
  * @param stream `target` if left out.
  * @param terms what this side agreed to, compared before the rest of the policy is read.
- * @throws InvalidInput for a policy of another kind or stream, of a shuffler, or damaged. */
+ * @throws InvalidInput for a policy of another kind or stream, or damaged. */
 export function readPolicy(text: string, stream?: string, terms?: Terms | null): Policy;
 
 /** Refuse a policy on other terms than this side agreed to.
@@ -124,28 +139,31 @@ export function report(
   noise: Noise,
 ): Report;
 
-/** Where a device keeps the state of one person. An app may bring its own. */
+/** Where a device keeps the records of one person: "state", and one for the policy of each study.
+ * An app may bring its own. */
 export interface Storage {
-  /** Calls `fn`, which is synchronous, with a copy of the state ({} at first); keeps what it made
+  /** Calls `fn`, which is synchronous, with a copy of a record ({} at first); keeps what it made
    * of it; resolves with its result once that is on the disk. Where `fn` throws, or the disk fails,
-   * nothing is kept, and the promise is rejected. No two calls overlap, in this tab or another. */
-  change<Result>(fn: (state: any) => Result): Promise<Result>;
-  /** A copy of the state. */
-  read(): Promise<any>;
+   * nothing is kept, and the promise is rejected. No two calls for one record overlap, in this tab
+   * or another.
+   * @param record its name; "state" if left out. */
+  change<Result>(fn: (value: any) => Result, record?: string): Promise<Result>;
+  /** A copy of a record. */
+  read(record?: string): Promise<any>;
 }
 
-/** One record of an IndexedDB database; a change is one transaction. One person has one database,
+/** Records of an IndexedDB database; a change is one transaction. One person has one database,
  * whatever studies they take part in. */
 export class IndexedDBStorage implements Storage {
   constructor(name: string);
-  change<Result>(fn: (state: any) => Result): Promise<Result>;
-  read(): Promise<any>;
+  change<Result>(fn: (value: any) => Result, record?: string): Promise<Result>;
+  read(record?: string): Promise<any>;
 }
 
 /** For tests: what a person paid is forgotten with the page. */
 export class MemoryStorage implements Storage {
-  change<Result>(fn: (state: any) => Result): Promise<Result>;
-  read(): Promise<any>;
+  change<Result>(fn: (value: any) => Result, record?: string): Promise<Result>;
+  read(record?: string): Promise<any>;
 }
 
 /** How often, and how many seconds, a request is tried. */
@@ -177,6 +195,9 @@ export interface Options {
   holdSeconds?: number;
   /** Of which auxiliary source the person is. */
   source?: string | null;
+  /** For a study with a shuffler, whose address `url` is: the module, `import * as shuffling from
+   * "./seal.js"`. A report then leaves `rewardSeconds` after its action at the earliest. */
+  shuffling?: Shuffling | null;
   fetch?: typeof globalThis.fetch;
   patience?: Patience;
   /** Whether the key may travel unencrypted to another machine. */
@@ -206,7 +227,11 @@ export interface LedgerRow {
   readonly sha256: string;
   /** Of the policy. */
   readonly version: number;
+  /** What it cost; with a shuffler as one of its group, at `delta`. */
   readonly epsilon: number;
+  readonly delta: number;
+  /** With a shuffler, what it cost by itself, if the shuffler conspires with the learner. */
+  readonly reportEpsilon: number | null;
   /** When the person acted, in seconds since 1970, by the clock of the device. */
   readonly made: number;
   readonly due: number;
@@ -245,7 +270,12 @@ export class Device {
   /** Every report of this person, to whatever study. */
   ledger(): Promise<LedgerRow[]>;
   /** What this person has paid, and may pay, over all studies. */
-  spending(): Promise<{ epsilon: number; mostEpsilon: number | null; mostDelta: number | null }>;
+  spending(): Promise<{
+    epsilon: number;
+    delta: number;
+    mostEpsilon: number | null;
+    mostDelta: number | null;
+  }>;
   /** The person's word: what all studies together may cost them. */
   allow(epsilon: number, delta?: number): Promise<void>;
 }

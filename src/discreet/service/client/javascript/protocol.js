@@ -18,8 +18,8 @@ export const need = (holds, message) => {
   if (!holds) throw new InvalidInput(message);
 };
 /** A part of a message is as it must be; what it was is not repeated. */
-const sound = (holds, part) =>
-  need(holds, `${part} is damaged, or nothing that a device takes; fetch the message again.`);
+export const sound = (holds, part) =>
+  need(holds, `${part} is damaged or unsupported; fetch the message again.`);
 
 // Reading. Each check returns what it read.
 
@@ -31,11 +31,11 @@ export const parsed = (text) => {
     return null;
   }
 };
-const number = (value, part, low = -Number.MAX_VALUE, high = Number.MAX_VALUE) => {
+export const number = (value, part, low = -Number.MAX_VALUE, high = Number.MAX_VALUE) => {
   sound(typeof value === "number" && value >= low && value <= high, part);
   return value;
 };
-const whole = (value, part, low = 0, high = Number.MAX_SAFE_INTEGER) => {
+export const whole = (value, part, low = 0, high = Number.MAX_SAFE_INTEGER) => {
   sound(Number.isInteger(value), part);
   // A place -0 of a policy would be told from the 0 of another person's report.
   return number(value, part, low, high) + 0;
@@ -51,10 +51,9 @@ const items = (value, part, read) => {
 };
 const fieldsOf = (value, part, wanted, optional = []) => {
   sound(value !== null && typeof value === "object", part);
-  const given = Object.keys(value);
-  const complete = wanted.every((key) => given.includes(key));
-  const known = given.every((key) => wanted.includes(key) || optional.includes(key));
-  sound(complete && known, `${part}, with the fields ${given},`);
+  const known = [...wanted, ...optional];
+  const complete = wanted.every((key) => key in value);
+  sound(complete && Object.keys(value).every((key) => known.includes(key)), part);
   return value;
 };
 const distinct = (values) => new Set(values).size === values.length;
@@ -285,7 +284,12 @@ const readArmNames = (given, arms) => {
   sound(!names.length || (names.length === arms && distinct(names)), "arm_names");
   return names;
 };
-const SHUFFLED = "the study has a shuffler; use Python's client.";
+/** Without a shuffler: what a report costs, a pure one nothing of a delta. */
+const ALONE = {
+  groupSize: 1,
+  honest: 1,
+  costOf: (epsilon) => ({ epsilon, delta: 0, reportEpsilon: null }),
+};
 
 /** JSON values as the one text of RFC 8785, of which the SHA-256 of terms is taken. */
 export const canonicalJson = (value) => {
@@ -296,12 +300,18 @@ export const canonicalJson = (value) => {
 };
 
 /** Terms from the fields that a service sends; the caller compares `sha256` with the SHA-256 of
- * `text`. */
-export const readTerms = (fields) => {
+ * `text`.
+ *
+ * @param shuffling the module seal.js, for a study with a shuffler. */
+export const readTerms = (fields, shuffling = null) => {
   const wanted = ["domain", "space", "arm_names", "most_epsilon", "reward_bounds", "delta"];
-  const shuffled = ["group_size", "honest", "learner_key"];
-  fieldsOf(fields, "terms", [...wanted, "max_contributions", "sha256"], shuffled);
-  need(!shuffled.some((key) => key in fields), SHUFFLED);
+  const shuffled = fields?.group_size !== undefined;
+  need(
+    !shuffled || shuffling,
+    "the study has a shuffler; import seal.js, and give it as shuffling.",
+  );
+  if (shuffled) wanted.push("group_size", "honest", "learner_key");
+  fieldsOf(fields, "terms", [...wanted, "max_contributions", "sha256"]);
   const { sha256, ...rest } = fields;
   const { space } = rest;
   // Arms that are public points; all other spaces are objects of points to be chosen.
@@ -320,6 +330,7 @@ export const readTerms = (fields) => {
     rewardBounds: readBounds(fields.reward_bounds),
     delta: number(fields.delta, "delta", 0, 1 - 2 ** -53),
     maxContributions: whole(fields.max_contributions, "max_contributions", 1),
+    ...(shuffled ? shuffling.groupsOf(fields) : ALONE),
   };
 };
 
@@ -328,16 +339,16 @@ export const checkTerms = (policy, terms) => {
   const refuse = (holds, name, offered, agreed) =>
     need(
       holds,
-      `policy ${policy.version} has ${name} ${offered}, but this side agreed to ${agreed}; do not ` +
-        "use it.",
+      `policy ${policy.version} has ${name} ${offered}, but the terms ${agreed}; do not use it.`,
     );
-  for (const name of ["domain", "arms", "armNames", "rewardBounds", "maxContributions"]) {
+  const names = ["domain", "arms", "armNames", "rewardBounds", "maxContributions"];
+  for (const name of [...names, "groupSize", "honest"]) {
     const [offered, agreed] = [policy, terms].map((side) => canonicalJson(side[name]));
     refuse(offered === agreed, name, offered, agreed);
   }
   // Pure reports compose by adding, at any delta. At a delta above 0 the optimal composition of
   // several is less, which is not computed here: such terms are refused rather than misread.
-  const held = policy.epsilon * terms.maxContributions;
+  const held = terms.costOf(policy.epsilon).epsilon * terms.maxContributions;
   refuse(held <= terms.mostEpsilon, "epsilon", held, `at most ${terms.mostEpsilon}`);
 };
 
@@ -378,9 +389,9 @@ const exponential = (epsilon) => {
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, Math.min(epsilon, 128));
   const bits = view.getBigUint64(0);
-  const exponent = bits >> 52n;
-  const mantissa = (bits & (2n ** 52n - 1n)) | (exponent ? 2n ** 52n : 0n);
-  const shift = BITS + (exponent || 1n) - 1075n;
+  // Numbers below 2^-256 count as 0, those that are not normal among them.
+  const mantissa = (bits & (2n ** 52n - 1n)) | (2n ** 52n);
+  const shift = BITS + (bits >> 52n) - 1075n;
   const exact = shift >= 0n ? mantissa << shift : mantissa >> -shift;
   const part = exact >> 8n; // at most 1/2
   let sum = 1n << BITS;
@@ -581,7 +592,7 @@ const kernel = {
     const same = arms.reduce((count, each) => count + Number(each === arm), 0);
     return [arm, same / policy.functions];
   },
-  /** The cell and which way of the reward counts. */
+  /** The cell, and the signs there of a reward that is up and of one that is down. */
   place(policy, unit, arm, coin) {
     const { partitions } = policy.cells;
     const function_ = policy.chooses
@@ -593,7 +604,7 @@ const kernel = {
     const start = (function_ * policy.arms + arm) * phi.length;
     const up = dot(policy.directions, start, phi) >= 0;
     if (!policy.chooses) placed.push((arm + 0.5) / policy.arms);
-    return [locate(policy.cells, partition, placed), (sign) => (up ? sign : -sign)];
+    return [locate(policy.cells, partition, placed), up ? [1, -1] : [-1, 1]];
   },
 };
 
@@ -685,7 +696,7 @@ const partition = {
   },
   place(policy, unit) {
     const own = policy.places[leafOf(policy, unit)];
-    return [own, (sign) => (own === policy.asked ? 1 : sign)];
+    return [own, own === policy.asked ? [1, 1] : [1, -1]];
   },
 };
 
@@ -707,17 +718,14 @@ const OPTIONAL = ["arm_names", "stream", "group_size", "honest", "schema"];
 
 /** A policy from the text that a service sent, for its own people or those of a source.
  *
- * @throws {InvalidInput} for a policy of another kind or stream, of a shuffler, or damaged. */
+ * @throws {InvalidInput} for a policy of another kind or stream, or damaged. */
 export const readPolicy = (text, stream = "target", terms = null) => {
   const given = parsed(text);
   const kind = given?.kind;
-  const known = typeof kind === "string" && Object.hasOwn(KINDS, kind);
-  need(known, `the policy's kind is none of ${Object.keys(KINDS)}, under which this client acts.`);
+  sound(typeof kind === "string" && Object.hasOwn(KINDS, kind), "the policy's kind");
   const [learner, own, optional] = KINDS[kind];
   fieldsOf(given, "the policy", [...HEADER, ...own], [...OPTIONAL, ...optional]);
   whole(given.schema ?? 1, "schema", 1, 1);
-  const grouped = (given.group_size ?? 1) !== 1 || (given.honest ?? 1) !== 1;
-  need(!grouped, SHUFFLED);
   sound((given.stream ?? "target") === stream, "stream");
   const learnerId = characters(given.learner_id, "learner_id", 1, 100);
   const arms = whole(given.arms, "arms", 2);
@@ -736,12 +744,14 @@ export const readPolicy = (text, stream = "target", terms = null) => {
     arms,
     armNames: readArmNames(given.arm_names ?? [], arms),
     epsilon: number(given.epsilon, "epsilon", ...range),
+    groupSize: given.group_size ?? 1,
+    honest: given.honest ?? 1,
   };
   // Before the rest is read, which may be as large as its sender likes.
   if (terms !== null) checkTerms(header, terms);
   const policy = { ...header, ...learner.read(given, header) };
   const { places, size } = policy.mechanism;
-  policy.mechanism.hidden = hiddenThreshold(places, size, policy.epsilon);
+  policy.hidden = hiddenThreshold(places, size, policy.epsilon);
   return Object.freeze(policy);
 };
 
@@ -761,13 +771,14 @@ export const act = (policy, context, coin) => actAt(policy, unitOf(policy.domain
 export const armNumber = (policy, arm) => {
   const named = typeof arm === "string" && policy.armNames.length > 0;
   const proper = named || isMissing(arm) || isNumber(arm);
-  need(proper, `the arm was ${typeof arm}; give its number, or its name where arms have names.`);
+  need(proper, `the arm was ${typeof arm}; give its number or its name.`);
   const place = named ? policy.armNames.indexOf(arm) : isMissing(arm) ? 0 : Number(arm);
   return Math.trunc(clip(place, 0, policy.arms - 1));
 };
 
 /** One report of signed subset selection: m places, and a sign for each. */
-const privatise = ({ places, size, hidden }, own, truth, noise) => {
+const privatise = ({ places, size, epsilon, own }, truth, noise) => {
+  const hidden = hiddenThreshold(places, size, epsilon);
   const hide = noise.words(1)[0] < hidden;
   const wrong = Number(below(noise, 2 * places - size) < size && hide);
   const included = !hide || wrong === 1;
@@ -799,30 +810,39 @@ export const checkReward = (reward) =>
     `the reward was ${typeof reward}; give one number, or NaN where it is not known.`,
   );
 
-/** The report of a context in [0, 1]^d, an arm by number, and the public coin under which it was
- * chosen; for a source no coin, because its question is drawn here, before anything else. */
-export const reportAt = (policy, unit, arm, coin, reward, noise) => {
-  const { lower, upper } = policy.rewardBounds;
-  checkReward(reward);
-  if (!policy.chooses) coin = below(noise, policy.functions * policy.cells.partitions);
+/** What a report is drawn from: of a person only where their context lies. Plain values, which a
+ * device keeps until it knows the reward. */
+export const placeAt = (policy, unit, arm, coin) => {
   whole(coin, "the public coin", 0, COINS - 1);
+  const [own, signs] = policy.learner.place(policy, unit, arm, coin);
+  const { version, source, epsilon, mechanism } = policy;
+  return { version, source, epsilon, coin, ...mechanism, own, signs };
+};
+
+/** The report of a reward at a place that `placeAt` gave. */
+export const reportAt = (place, { lower, upper }, reward, noise) => {
+  checkReward(reward);
   const given = isMissing(reward) ? lower + (upper - lower) / 2 : clip(reward, lower, upper);
   const share = clip((given - lower) / (upper - lower), 0, 1);
-  const [own, turned] = policy.learner.place(policy, unit, arm, coin);
   // A word below ceil(2^64 share); at a share of 1 every word is.
   const up = noise.words(1)[0] < BigInt(Math.ceil(share * 2 ** 64));
-  const [places, signs] = privatise(policy.mechanism, own, turned(up ? 1 : -1), noise);
+  const [places, signs] = privatise(place, place.signs[Number(!up)], noise);
   return {
     kind: "signed-reports",
     schema: 1,
-    policy_version: policy.version,
-    source: policy.source,
+    policy_version: place.version,
+    source: place.source,
     noise: noise.name,
-    public_coins: [coin],
+    public_coins: [place.coin],
     places: [places],
     signs: [signs],
   };
 };
+
+/** The public coin of a report; that of a source is its question. Drawn before a person is looked
+ * at. */
+export const coinOf = (policy, noise) =>
+  policy.chooses ? publicCoin(noise) : below(noise, policy.functions * policy.cells.partitions);
 
 /** The fields of a person's report.
  *
@@ -830,18 +850,18 @@ export const reportAt = (policy, unit, arm, coin, reward, noise) => {
  * @param reward NaN or null where it is not known.
  * @param noise `secureNoise`; a second call is a second report, and costs a second epsilon. */
 export const report = (policy, context, action, reward, noise) => {
-  const { arm, publicCoin: coin } = policy.chooses ? action : { arm: action, publicCoin: null };
+  const { arm, publicCoin: coin } = policy.chooses
+    ? action
+    : { arm: action, publicCoin: coinOf(policy, noise) };
   const unit = unitOf(policy.domain, context);
-  return reportAt(policy, unit, armNumber(policy, arm), coin, reward, noise);
+  const place = placeAt(policy, unit, armNumber(policy, arm), coin);
+  return reportAt(place, policy.rewardBounds, reward, noise);
 };
 
-/** JSON as the Python client writes it, so that reports of both have the same bytes. */
-export const jsonText = (value) => {
-  if (Array.isArray(value)) return `[${value.map(jsonText).join(", ")}]`;
-  if (value === null || typeof value !== "object") {
-    const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
-    return JSON.stringify(value).replace(/[^ -~]/g, escaped);
-  }
-  const pairs = Object.entries(value);
-  return `{${pairs.map(([key, each]) => `${jsonText(key)}: ${jsonText(each)}`).join(", ")}}`;
-};
+/** JSON as the Python client writes it, so that reports of both have the same bytes. Within a text
+ * no line breaks. */
+export const jsonText = (value) =>
+  JSON.stringify(value, null, 1)
+    .replace(/,\n */g, ", ")
+    .replace(/\n */g, "")
+    .replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);

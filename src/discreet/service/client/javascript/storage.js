@@ -1,18 +1,20 @@
 // Where a device keeps what belongs to one person.
 //
-// A storage has two methods:
+// A storage keeps records by name, each {} at first, and has two methods:
 //
-//     change(fn)   calls fn(state) with a copy of what is kept ({} at first), keeps what fn made of
-//                  it, and resolves with what fn returned once that is on the disk. Where fn
-//                  throws, or the disk fails, nothing is kept and the promise is rejected. fn is
-//                  synchronous, and no two of them overlap, in this tab or another.
-//     read()       resolves with a copy of what is kept.
+//     change(fn, record = "state")
+//         calls fn(value) with a copy of the record, keeps what fn made of it, and resolves with
+//         what fn returned once that is on the disk. Where fn throws, or the disk fails, nothing is
+//         kept and the promise is rejected. fn is synchronous, and no two of them overlap for one
+//         record, in this tab or another.
+//     read(record = "state")
+//         resolves with a copy of the record.
 //
-// The state is plain: objects, lists, texts, numbers, booleans and null.
+// Records are plain: objects, lists, texts, numbers, booleans and null.
 
-const RECORD = "state";
+const STATE = "state";
 
-/** One record of an IndexedDB database; a change is one readwrite transaction. */
+/** Records of an IndexedDB database; a change is one readwrite transaction. */
 export class IndexedDBStorage {
   #name;
   #opened = null;
@@ -25,7 +27,7 @@ export class IndexedDBStorage {
   #open() {
     this.#opened ??= new Promise((resolve, reject) => {
       const request = indexedDB.open(this.#name, 1);
-      request.onupgradeneeded = () => request.result.createObjectStore(RECORD);
+      request.onupgradeneeded = () => request.result.createObjectStore(STATE);
       const forget = () => (this.#opened = null);
       request.onsuccess = () => {
         request.result.onclose = forget;
@@ -39,13 +41,13 @@ export class IndexedDBStorage {
     return this.#opened;
   }
 
-  async #within(mode, use) {
+  async #within(mode, record, use) {
     const database = await this.#open();
     return new Promise((resolve, reject) => {
-      const transaction = database.transaction(RECORD, mode, { durability: "strict" });
-      const store = transaction.objectStore(RECORD);
+      const transaction = database.transaction(STATE, mode, { durability: "strict" });
+      const store = transaction.objectStore(STATE);
       let result, error;
-      const request = store.get(RECORD);
+      const request = store.get(record);
       request.onsuccess = () => {
         try {
           result = use(request.result ?? {}, store);
@@ -59,31 +61,31 @@ export class IndexedDBStorage {
     });
   }
 
-  change(fn) {
-    return this.#within("readwrite", (state, store) => {
-      const result = fn(state);
-      store.put(state, RECORD);
+  change(fn, record = STATE) {
+    return this.#within("readwrite", record, (value, store) => {
+      const result = fn(value);
+      store.put(value, record);
       return result;
     });
   }
 
-  read() {
-    return this.#within("readonly", (state) => state);
+  read(record = STATE) {
+    return this.#within("readonly", record, (value) => value);
   }
 }
 
 /** For tests, and for apps that keep nothing: what a person paid is forgotten with it. */
 export class MemoryStorage {
-  #state = {};
+  #kept = new Map();
 
-  async change(fn) {
-    const state = structuredClone(this.#state);
-    const result = fn(state);
-    this.#state = structuredClone(state);
+  async change(fn, record = STATE) {
+    const value = structuredClone(this.#kept.get(record) ?? {});
+    const result = fn(value);
+    this.#kept.set(record, structuredClone(value));
     return result;
   }
 
-  async read() {
-    return structuredClone(this.#state);
+  read(record) {
+    return this.change((value) => value, record);
   }
 }
