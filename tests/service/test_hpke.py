@@ -21,7 +21,7 @@ from discreet.service.hpke import (
 )
 from discreet.service.server.encryption import Cipher
 
-SIZE = 5
+SIZE = 3
 BUDGET = Shuffled(1.0, 1e-6, SIZE)
 DOMAIN = Box((0.0, 0.0), (1.0, 1.0))
 
