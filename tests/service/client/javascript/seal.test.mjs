@@ -140,6 +140,13 @@ for (const [policy, size] of [
     }));
 }
 
+test("a large report is encrypted, too", async () => {
+  const report = { places: [Array(20_000).fill(1)] };
+  const body = await shuffling.groupsOf(shuffledTerms()).sealed(report, "d");
+  const text = await openedReport(body, await pairOf(RFC.secret, RFC.open), RFC.open);
+  assert.deepEqual(JSON.parse(text), report);
+});
+
 test("what a person allows covers deltas, too", async () => {
   const service = new Service(policyOf(), shuffledTerms());
   const { device } = made(service);

@@ -111,7 +111,9 @@ const sealedBody = async (learnerKey, report, policy) => {
   const text = bytesOf(jsonText(report).padEnd(longest(report)));
   const info = bytesOf(`discreet report under policy ${policy}`);
   const bytes = await sealed(text, keyOf(learnerKey), info);
-  return JSON.stringify({ policy, ciphertext: btoa(String.fromCharCode(...bytes)) });
+  // One by one: as arguments of one call a large report's are too many.
+  const characters = Array.from(bytes, (byte) => String.fromCharCode(byte));
+  return JSON.stringify({ policy, ciphertext: btoa(characters.join("")) });
 };
 
 // What groups hold: discreet/privacy/shuffling.py, step by step. Exponentials and logarithms differ
