@@ -46,7 +46,7 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
 
 
 def test_synthetic_people_need_no_table(tmp_path: Path) -> None:
-    path = write_study(tmp_path, rounds=100)  # there is no people.csv
+    path = write_study(tmp_path, rounds=40)  # there is no people.csv
     code, _, err = invoke("plan", path, "--epsilons", 8, "--replicates", 2)
     assert code == 2
     assert "people.csv" in err
@@ -77,8 +77,8 @@ def test_shares_and_numbers() -> None:
 
 def test_a_plan_in_python(tmp_path: Path) -> None:
     plan = discreet.plan(
-        write_study(tmp_path, SMOOTH, 200), epsilons=[2], replicates=2, epsilon=2, people=200
+        write_study(tmp_path, SMOOTH, 40), epsilons=[2], replicates=2, epsilon=2, people=40
     )
     assert isinstance(plan, discreet.Plan)
-    assert plan.answer.startswith("At epsilon = 2 with 200 people, the loss is")
+    assert plan.answer.startswith("At epsilon = 2 with 40 people, the loss is")
     assert plan.people_for(epsilon=2, keep=0.5).least == plan.horizons[0]

@@ -46,7 +46,7 @@ LEVELS = Box(DOMAIN.lower, DOMAIN.upper, DOMAIN.names, (5, 3))
 ARMS = 3
 DOSES = ArmPoints.of([0.0, 0.4, 1.0])
 # Policies that `taught` learners have published.
-BATCHES = 4
+BATCHES = 3
 
 
 MOST = 6
@@ -324,7 +324,7 @@ class LearnerContract:
             with pytest.raises(ValueError, match="read-only"):
                 value[...] = 0
 
-        contexts = scene.contexts(300, 5)
+        contexts = scene.contexts(60, 5)
         mine, odds = policy.act(contexts, np.random.default_rng(1))
         theirs, same_odds = later.act(contexts, np.random.default_rng(1))
         assert np.array_equal(mine.arms, theirs.arms)
@@ -333,7 +333,7 @@ class LearnerContract:
         # Thompson sampling has NaN for propensities, which have no closed form.
         assert np.array_equal(odds, same_odds, equal_nan=True)
         # Public coins do not depend on the context.
-        other, _ = policy.act(scene.contexts(300, 6), np.random.default_rng(1))
+        other, _ = policy.act(scene.contexts(60, 6), np.random.default_rng(1))
         assert np.array_equal(mine.public_coins, other.public_coins)
         assert (mine.public_coins < PUBLIC_COINS).all()
 
@@ -349,7 +349,7 @@ class LearnerContract:
 
     def test_propensities_are_the_probabilities_of_the_actions_and_true(self, row: Row) -> None:
         policy = taught(row).policy()
-        many = row.scene.many(8_000)
+        many = row.scene.many(2_000)
         actions, odds = policy.act(many, np.random.default_rng(0))
         if isinstance(policy, ArmPolicy):
             expected = policy.probabilities(many[:1])[0]
@@ -363,7 +363,7 @@ class LearnerContract:
         if isinstance(policy.space, PublicBox) and len(np.unique(chosen, axis=0)) == len(chosen):
             # Drawn from the whole box, with density 1 on the unit cube.
             assert (odds == 1.0).all()
-            assert np.allclose(DOMAIN.to_unit(chosen).mean(axis=0), 0.5, atol=0.015)
+            assert np.allclose(DOMAIN.to_unit(chosen).mean(axis=0), 0.5, atol=0.03)
             return
         seen, first, count = np.unique(chosen, axis=0, return_index=True, return_counts=True)
         expected = odds[first]

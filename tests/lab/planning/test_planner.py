@@ -30,6 +30,8 @@ from .cases import SMOOTH, STUDY, write_people, write_study
 # exponential problem with one column, read along their traces: when it beats one choice for
 # everyone, when it keeps half of the gain without privacy, and what it loses in the end.
 BEATS, HALF, LOST = 684.0, 1829.0, 0.4685
+# The quickest plan.
+FEW: dict[str, Any] = {"learners": ("partition",), "epsilons": (2.0,), "replicates": 2}
 
 
 def planned(source: Any, **wishes: Any) -> Forecast:
@@ -69,32 +71,29 @@ def test_all_lines_meet_the_same_people(smooth: Forecast) -> None:
     assert np.isfinite(smooth.frame["gain"]).all()
 
 
-def test_horizons_are_runs_of_their_own(tmp_path: Path) -> None:
-    smooth = planned(write_study(tmp_path, SMOOTH, 160), epsilons=(2.0, 4.0), replicates=2)
-    assert smooth.horizons == (20, 40, 80, 160)
+def test_horizons_are_runs_of_their_own_and_other_trust_models_stand_beside(tmp_path: Path) -> None:
+    path = write_study(tmp_path, SMOOTH, 80)
+    smooth = planned(path, epsilons=(0.5, 2.0), replicates=2)
+    assert smooth.horizons == (20, 40, 80)
     assert not smooth.left_out
     assert smooth.data[0].startswith("Planning used no one's data")
     # A shorter horizon is a run of its own.
-    setting = smooth.line(4.0).setting
+    setting = smooth.line(2.0).setting
     again = simulate(smooth.problem, setting, 40, smooth.seed, 1)
-    assert smooth.line(4.0).worth[1, 1] == pytest.approx(-again.record.value / 40)
-
-
-def test_other_trust_models_stand_beside_the_plan(tmp_path: Path) -> None:
-    path = write_study(tmp_path, SMOOTH, 160)
-    plan = planned(path, epsilons=(0.5, 2.0), replicates=2)
-    models = [each.setting.budget.trust_model for each in plan.others]
+    assert smooth.line(2.0).worth[1, 1] == pytest.approx(-again.record.value / 40)
+    models = [each.setting.budget.trust_model for each in smooth.others]
     assert models == ["shuffled", "joint"]
-    assert {each.learner for each in plan.others} == {"kernel"}
-    assert {each.epsilon for each in plan.others} == {0.5}  # as close to 1 as 2, and the first
-    for line in plan.others:
+    assert {each.learner for each in smooth.others} == {"kernel"}
+    assert {each.epsilon for each in smooth.others} == {0.5}  # as close to 1 as 2, and the first
+    for line in smooth.others:
         assert line.worth.shape == (2, 1)
-        again = simulate(plan.problem, line.setting, 160, plan.seed, 1)
-        assert line.worth[1, 0] == pytest.approx(-again.record.value / 160)
-        fixed = simulate(plan.problem, Setting("best_fixed", "f"), 160, plan.seed, 1)
-        assert line.gain[1, 0] == pytest.approx((fixed.record.value - again.record.value) / 160)
-    frame = plan.frame
-    assert set(frame.loc[frame["trust_model"] == "shuffled", "people"]) == {160}
+        again = simulate(smooth.problem, line.setting, 80, smooth.seed, 1)
+        assert line.worth[1, 0] == pytest.approx(-again.record.value / 80)
+        fixed = simulate(smooth.problem, Setting("best_fixed", "f"), 80, smooth.seed, 1)
+        assert line.gain[1, 0] == pytest.approx((fixed.record.value - again.record.value) / 80)
+    frame = smooth.frame
+    assert set(frame.loc[frame["trust_model"] == "shuffled", "people"]) == {80}
+    path = write_study(tmp_path, SMOOTH, 40)
     own = planned(path, epsilons=(1.0,), epsilon=2.0, trust_model="joint", replicates=2)
     assert [(each.setting.budget.trust_model, each.epsilon) for each in own.others] == [
         ("local", 2.0),
@@ -103,7 +102,7 @@ def test_other_trust_models_stand_beside_the_plan(tmp_path: Path) -> None:
 
 
 def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
-    path = write_study(tmp_path, SMOOTH, 120)
+    path = write_study(tmp_path, SMOOTH, 60)
     plan = planned(
         path, epsilons=(2.0,), learners=("partition", "published_partition"), replicates=3
     )
@@ -117,8 +116,7 @@ def test_the_winner_is_measured_on_fresh_people(tmp_path: Path) -> None:
 
 def test_a_private_table_is_called_so(tmp_path: Path) -> None:
     write_people(tmp_path / "people.csv", rows=100)
-    plan = planned(write_study(tmp_path, rounds=100), epsilons=(2.0,), replicates=2)
-    told = " ".join(plan.data)
+    told = " ".join(study_for(write_study(tmp_path, rounds=100))[2])
     assert "people.csv" in told
     assert "it does not cover this plan" in told
     assert "--table" in told
@@ -131,7 +129,7 @@ def test_another_table_stands_in_and_the_own_one_is_not_read(tmp_path: Path) -> 
     study, people, data = study_for(path, table=tmp_path / "older.csv")
     assert (study.problem.size, study.rounds, people) == (150, 150, 300)
     assert "older.csv" in data[0]
-    plan = make_forecast(study, people, data, PlanRequest(epsilons=(2.0,), replicates=2))
+    plan = make_forecast(study, people, data, PlanRequest(**FEW))
     assert plan.people == 150
     assert plan.expected == 300
     assert any("more than 150 people" in text for text in plan.left_out)
@@ -206,8 +204,7 @@ def test_usual_group_size_follows_epsilon() -> None:
 
 
 def test_no_gain_says_so(tmp_path: Path) -> None:
-    write_people(tmp_path / "people.csv", rule=False, rows=100)
-    few = {"learners": ("partition",), "epsilons": (2.0,), "replicates": 3}
-    plan = planned(write_study(tmp_path, rounds=100), **few)
+    write_people(tmp_path / "people.csv", rule=False, rows=40)
+    plan = planned(write_study(tmp_path, rounds=40), **FEW)
     assert not plan.worthwhile
     assert plan.advice().epsilon is None

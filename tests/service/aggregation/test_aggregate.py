@@ -30,6 +30,16 @@ PEOPLE = 600
 KINDS = (LocalKernel, Partition, PrivateLinear)
 
 
+@pytest.fixture(autouse=True)
+def fewer_buckets(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """One in each group, not 16. Other processes have all: `undo()` before they are compared."""
+    module = "discreet.service.aggregation.aggregate"
+    monkeypatch.setattr(f"{module}.BUCKETS", 16)
+    monkeypatch.setattr(f"{module}._EACH", 1)
+    monkeypatch.setattr(f"{module}.buckets_of", lambda *given: buckets_of(*given) // 16)
+    return monkeypatch
+
+
 def begun(kind: type[Any] = Partition, versions: int = 1) -> Any:
     """A learner with so many policies; two of them are the same learner."""
     learner = kind(DOMAIN, ARMS, Local(1.0), horizon=5000, identity="a study")
@@ -114,7 +124,8 @@ def test_reports_of_several_versions(tmp_path: Path) -> None:
     assert sums(learner) == sums(same)
 
 
-def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
+def test_two_processes_do_what_one_does(tmp_path: Path, fewer_buckets: pytest.MonkeyPatch) -> None:
+    fewer_buckets.undo()
     one, two = begun(Partition), begun(Partition)
     paths = written(tmp_path / "a", split(made(one, PEOPLE, 1), 3, 1))
     steps: list[tuple[str, int, int]] = []
@@ -127,7 +138,10 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
-def test_engines_do_what_processes_do(engine: Engine, tmp_path: Path) -> None:
+def test_engines_do_what_processes_do(
+    engine: Engine, tmp_path: Path, fewer_buckets: pytest.MonkeyPatch
+) -> None:
+    fewer_buckets.undo()
     for package in {"spark": ["pyspark"]}.get(engine, [engine]):
         pytest.importorskip(package)
     one, other = begun(), begun()
@@ -337,7 +351,10 @@ class Deadly(LocalKernel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["processes", "dask", "ray", "spark"])
-def test_killed_workers_change_nothing(engine: Engine, tmp_path: Path) -> None:
+def test_killed_workers_change_nothing(
+    engine: Engine, tmp_path: Path, fewer_buckets: pytest.MonkeyPatch
+) -> None:
+    fewer_buckets.undo()
     pytest.importorskip({"processes": "joblib", "spark": "pyspark"}.get(engine, engine))
     one, killed = begun(LocalKernel), begun(Deadly)
     killed.marks, killed.home = tmp_path, os.getpid()

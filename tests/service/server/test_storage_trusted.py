@@ -129,13 +129,13 @@ def test_a_decision_of_another_server(store: Store, connect: Callable[..., Datab
 
 
 @on_sqlite
-@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1.5, -0.1])
-def test_an_invalid_reward_changes_nothing(store: Store, database: Database, wrong: float) -> None:
+def test_an_invalid_reward_changes_nothing(store: Store, database: Database) -> None:
     made = DecisionStore(store)
     decision = made.decide("s", PLACES)
     before = in_database(database)
-    with pytest.raises(InvalidInput):
-        made.reward("s", decision.id, wrong)
+    for wrong in (float("nan"), float("inf"), 1.5, -0.1):
+        with pytest.raises(InvalidInput):
+            made.reward("s", decision.id, wrong)
     assert in_database(database) == before
     assert made.reward("s", decision.id, 0.5)
 
@@ -152,24 +152,22 @@ def test_invalid_contexts_change_nothing(store: Store, database: Database) -> No
 
 
 @on_sqlite
-@pytest.mark.parametrize(
-    ("context", "kept", "warning"),
-    [
+def test_values_that_the_domain_does_not_allow_are_moved_to_the_nearest(
+    store: Store, database: Database
+) -> None:
+    """A refusal would tell a network what is wrong with a person."""
+    cases: list[tuple[Any, Any, str | None]] = [
         (PLACES, PLACES, None),
         ([[2.0]], [[1.0]], "the declared bounds are"),
         ([[float("nan")]], [[0.5]], "NaN or infinity"),
         ([{"x1": None}, {"x1": 0.25}], [[0.5], [0.25]], "no value in column 'x1'"),
         ([[0.1]] * 4, [[0.1]] * 3, "a decision set of 4 points"),
-    ],
-)
-def test_values_that_the_domain_does_not_allow_are_moved_to_the_nearest(
-    store: Store, database: Database, context: Any, kept: Any, warning: str | None
-) -> None:
-    """A refusal would tell a network what is wrong with a person."""
-    decision = DecisionStore(store).decide("s", context)
-    assert _sealed(database, decision.id)["context"] == kept
-    assert (decision.warning is None) if warning is None else (warning in str(decision.warning))
-    assert DecisionStore(store).reward("s", decision.id, 0.5)
+    ]
+    for context, kept, warning in cases:
+        decision = DecisionStore(store).decide("s", context)
+        assert _sealed(database, decision.id)["context"] == kept
+        assert (decision.warning is None) if warning is None else (warning in str(decision.warning))
+        assert DecisionStore(store).reward("s", decision.id, 0.5)
 
 
 def _sealed(database: Database, identity: str) -> Any:
@@ -180,24 +178,19 @@ def _sealed(database: Database, identity: str) -> Any:
 
 
 @on_sqlite
-@pytest.mark.parametrize(
-    ("context", "kept"),
-    [
+def test_contexts_of_arms_are_moved_to_the_nearest(database: Database, serve: Serve) -> None:
+    store = serve(thompson())
+    for context, kept in (
         ({"age": 40.25, "smoker": "no"}, [40.25, 0.0]),
         ({"age": 140, "smoker": "never"}, [90.0, 0.0]),
         ({"age": None, "smoker": "yes"}, [54.0, 1.0]),
         ([40.0, 0.7], [40.0, 1.0]),
         ([None, 1], [54.0, 1.0]),
-    ],
-)
-def test_contexts_of_arms_are_moved_to_the_nearest(
-    database: Database, serve: Serve, context: Any, kept: Any
-) -> None:
-    store = serve(thompson())
-    decision = DecisionStore(store).decide("s", context)
-    assert _sealed(database, decision.id)["context"] == kept
-    assert (decision.warning is None) == (kept[0] == 40.25)
-    assert DecisionStore(store).reward("s", decision.id, 0.5)
+    ):
+        decision = DecisionStore(store).decide("s", context)
+        assert _sealed(database, decision.id)["context"] == kept
+        assert (decision.warning is None) == (kept[0] == 40.25)
+        assert DecisionStore(store).reward("s", decision.id, 0.5)
 
 
 @on_sqlite
