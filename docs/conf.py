@@ -9,7 +9,7 @@ from inspect import getdoc
 from pathlib import Path
 from textwrap import indent
 
-sys.path.insert(0, str(Path(__file__).parent))  # gallery_style, http_api
+sys.path.insert(0, str(Path(__file__).parent))  # gallery_style, http_api, notebooks
 
 for each in ("discreet", "alembic"):  # a package of the theme prints every log
     logging.getLogger(each).setLevel(logging.WARNING)
@@ -77,12 +77,22 @@ def as_literal_block(table):
     return "\n::\n\n" + indent(table[0], "    ") + "\n"
 
 
-def fill_in_tables(app, page, source):
-    """The tables of the page about HTTP, made when it is read."""
+def fill_in(app, page, source):
+    """What is made when a page is read: tables of HTTP, and a link to a quick-start's notebook."""
     if page == "http":
         from http_api import http_tables
 
         source[0] = source[0].replace("<!-- http tables -->", http_tables())
+    if page.startswith("start/"):
+        link = f"{{download}}`As a notebook <{page.removeprefix('start/')}.ipynb>`.\n\n**1. "
+        source[0] = source[0].replace("**1. ", link, 1)
+
+
+def make_notebooks(app):
+    """One beside the page of each quick-start."""
+    from notebooks import write_notebooks
+
+    write_notebooks()
 
 
 def sort_tables(app, page, template, context, doctree):
@@ -94,5 +104,6 @@ def sort_tables(app, page, template, context, doctree):
 
 def setup(app):
     app.connect("html-page-context", sort_tables)
-    app.connect("source-read", fill_in_tables)
+    app.connect("builder-inited", make_notebooks)
+    app.connect("source-read", fill_in)
     app.connect("autodoc-process-docstring", adapt_docstrings, priority=600)

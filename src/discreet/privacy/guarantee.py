@@ -150,13 +150,13 @@ class Guarantee(Serializable):
             "one person's record": self.adjacency.record,
             "reports of a person that it covers": f"{self.reports_per_person}",
             "what entered": ", ".join(self.data),
-            "epsilon of a report by itself": rounded_up(self.report_epsilon or 0.0),
+            "epsilon of one report": self.report_epsilon and rounded_up(self.report_epsilon),
             "noise": ", ".join(self.noise),
             "derived from": f"{self.releases:,} release{'' if self.releases == 1 else 's'}",
         }
         cell = '<td style="text-align: left; padding: .1em .7em .1em 0'
         rows = "".join(
-            f'<tr>{cell}; opacity: .75">{escape(name)}</td>{cell}">{escape(text)}</td></tr>'
+            f'<tr>{cell}; opacity: .75">{escape(name)}</td>{cell}">{escape(f"{text}")}</td></tr>'
             for name, text in facts.items()
             if text
         )

@@ -281,7 +281,7 @@ def test_a_study_says_what_it_is() -> None:
 
 def test_a_notebook_shows_lines_and_file_of_a_study() -> None:
     html = Study.from_dict({**SMALL, "title": "<b>"})._repr_html_()
-    assert html.startswith("<p>&lt;b&gt;</p>")
+    assert html.startswith("<p><strong>&lt;b&gt;</strong>")
     assert "<li>partition, epsilon 1: local</li>" in html
     assert "<details>" in html
 

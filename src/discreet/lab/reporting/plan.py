@@ -9,11 +9,9 @@ plan.report("plan.html")
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from html import escape
 from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,7 +86,6 @@ from discreet.validation import ErrorCollector, FloatArray, invalid, path_of
 _ONE_CHOICE = "one choice for everyone"
 _MARK = "*"  # of extrapolated numbers
 _NAME = 20  # characters of a learner's name that are not broken
-_MOST_ROWS = 15  # of the table in a notebook
 _BEYOND = "#f3f3f5"  # behind what is extrapolated
 _FREE = Stroke(shade(BLUE, 0.6), (0, (5, 2)))
 _ONE = Stroke(GREY, (0, (5, 2, 1, 2)), 1.4)
@@ -181,14 +178,15 @@ class Plan(Forecast):
 
     def _repr_html_(self) -> str:
         """The headline and the first table, for notebooks."""
-        text = "".join(f"<p>{escape(line)}</p>" for line in (self.answer, *self.data) if line)
-        text = f"<p><strong>{escape(self.recommendation.headline)}</strong></p>{text}"
         heads = _wide_heads(self)
-        table = pd.DataFrame([row[: len(heads)] for row in loss_rows(self)], columns=heads)
-        shown = table.to_html(index=False, max_rows=_MOST_ROWS)
-        shown = re.sub(r"(<tr[^>]*>\s*<t[dh])", r'\1 style="text-align: left"', shown)
-        note = f"<p>{escape(loss_note(self))}</p>"
-        return f"<div><h3>{escape(self.title)}</h3>{text}{shown}{note}</div>"
+        return render(
+            "plan_notebook.html.j2",
+            plan=self,
+            heads=heads,
+            rows=[{"private": row.private, "cells": row[: len(heads)]} for row in loss_rows(self)],
+            note=loss_note(self),
+            people=people_sentence(self, self.shown_epsilon),
+        )
 
     def __repr__(self) -> str:
         return f"<Plan of {self.name!r}: {self.recommendation}>"

@@ -174,11 +174,11 @@ class Study:
 
     def _repr_html_(self) -> str:
         """The study as a notebook shows it: its lines, and its file behind a fold."""
-        head, notes = repr(self).partition("\n")[0], (*self.choices, *self.warnings)
-        text = "".join(f"<p>{escape(each)}</p>" for each in (self.title, head, *notes))
-        lines = [f"{each.label}: {each.budget.trust_model}" for each in self.settings]
-        text += f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in lines)}</ul>"
-        return f"{text}<details><summary>file</summary><pre>{escape(self.text)}</pre></details>"
+        facts = (repr(self).partition("\n")[0], *self.choices, *self.warnings)
+        faint = f'<span style="opacity: .75">{"<br>".join(map(escape, facts))}</span>'
+        lines = [f"<li>{escape(s.label)}: {s.budget.trust_model}</li>" for s in self.settings]
+        text = f"<p><strong>{escape(self.title)}</strong><br>{faint}</p><ul>{''.join(lines)}</ul>"
+        return f"{text}<details><summary>File</summary><pre>{escape(self.text)}</pre></details>"
 
     @classmethod
     def from_file(
