@@ -15,7 +15,7 @@ from discreet.lab.reporting.page import Image
 def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are described but not drawn, which takes most of the time of a page."""
 
-    def described(draw: object, wide: float = 0.0) -> Image:
+    def described(draw: object, wide: float = 0.0, style: str = "") -> Image:
         return Image("data:image/svg+xml;base64,", "data:image/svg+xml;base64,")
 
     for module in (audit, plan, report, search_report):

@@ -66,7 +66,7 @@ def test_every_colour_has_its_counterpart_in_the_dark() -> None:
     dark = block(css, "@media screen and (prefers-color-scheme: dark) {")
     assert light == set(re.findall(r"(--[\w-]+):", dark))
     # Figures too: none is left on a ground on which it cannot be seen.
-    assert {"img.chart", "img.map"} <= set(re.findall(r"img\.\w+", dark))
+    assert {"img.chart", "img.dots"} <= set(re.findall(r"img\.\w+", dark))
     outside = css.replace(dark, "").replace(block(css, ":root {"), "")
     assert not re.findall(r"#[0-9a-fA-F]{3,6}\b", outside)
 

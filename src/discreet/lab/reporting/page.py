@@ -31,6 +31,7 @@ from discreet.records import check_path
 _SIGN = re.compile(r"(?<![\w.)\]])-(?=\.?\d)|(?<=\de)-(?=\d)")
 _MINUS = "\u2212"
 _STYLE = Path(__file__).parent / "static" / "page.css"
+MAP = _STYLE.with_name("map.css").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Image:
     narrow: str
 
 
-def image(draw: Callable[[float], Figure], wide: float = WIDE) -> Image:
+def image(draw: Callable[[float], Figure], wide: float = WIDE, style: str = "") -> Image:
     """A figure, drawn for large screens, where it is `wide` inches, and for small ones."""
-    return Image(_data_uri(draw(wide)), _data_uri(draw(NARROW)))
+    return Image(_data_uri(draw(wide), style), _data_uri(draw(NARROW), style))
 
 
 def render(template: str, **values: object) -> str:
@@ -111,7 +112,7 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _data_uri(figure: Figure) -> str:
-    """A figure as an SVG data URI, the same bytes for the same figure."""
-    content = base64.b64encode(figure_bytes(figure, "svg"))
-    return "data:image/svg+xml;base64," + content.decode("ascii")
+def _data_uri(figure: Figure, style: str) -> str:
+    """A figure with more style as an SVG data URI, the same bytes for the same figure."""
+    svg = figure_bytes(figure, "svg").replace(b"</style>", f"{style}</style>".encode(), 1)
+    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")

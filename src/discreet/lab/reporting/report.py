@@ -35,7 +35,7 @@ from discreet.lab.reporting.layout import (
 )
 from discreet.lab.reporting.maps import PolicyMaps, maps_of, merged_policies
 from discreet.lab.reporting.numbers import listed
-from discreet.lab.reporting.page import image, render, write_page
+from discreet.lab.reporting.page import MAP, image, render, write_page
 from discreet.lab.reporting.provenance import Provenance, provenance
 from discreet.lab.reporting.summary import Line, Summary, summarise, with_best_fixed
 from discreet.lab.reporting.words import (
@@ -117,7 +117,7 @@ def render_report(
         single_replicate=all(line.half_width is None for line in summary.lines),
         progress=image(lambda width: progress_figure(outcomes, summary, width)),
         tradeoff=summary.private and image(lambda width: epsilon_figure(summary, width)),
-        maps=[(each, image(each.figure, _HALF if pairs else WIDE)) for each in drawn],
+        maps=[(each, image(each.figure, _HALF if pairs else WIDE, MAP)) for each in drawn],
         pairs=pairs,
         points=arm_count(study.problem.space) is None,
         others_sets=isinstance(study.problem.space, DecisionSets),

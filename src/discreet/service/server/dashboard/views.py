@@ -298,10 +298,7 @@ def verdict(last: ReleaseSummary) -> str:
         return f"So far the learner recommends {rival}; choosing for each person gains nothing yet."
     if gain.lower > 0.0:
         return f"Choosing for each person earns {interval(gain)} more per person than {rival}."
-    return (
-        f"Whether choosing for each person earns more than {rival} is not known yet: by "
-        f"{interval(gain)} per person."
-    )
+    return f"No significant gain over {rival} yet: {interval(gain, signed=True)} per person."
 
 
 def interval(value: Value, signed: bool = False) -> str:
