@@ -26,9 +26,10 @@ from tests.chance import RARE
 from .broken import finding
 
 HONEST = [*mechanism_checks(), *outsourced_checks()]
-# What takes seconds, because it runs a curator or OpenDP for real.
+# What takes seconds. CI replays all of them: discreet audit all --trials 0.
 _LONG = ("outsourced, two releases", "outsourced, answers twice", "noise, secure")
 _LONG += ("outsourced, secure", "signed_subset_selection, 2 of 4", "exponential, integers")
+_LONG += ("shuffled, two of three bins", "randomness, library", "reports, independent")
 
 
 def named(name: str) -> Check:

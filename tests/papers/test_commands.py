@@ -53,7 +53,7 @@ KEPT = (1.0 - 1e-9, 1.0 + 1e-9)
 def transfer(figure: str, *wish: object, **says: set[Any]) -> Small:
     """A figure of Ma et al. (2025)."""
     few = ("--method", "ours", "--method", "published")
-    wish = ("--repetitions", 2, "--rounds", 100, *few, *wish)
+    wish = ("--repetitions", 2, "--rounds", 40, *few, *wish)
     says = {"figure": {figure}, "metric": {"regret"}, "trials": {2}, **says}
     return Small(f"ldpmab-figure-{figure}", wish, LINES, says, KEPT)
 

@@ -33,10 +33,11 @@ def test_figures_and_tables_have_no_gap_and_none_stands_twice() -> None:
             assert found == set(range(1, len(found) + 1)), (paper, kind)
 
 
-@pytest.mark.parametrize("more", [False, True], ids=["full", "sample"])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.run)
-def test_commands_exist_with_their_options(command, more: bool) -> None:  # type: ignore[no-untyped-def]
-    text = f"{command.run} {command.sample}" if more else command.run
+def test_commands_exist_with_their_options(command) -> None:  # type: ignore[no-untyped-def]
+    """The options of the paper's size, and a plan of the sample, which has fewer repetitions."""
+    parsed(command.run)
+    text = f"{command.run} {command.sample}"
     what, wish = parsed(text)
     if isinstance(what, Searches):  # whose plan takes seconds to fit
         assert what.chosen(wish["only"] or (), wish.get("table") or ())

@@ -800,7 +800,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, place: int) -> Iterator[Callable[
         yield lambda: count
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_stopped_at_every_statement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:

@@ -80,6 +80,12 @@ def trusted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return bool(request.param == "trusted")
 
 
+# What depends on both: each kind of learner on one kind of database.
+in_pairs = pytest.mark.parametrize(
+    ("databases", "trusted"), [("sqlite", "local"), ("postgresql", "trusted")], indirect=True
+)
+
+
 # The same as the library.
 
 
@@ -121,6 +127,7 @@ def test_released_reports_give_the_librarys_policies(
         check_told_the_same(store, "s")
 
 
+@on_sqlite
 def test_a_release_may_exceed_the_usual_size(
     connect: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +235,7 @@ def _with_epsilon(held: Guarantee, epsilon: float) -> Any:
     return SimpleNamespace(epsilon=epsilon, delta=held.delta)
 
 
+@in_pairs
 def test_an_older_snapshot_is_refused(database: Database, trusted: bool) -> None:
     store = Store(database)
     learner = ready(store, trusted)
@@ -255,6 +263,7 @@ def test_an_older_snapshot_is_refused(database: Database, trusted: bool) -> None
 # Races and deaths.
 
 
+@in_pairs
 def test_concurrent_aggregators_release_once(
     connect: Callable[..., Database], trusted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -559,6 +568,7 @@ def test_a_batch_that_another_aggregator_released_is_not_set_aside(
     assert (store.policy("s").version, store.set_aside("s")) == (1, 0)
 
 
+@in_pairs
 def test_what_is_discarded_while_a_release_is_made_is_not_in_it(
     trusted: bool, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
