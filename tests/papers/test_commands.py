@@ -14,16 +14,14 @@ from typer.testing import CliRunner
 
 from discreet.cli import app
 from discreet.cli.reproduce import OPTIONS
-from discreet.lab.environments.kernel_grid import KernelGridProblem
 from discreet.papers import reproduction
-from discreet.papers.dubey2021 import figures
-from discreet.papers.kharkovskii2020 import data_sets
-from discreet.papers.pavlovic2025.figures import FUNCTIONS, WRONG, RewardFunctions
+from discreet.papers.pavlovic2025.figures import FUNCTIONS, WRONG
 from discreet.papers.registry import REPRODUCTIONS, presentations
 from discreet.papers.report import printed
 from discreet.records import REPRODUCED
 from tests.papers.tables import write_search_tables, write_transfer_tables
 
+pytestmark = pytest.mark.usefixtures("quick")
 LOCAL = {"local_regret", *(f"share_of_arm_{k}" for k in (1, 2, 3))}
 
 
@@ -131,19 +129,6 @@ SMALL = {
     ),
 }  # fmt: skip
 DATA = {"ldpmab-table-2": write_transfer_tables, "po-gp-ucb-figures": write_search_tables}
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Grids of 4 x 5 in place of 30 x 60, one function of Table 1, few rows for a likelihood."""
-
-    def problem(self: RewardFunctions) -> KernelGridProblem:
-        return KernelGridProblem(contexts=4, arms=5, smoothness=self.smoothness)
-
-    first = [next(iter(figures.benchmarks()))]
-    monkeypatch.setattr(RewardFunctions, "problem", problem)
-    monkeypatch.setattr(figures, "benchmarks", lambda: first)
-    monkeypatch.setattr(data_sets, "_SUBSET", 40)
 
 
 # Others that are quicker run the same code.

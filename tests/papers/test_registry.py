@@ -33,6 +33,7 @@ def test_figures_and_tables_have_no_gap_and_none_stands_twice() -> None:
             assert found == set(range(1, len(found) + 1)), (paper, kind)
 
 
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.run)
 def test_commands_exist_with_their_options(command) -> None:  # type: ignore[no-untyped-def]
     """The options of the paper's size, and a plan of the sample, which has fewer repetitions."""
