@@ -59,8 +59,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (253, 76_638),
-    "service": (46, 12_105),
+    "src": (253, 76_648),
+    "service": (46, 12_113),
     "library": (106, 32_448),
     "lab": (44, 14_962),
     "LocalKernel, a round": (30, 10_610),

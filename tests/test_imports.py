@@ -303,6 +303,12 @@ served(json.loads(sys.stdin.readline()), None, [])
         # No file more and none less than these, so that the other distribution is whole and small.
         assert packed_files() == set(json.loads(files))
 
+    def test_what_makes_requests_is_loaded_with_the_first(self) -> None:
+        code = "import sys\nfrom discreet.service.client import Device\nprint(*sys.modules)"
+        outside = {module.partition(".")[0] for module in python(code).split()}
+        assert "numpy" in outside
+        assert not outside & {"httpx2", "email", "cryptography"}
+
     def test_messages_that_need_more_are_refused_in_words(self) -> None:
         said = python(
             DEVICE

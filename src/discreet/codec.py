@@ -51,7 +51,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import (
     Annotated,
@@ -666,7 +665,8 @@ def homes() -> dict[str, str]:
 @cache
 def _installed() -> dict[str, str]:
     """The modules that installed packages announce in their metadata, by kind."""
-    return {entry.name: entry.value for entry in entry_points(group="discreet.messages")}
+    entries = import_module("importlib.metadata").entry_points(group="discreet.messages")
+    return {entry.name: entry.value for entry in entries}
 
 
 def class_of(kind: object, expected: type[T], name: str) -> type[T]:

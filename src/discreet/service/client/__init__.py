@@ -1,7 +1,7 @@
 """Clients of a service: devices, decision clients, curators, modelers and auditors.
 
 Methods of `Device` block, those of `AsyncDevice` are awaited, and so on. Names are imported when
-they are first used: a device loads NumPy and httpx2 alone.
+they are first used: a device loads NumPy, and httpx2 with its first request.
 """
 
 from importlib import import_module

@@ -12,8 +12,9 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, ClassVar, Self
+from functools import cached_property, wraps
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import quote, urlsplit
 
 import numpy as np
@@ -22,13 +23,14 @@ from discreet.learners.policy import Actions, Policy
 from discreet.people.domain import whole_names
 from discreet.validation import InvalidInput, positive_number, whole_number
 
-try:
+if TYPE_CHECKING:
     import httpx2
-except ModuleNotFoundError as error:
+# Loaded at the first request, because it takes as long as NumPy.
+elif find_spec("httpx2") is None:
     raise ModuleNotFoundError(
         'clients of a service need httpx2, which is not installed; run pip install "httpx2>=2", or '
         'pip install "discreet[service]".'
-    ) from error
+    )
 
 # Temporary refusals: too slow, too early, too many.
 _LATER = (408, 425, 429)
@@ -126,12 +128,18 @@ class Client:
                 "make` showed, as a text."
             )
         self.patience = patience or Patience()
-        self._http = httpx2.Client(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {key}", "Accept": "application/json"},
-            timeout=self.patience.timeout,
-            transport=transport,
-        )
+        self._options: dict[str, Any] = {
+            "base_url": self.url,
+            "headers": {"Authorization": f"Bearer {key}", "Accept": "application/json"},
+            "timeout": self.patience.timeout,
+            "transport": transport,
+        }
+
+    @cached_property
+    def _http(self) -> httpx2.Client:
+        import httpx2
+
+        return httpx2.Client(**self._options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
@@ -168,6 +176,8 @@ class Client:
             Refused: for a request that the service does not accept.
             Unreachable: after the last attempt.
         """
+        import httpx2
+
         patience, headers = patience or self.patience, _headers(body, etag)
         what = f"{method} {path}"
         answer = None
