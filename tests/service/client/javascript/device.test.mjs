@@ -195,6 +195,38 @@ test("a policy whose record is not the one that the state names is fetched again
   assert.equal((await another.act({ x: 1 })).version, 4);
 });
 
+test("an act goes on where another policy comes between its reads", async () => {
+  const service = new Service(kernelPolicy({ max_contributions: 99 }));
+  const inner = new MemoryStorage();
+  const { device: other } = await made(service, { storage: inner });
+  await other.refresh();
+  let version = 3;
+  const next = () => {
+    version += 1;
+    service.policy = textOf(kernelPolicy({ max_contributions: 99, version }));
+    return other.refresh();
+  };
+  for (let step = 0; step < 4; step++) {
+    let count = 0;
+    const between =
+      (name) =>
+      async (...of) => {
+        if (count++ === step) await next();
+        return inner[name](...of);
+      };
+    const storage = { read: between("read"), change: between("change") };
+    const choice = await (await made(service, { storage })).device.act({ x: 1 });
+    assert.notEqual(choice.id, null);
+    const [{ policy }] = (await inner.read()).pending.slice(-1);
+    assert.equal(
+      policy,
+      sha256(textOf(kernelPolicy({ max_contributions: 99, version: choice.version }))),
+    );
+  }
+  const [choice] = await Promise.all([other.act({ x: 1 }), next()]);
+  assert.notEqual(choice.id, null);
+});
+
 test("what an action waits with is no context", async () => {
   const service = new Service(kernelPolicy({ max_contributions: 9 }));
   const { device, storage } = await made(service);

@@ -265,7 +265,7 @@ export class Device {
 
   /** Fetch the current policy; whether it is another one. */
   async refresh() {
-    return this.#refresh(await this.#agreement());
+    return (await this.#refresh(await this.#agreement())) !== null;
   }
 
   /** Choose for this person, with the policy at hand. */
@@ -413,46 +413,41 @@ export class Device {
     return this.#current();
   }
 
+  /** The policy that was fetched, with its digest; null where it is the one of the agreement. */
   async #refresh(agreement, attempts) {
     const etag = agreement.policy;
     const answer = await this.#ask("GET", `${this.#path}/policy`, { etag, attempts });
-    if (answer.status === 304) return false;
+    if (answer.status === 304) return null;
     const { text } = answer;
     const digest = answer.headers.get("etag")?.replace(/^W\/|"/g, "");
     await checkDigest("policy", text, digest);
     const policy = readPolicy(text, this.#source ?? "target", agreement.terms);
-    if (digest === agreement.policy) return false;
+    if (digest === agreement.policy) return null;
     await this.#storage.change((kept) => void Object.assign(kept, { digest, text }), this.#record);
     await this.#change((state) => {
-      this.#agreed(state, agreement.sha256).policy = digest;
+      Object.assign(this.#agreed(state, agreement.sha256) ?? {}, { policy: digest });
     });
-    this.#last = { digest, policy };
-    return true;
+    return (this.#last = { digest, policy });
   }
 
   /** What the person agreed to, and the policy at hand; it is fetched where there is none. */
   async #policy(attempts) {
-    let agreement = await this.#agreement(attempts);
-    if (!(await this.#kept(agreement))) {
-      await this.#refresh({ ...agreement, policy: null }, attempts);
-      // One state for both: another tab may agree, or fetch, in between.
-      agreement = await this.#current();
-    }
-    const policy = await this.#kept(agreement);
-    need(policy, "the policy was removed; call refresh().");
-    checkTerms(policy, agreement.terms);
-    await agreement.terms.ready?.();
-    return { agreement, policy };
+    const agreement = await this.#agreement(attempts);
+    const { terms, policy: named } = agreement;
+    const found =
+      (await this.#kept(named)) ?? (await this.#refresh({ ...agreement, policy: null }, attempts));
+    need(found, "the service sent no policy; call refresh().");
+    checkTerms(found.policy, terms);
+    await terms.ready?.();
+    return { agreement, ...found };
   }
 
-  /** The policy that the state names, or null; the last one that was read is not read again. */
-  async #kept({ policy: digest }) {
-    if (this.#last.digest !== digest) {
-      const { digest: written, text } = await this.#storage.read(this.#record);
-      if (written !== digest) return null;
-      this.#last = { digest, policy: readPolicy(text, this.#source ?? "target") };
-    }
-    return this.#last.policy;
+  /** The policy with a digest, or null; the last one that was read is not read again. */
+  async #kept(digest) {
+    if (this.#last.digest === digest) return this.#last;
+    const { digest: written, text } = await this.#storage.read(this.#record);
+    if (written !== digest) return null;
+    return (this.#last = { digest, policy: readPolicy(text, this.#source ?? "target") });
   }
 
   async #default() {
@@ -475,7 +470,7 @@ export class Device {
   // Actions and reports.
 
   /** Put by what a report will cost, take an action, and keep it until its reward comes. */
-  #take({ agreement, policy }, context, take) {
+  #take({ agreement, policy, digest }, context, take) {
     // Before the person is looked at.
     const coin = coinOf(policy, secureNoise);
     const cost = agreement.terms.costOf(policy.epsilon);
@@ -489,7 +484,7 @@ export class Device {
         const place = placeAt(policy, unit, taken.arm, coin);
         state.pending.push({
           ...{ id, service: this.#url, study: this.#stream, sha256: agreement.sha256 },
-          ...{ policy: agreement.policy, ...cost, place },
+          ...{ policy: digest, ...cost, place },
           ...{ made, due: made + this.#holdUnder(agreement.terms), drawing: null },
         });
       }
