@@ -28,6 +28,7 @@ pytest.importorskip("fastapi")
 
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Float, event, select
+from starlette.staticfiles import StaticFiles
 from starlette.testclient import TestClient
 
 from discreet import (
@@ -41,6 +42,7 @@ from discreet.cli.service import deployment_of
 from discreet.lab.studies import load_study
 from discreet.learners.messages import Reports
 from discreet.learners.partition.rules import Rules
+from discreet.service import client
 from discreet.service.aggregation import in_order
 from discreet.service.client import Auditor, Device, Patience, Unreachable
 from discreet.service.client.transport import Refused
@@ -72,6 +74,7 @@ from discreet.service.shuffler import LearnerClient, Relay, shuffler_app
 from tests.cli.cases import STUDY, invoke, write_study
 from tests.service.client.conftest import addressed, node
 from tests.service.client.test_device import Killed
+from tests.service.server.chromium import browser, found
 from tests.service.server.conftest import Databases
 from tests.service.server.scene import at_once, count, deployment, on_sqlite
 from tests.service.server.web import create_app
@@ -261,6 +264,36 @@ class TestDevices:
         for origin, allowed in ((SHOP, SHOP), ("https://evil.example", None)):
             answer = httpx2.get(url, headers={"Origin": origin, "Authorization": f"Bearer {token}"})
             assert answer.headers.get("access-control-allow-origin") == allowed
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(found() is None, reason="there is no Chromium")
+    def test_a_page_of_another_origin_takes_part(self, world: World, tmp_path: Path) -> None:
+        modules = StaticFiles(directory=Path(client.__file__).with_name("javascript"))
+        key = world.relay.keys.make("device", "s")
+        with (
+            addressed(modules) as page,
+            addressed(shuffler_app(world.relay, origins=[page])) as shuffler,
+            browser(tmp_path / "browser") as tab,
+        ):
+            tab.visit(f"{page}/package.json")
+            options = {"key": key, "agreed": world.terms.digest, "rewardSeconds": 60}
+            row = tab.ask(f"""(async () => {{
+                const {{ Device, IndexedDBStorage }} = await import("/index.js");
+                const shuffling = await import("/seal.js");
+                const storage = new IndexedDBStorage("person");
+                const options = {{ storage, shuffling, ...{json.dumps(options)} }};
+                const device = new Device("{shuffler}", "s", options);
+                const {{ id }} = await device.act([0.1, 0.5]);
+                await device.report(id, 1);
+                const real = Date.now;
+                Date.now = () => real() + 61_000;
+                return (await device.send())[0];
+            }})()""")
+        sealed = base64.b64decode(json.loads(row["body"])["ciphertext"])
+        private = world.service.store.study("s").private_key
+        assert row["state"] == "accepted"
+        assert decrypted_report(sealed, world.policy(), private) is not None
+        assert world.relay.waiting()[0] == {world.policy().digest: 1}
 
     def test_the_agreed_sha256_covers_the_learners_key(self, world: World, tmp_path: Path) -> None:
         own = Cipher(b"x" * 32).receiving_key("s")
