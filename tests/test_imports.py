@@ -183,14 +183,6 @@ people = [{"x1": 0.2, "x2": 0.7}, {"x2": 0.1, "x1": 0.9}]
 actions, _ = policy.act(people, np.random.default_rng(1))
 reports = encode(policy.report(people, actions, [1.0, 0.25], SecureNoise(), terms))
 """
-    SOURCE_REPORT = """
-from discreet import Box, Policy, SecureNoise, Terms, decode, encode
-
-policy = decode(sys.stdin.read(), Policy)
-terms = Terms(Box((0.0, 0.0), (1.0, 1.0)), arms=3, most_epsilon=2.0)
-people = [[0.2, 0.7], [0.9, 0.1]]
-reports = encode(policy.report(people, [0, 2], [1.0, 0.25], SecureNoise(), terms))
-"""
     LOADED = "print(reports); print(*sys.modules)"
     # With a service at the other end: httpx2 too, and what that stands on.
     MORE = """
@@ -265,24 +257,14 @@ served(json.loads(sys.stdin.readline()), None, [])
         for learner, text in zip(learners, json.loads(texts), strict=True):
             learner.update(discreet.decode(text, discreet.Reports))
 
-    @pytest.mark.parametrize(
-        ("name", "source"),
-        [("partition", False), ("kernel", False), ("kernel", True)],
-    )
-    def test_numpy_is_all_that_it_takes(self, name: str, source: bool) -> None:
+    def test_numpy_is_all_that_it_takes(self) -> None:
         domain = discreet.Box((0.0, 0.0), (1.0, 1.0))
-        learner = discreet.make_learner(name, domain, 3, discreet.Local(2.0))
-        if source:
-            learner.open_source("clinic", 1.0)  # type: ignore[attr-defined]
-        policy = learner.policy("clinic") if source else learner.policy()  # type: ignore[attr-defined]
-        code = self.SOURCE_REPORT if source else self.REPORT
-        reports, modules = python(DEVICE + code + self.LOADED, discreet.encode(policy)).splitlines()
+        learner = discreet.make_learner("kernel", domain, 3, discreet.Local(2.0))
+        code = DEVICE + self.REPORT + self.LOADED
+        reports, modules = python(code, discreet.encode(learner.policy())).splitlines()
         outside = {module.partition(".")[0] for module in modules.split()}
         assert not outside & {"scipy", "opendp", "pandas", "pydantic", "sklearn", "dp_accounting"}
-        if source:
-            learner.update(discreet.decode(reports, discreet.Reports))  # type: ignore[attr-defined]
-        else:
-            learner.update(discreet.decode(reports, discreet.Reports))
+        learner.update(discreet.decode(reports, discreet.Reports))
 
     def test_numpy_and_httpx2_are_all_that_a_service_takes(self) -> None:
         pytest.importorskip("httpx2")
@@ -382,14 +364,14 @@ def test_learners_that_add_noise_are_not_made_without_opendp(
 
 
 class TestCommandLine:
-    @pytest.mark.parametrize("arguments", [["--version"], ["version"], ["--help"]])
-    def test_the_first_answers_load_no_library(self, arguments: list[str]) -> None:
-        loaded = loaded_by_commands(arguments)
+    @pytest.mark.parametrize("commands", [[["--version"], ["version"]], [["--help"]]])
+    def test_the_first_answers_load_no_library(self, commands: list[list[str]]) -> None:
+        loaded = loaded_by_commands(*commands)
         heavy = {"numpy", "scipy", "sklearn", "pandas", "joblib", "matplotlib", "dp_accounting"}
         assert loaded & heavy == set()
         own = {name for name in loaded if name.startswith("discreet.")}
         assert own == {"discreet.cli"}
-        if arguments != ["--help"]:
+        if commands != [["--help"]]:
             assert "rich.console" not in loaded
 
     def test_the_help_of_commands_loads_no_library_but_numpy(self) -> None:

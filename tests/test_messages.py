@@ -82,7 +82,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_values_travel_and_damage_is_refused(name: str, data: st.DataObject) -> None:
     value, annotation = EXAMPLES[name]

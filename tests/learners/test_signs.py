@@ -114,7 +114,7 @@ def test_nothing_leaves_but_what_the_mechanism_answered(
     row: tuple[Callable[[float], Any], FloatArray], hidden: Hidden
 ) -> None:
     make, contexts = row
-    policy, cases = make(1.0), product((0.0, 0.3, 1.0), range(15))
+    policy, cases = make(1.0), product((0.0, 0.3, 1.0), range(5))
     reports = [report for y, seed in cases for report in reports_of(policy, contexts, y, seed)]
     for report, (places, signs) in zip(reports, hidden.answers, strict=True):
         assert np.array_equal(report.places, places)

@@ -57,7 +57,7 @@ def test_lengths_are_kept_on_average_and_noise_is_not_lowered(kind: str, kept: i
     kept x gain^2 against 12 without projection, while squared distances stay as they are on
     average and become uncertain besides."""
     vector = np.ones(12)
-    drawn = [projection(12, kept, kind, seed) for seed in range(1000)]
+    drawn = [projection(12, kept, kind, seed) for seed in range(400)]
     totals = np.array([kept * each.gain**2 for each in drawn])
     squares = np.array([np.square(vector @ each.matrix).sum() for each in drawn])
     assert abs(squares.mean() - 12.0) < 5.0 * squares.std() / math.sqrt(len(squares)) + 1e-9

@@ -217,20 +217,18 @@ class TestSubsetSelectionEstimates:
 
 
 class TestBestSize:
-    @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, math.log(3), 2.0, 5.0, 10.0])
-    @pytest.mark.parametrize("bins", [1, 2, 3, 4, 7, 12, 50, 401])
+    @pytest.mark.parametrize("bins", [1, 2, 3, 4, 7, 50, 401])
     @pytest.mark.parametrize("estimate_mass", [True, False])
-    def test_no_other_size_has_less_variance(
-        self, bins: int, epsilon: float, estimate_mass: bool
-    ) -> None:
-        best = SignedSubsetSelection.best(bins, epsilon, estimate_mass)
+    def test_no_other_size_has_less_variance(self, bins: int, estimate_mass: bool) -> None:
         largest = max(1, bins // 2) if estimate_mass else bins
-        assert 1 <= best.size <= largest
-        variances = [
-            SignedSubsetSelection(bins, size, epsilon).variance(1 / bins)
-            for size in range(1, largest + 1)
-        ]
-        assert best.variance(1 / bins) <= min(variances) * (1 + 1e-9)
+        for epsilon in (0.01, 0.5, 1.0, math.log(3), 2.0, 5.0, 10.0):
+            best = SignedSubsetSelection.best(bins, epsilon, estimate_mass)
+            assert 1 <= best.size <= largest
+            variances = [
+                SignedSubsetSelection(bins, size, epsilon).variance(1 / bins)
+                for size in range(1, largest + 1)
+            ]
+            assert best.variance(1 / bins) <= min(variances) * (1 + 1e-9)
 
     @pytest.mark.parametrize("epsilon", [0.2, 0.5, 1.0, math.log(3), 2.0, 4.0])
     def test_variance_for_many_bins(self, epsilon: float) -> None:

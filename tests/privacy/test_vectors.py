@@ -203,7 +203,7 @@ class TestLaw:
         self, epsilon: float, dimension: int, length: float
     ) -> None:
         """(1 - t m)/(d m^2) identity + (t/m - ||u||^2) v v', and its two bounds."""
-        people = 40_000
+        people = 10_000
         v = direction(dimension) if length > 0 else np.eye(dimension)[0]
         u = length * v
         for mechanism in (PrivUnit(dimension, epsilon), l2_ball(dimension, epsilon)):

@@ -255,7 +255,7 @@ def test_whatever_is_read_finds_a_cell_for_everybody() -> None:
     rng = np.random.default_rng(6)
     contexts = rng.random((64, 2))
     passed = 0
-    for _ in range(3000):
+    for _ in range(600):
         count = int(rng.integers(2, 9))
         nodes = 2 * count - 1
         below = np.arange(nodes)
@@ -274,7 +274,7 @@ def test_whatever_is_read_finds_a_cell_for_everybody() -> None:
         passed += 1
         found = cells.locate_all(contexts)
         assert ((found >= 0) & (found < count)).all()
-    assert passed > 300
+    assert passed > 60
 
 
 class TestRanks:

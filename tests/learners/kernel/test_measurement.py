@@ -121,8 +121,13 @@ def simulated(
     return mean, error
 
 
-@pytest.mark.parametrize("law", ["uniform", "beta"])
-@pytest.mark.parametrize(("count", "epsilon"), [(1, 1.0), (2, 1.0), (2, 4.0), (6, 1.0), (6, 4.0)])
+@pytest.mark.parametrize(
+    ("count", "epsilon", "law"),
+    [
+        *((1, 1.0, "uniform"), (2, 4.0, "uniform"), (6, 1.0, "uniform")),
+        *((2, 1.0, "beta"), (6, 1.0, "beta"), (6, 4.0, "beta")),
+    ],
+)
 def test_reports_measure_theta_without_bias(count: int, epsilon: float, law: str) -> None:
     """The average of t 1(cell = j) over people is P_j a_j' theta, up to its standard error."""
     density = beta_density() if law == "beta" else None
@@ -225,7 +230,7 @@ def brute_force(policy: KernelPolicy, reports: SignedReports) -> tuple[FloatArra
     return precision, weighted
 
 
-@pytest.mark.parametrize(("dimension", "count"), [(1, 3), (2, 1), (2, 6), (6, 4)])
+@pytest.mark.parametrize(("dimension", "count"), [(2, 1), (6, 4)])
 def test_sums_are_exact_in_any_order_and_anywhere(dimension: int, count: int) -> None:
     """Bit for bit: as one batch, one by one, and from servers that send each other JSON."""
     policy = random_policy(unit_cube(dimension), 3, 4.0, count, used=USED[:12])
