@@ -7,14 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
-pytest.importorskip("schemathesis")
-
 import jsonschema_rs
-import schemathesis
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.checks import CHECKS, load_all_checks
 
 from discreet.codec import decode
 from discreet.learners.messages import Reports
@@ -25,7 +20,6 @@ from discreet.service.server.keys import ROLES
 from discreet.service.server.middleware import Limits, Rate
 from tests.service.server.web import listening, opened
 
-load_all_checks()
 # Bodies of the right form may still be no reports, contexts or keys of this service.
 NOT_HERE = {"positive_data_acceptance"}
 
@@ -55,6 +49,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 def run(asked: Asked, examples: int) -> set[str]:
     """Send so many examples for each operation; the operations."""
+    schemathesis = pytest.importorskip("schemathesis")  # takes a second
     schema = schemathesis.openapi.from_dict(asked.described)
     done = set()
     for result in schema.get_all_operations():
@@ -75,6 +70,9 @@ def run(asked: Asked, examples: int) -> set[str]:
 
 def check_of(operation: Any, address: str, token: str) -> Any:
     """What hypothesis sends, and holds against what is described."""
+    from schemathesis.checks import CHECKS, load_all_checks
+
+    load_all_checks()
     checks = [each for each in CHECKS.get_all() if each.__name__ not in NOT_HERE]
 
     @given(case=operation.as_strategy())
