@@ -282,8 +282,8 @@ def test_columns_with_few_values_are_learnt() -> None:
     domain = Box((0.0, 0.0), (1.0, 1.0), levels=(2, 2))
     learner = LocalKernel(domain, 2, Local(4.0), public_seed=2)
     rng = np.random.default_rng(2)
-    for batch in range(20):
-        contexts = rng.integers(2, size=(60, 2)).astype(float)
+    for batch in range(8):
+        contexts = rng.integers(2, size=(150, 2)).astype(float)
         first = (contexts[:, 0] == contexts[:, 1]).astype(float)
         serve(learner, contexts, np.stack([first, 1.0 - first], axis=1), batch)
     people = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
@@ -362,9 +362,9 @@ class TestPredict:
         """All arms always give 2 of [-2, 3]."""
         learner = self.learner()
         rng = np.random.default_rng(0)
-        for batch in range(12):
-            contexts = learner.domain.from_unit(rng.random((60, 2)))
-            serve(learner, contexts, np.full((60, 3), 2.0), batch)
+        for batch in range(5):
+            contexts = learner.domain.from_unit(rng.random((150, 2)))
+            serve(learner, contexts, np.full((150, 3), 2.0), batch)
         mean, deviation = learner.predict(learner.domain.from_unit(midpoints(6, 2)))
         assert mean.mean() == pytest.approx(2.0, abs=0.25)
         assert deviation.max() < 2.5 * math.sqrt(0.5)
