@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,18 @@ import pytest
 from discreet import InvalidInput, decode
 from discreet.learners.messages import Reports
 from discreet.service.client import Device, Refused, Unreachable
-from tests.service.client.conftest import QUICK, Running
+from tests.service.client.conftest import QUICK, Running, served
 
 pytestmark = pytest.mark.chance(0)
 PERSON = {"age": 40.0, "smoker": "no"}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with the study, for people and devices of their own in each test."""
+    with served(tmp_path_factory.mktemp("sources")) as made:
+        made.open_local()
+        yield made
 
 
 def device_of(running: Running, folder: Path, **options: Any) -> Device:
@@ -28,7 +37,9 @@ def device_of(running: Running, folder: Path, **options: Any) -> Device:
 
 
 def test_one_report_of_what_somebody_else_chose(running: Running, tmp_path: Path) -> None:
-    learner = running.open_local()
+    learner = running.service.aggregator._learner("study")[1]
+    waiting = running.service.aggregator.waiting
+    before = waiting("study", "clinic"), waiting("study")
     with device_of(running, tmp_path) as device:
         terms = device.terms()
         assert terms == learner.streams["clinic"].terms()
@@ -44,12 +55,10 @@ def test_one_report_of_what_somebody_else_chose(running: Running, tmp_path: Path
         (text,) = json.loads(row.body or b"")["reports"]
         report = decode(text, Reports)
         assert report.source == learner.streams["clinic"].stream_id
-    waiting = running.service.aggregator.waiting
-    assert (waiting("study", "clinic"), waiting("study")) == (1, 0)
+    assert (waiting("study", "clinic"), waiting("study")) == (before[0] + 1, before[1])
 
 
 def test_source_and_target_share_what_the_person_allows(running: Running, tmp_path: Path) -> None:
-    running.open_local()
     with device_of(running, tmp_path) as clinic, device_of(running, tmp_path, source=None) as own:
         clinic.agree(clinic.terms().digest)
         own.agree(own.terms().digest)
@@ -64,7 +73,6 @@ def test_source_and_target_share_what_the_person_allows(running: Running, tmp_pa
 
 def test_nothing_of_a_person_is_refused(running: Running, tmp_path: Path) -> None:
     """Silence would tell; what has another shape is a mistake of the app."""
-    running.open_local()
     with device_of(running, tmp_path) as device:
         device.agree(device.terms().digest)
         with pytest.raises(InvalidInput, match="contexts"):
@@ -82,7 +90,6 @@ def test_what_is_missing_is_reported_too(
     context: Any, arm: Any, running: Running, tmp_path: Path
 ) -> None:
     """Fault once found: it was no report, or a lost one."""
-    running.open_local()
     with device_of(running, tmp_path) as device:
         device.agree(device.terms().digest)
         with pytest.raises(InvalidInput, match="arm"):
@@ -93,7 +100,6 @@ def test_what_is_missing_is_reported_too(
 
 
 def test_a_source_does_not_choose_and_a_study_does(running: Running, tmp_path: Path) -> None:
-    running.open_local()
     with device_of(running, tmp_path) as device:
         with pytest.raises(InvalidInput, match=r"act\(\) was called with source = 'clinic'.*obs"):
             device.act(PERSON)
@@ -122,7 +128,6 @@ def test_a_policy_of_the_wrong_kind_is_not_kept(
     other: str,
 ) -> None:
     """One that chooses, for a person of a source; one that does not, for a person of the study."""
-    running.open_local()
     store, wrong = running.service.store, running.service.store.policy("study", other)
     with device_of(running, tmp_path, source=source) as device:
         device.agree(device.terms().digest)
@@ -142,7 +147,6 @@ def test_a_policy_of_the_wrong_kind_is_not_kept(
 def test_it_observes_with_the_policy_at_hand_and_reports_later(
     running: Running, tmp_path: Path
 ) -> None:
-    running.open_local()
     with device_of(running, tmp_path) as device:
         device.agree(device.terms().digest)
         assert device.refresh()
