@@ -198,7 +198,7 @@ class Client:
             time.sleep(pause)
         if answer is None:
             raise Unreachable(
-                f"the service did not answer {what}; check its address, and that it runs."
+                f"the service did not answer {what}; check its address and certificate."
             )
         raise Unreachable(f"the service put off {what} {_reason(answer)}", answer.status_code)
 
