@@ -155,7 +155,7 @@ class Record(Block):
             words = run.removeprefix(what.name)
             if all(wish[each] in (full[each], None, ()) for each in wish if each != "data"):
                 words = ""
-            for shared in (command.run.removeprefix(what.name), "--data DIR"):
+            for shared in (command.run.removeprefix(what.name), "--data DIR", "--details"):
                 words = words.replace(shared.strip() or "\0", "")
             name = Path(page).relative_to("docs")
             link = "this page" if page == PAGE else f"[{name.stem}]({name})"
@@ -254,7 +254,7 @@ _SIZES = (
     "--epsilon 1 --auxiliary-epsilon 1"
 )
 _TABLE_1 = "discreet reproduce dubey-table-1 --trials 3"
-_TABLE_2 = "discreet reproduce ldpmab-table-2 --data DIR --repetitions 6"
+_TABLE_2 = "discreet reproduce ldpmab-table-2 --data DIR --repetitions 6 --details"
 _NOTE = "Mean ± half its 95% interval. Paper: = within two standard errors of the mean, ≠ beyond."
 # The number of columns r that the paper recommends, by table: the largest of its branch "if".
 _RECOMMENDED = (10, 15, 20)

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 from typer.testing import CliRunner
 
 from discreet.cli import app
@@ -17,7 +20,7 @@ from discreet.cli.reproduce import OPTIONS
 from discreet.papers import reproduction
 from discreet.papers.pavlovic2025.figures import FUNCTIONS, WRONG
 from discreet.papers.registry import REPRODUCTIONS, presentations
-from discreet.papers.report import printed
+from discreet.papers.report import printed, shortened
 from discreet.records import REPRODUCED
 from tests.papers.tables import write_search_tables, write_transfer_tables
 
@@ -177,7 +180,7 @@ def test_tables_are_printed_and_files_written(name: str, tmp_path: Path) -> None
         wish += ["--data", DATA[name](tmp_path)]
     attack = name == "po-gp-ucb-attack"
     if not attack:
-        wish += ["--jobs", 1, "--plot", plot]
+        wish += ["--jobs", 1, "--plot", plot, "--details"]
     code, out, err = reproduce(small.command, *wish)
     assert code == 0, err
     for word in small.words:
@@ -296,6 +299,24 @@ def test_without_data_the_rest_runs_and_it_is_said() -> None:
     assert "left out: loans, property" in out
     assert "Table 10:" in out
     assert "Table 4:" not in out
+
+
+def test_only_the_first_tables_are_printed_without_details() -> None:
+    def table(rows: int) -> Table:
+        made = Table("method")
+        for _ in range(rows):
+            made.add_row("ours")
+        return made
+
+    first, second = table(9), table(7)
+    shown, more = shortened(Group(Text("a"), first, Text("b"), second, Text("c"), table(1)))
+    assert isinstance(shown, Group)
+    assert ([each for each in shown.renderables if isinstance(each, Table)], more) == (
+        [first, second],
+        1,
+    )
+    assert shortened(Group(Text("a"), table(40)))[1] == 0  # one is printed, however long
+    assert shortened(first) == (first, 0)
 
 
 @pytest.mark.parametrize(

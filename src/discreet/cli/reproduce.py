@@ -28,9 +28,11 @@ from discreet.cli.console import (
     shared,
     write_results,
 )
+from discreet.lab.reporting.numbers import counted
 from discreet.lab.reporting.provenance import provenance_of_seed
 from discreet.lab.results.screen import plain
 from discreet.papers.registry import REPRODUCTIONS, presentations
+from discreet.papers.report import shortened
 from discreet.papers.reproduction import AGREES, Reproduction
 
 reproduce_app = typer.Typer(help="The papers' figures and tables.", no_args_is_help=True)
@@ -108,6 +110,7 @@ OPTIONS: dict[str, tuple[str, Any]] = {
         _option(bool, "Resume an earlier run with these options in this folder.", "--resume"),
     ),
     "plot": ("plot", PlotOption),
+    "details": ("details", _option(bool, "Every table, not only the first.", "--details")),
     "drawing": ("plot", _option(Path, "File for the figure (.png).", "--plot")),
 }
 
@@ -127,7 +130,7 @@ def _command(what: Reproduction) -> Callable[..., None]:
         jobs, json, plot = (wish.pop(name, None) for name in ("jobs", "json", "plot"))
         engine, address = (wish.pop(name, None) for name in ("engine", "address"))
         log_scale = wish.pop("log_scale", False) or not wish.pop("linear", True)
-        resume = wish.pop("resume", False)
+        resume, details = wish.pop("resume", False), wish.pop("details", True)
         with reporting_errors():
             check_outputs([(json, RECORDS), (plot, FIGURE)])
             if what.form == "drawing":
@@ -167,7 +170,11 @@ def _command(what: Reproduction) -> Callable[..., None]:
                 out.print()
                 out.print(f"[bold]{plain(what.title)}[/]")
                 out.print()
-                out.print(form.table(what, results))
+                table = form.table(what, results)
+                table, more = (table, 0) if details else shortened(table)
+                out.print(table)
+                if more:
+                    out.print(f"... {counted(more, 'more table')}: --details")
                 compared = AGREES if results.ends["agrees"].notna().any() else ""
                 for text in (form.note(what, results), compared, what.note):
                     if text:

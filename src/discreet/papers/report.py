@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ Cell = Callable[[Row], str]
 
 # Settings that follow from another one.
 _HIDDEN = {"kernel"}
+_MOST_ROWS = 16  # of all tables on a terminal, where no details are asked for
 _HUES = {OURS: BLUE, PUBLISHED: VERMILLION, "ours, local": GREEN, "published, local": PURPLE}
 _OTHERS = (GREEN, PURPLE, ORANGE, SKY)
 _MARKS = {OURS: "o", "ours, local": "s", PUBLISHED: "^"}
@@ -103,6 +105,14 @@ def sections(
             table.add_row(*cells, style="" if row["epsilon"] is not None else "dim")
         shown.append(table)
     return Group(*shown)
+
+
+def shortened(shown: RenderableType) -> tuple[RenderableType, int]:
+    """The first tables, up to some rows together and one at least, and how many are left out."""
+    parts = shown.renderables if isinstance(shown, Group) else []
+    tables = {at: part.row_count for at, part in enumerate(parts, 1) if isinstance(part, Table)}
+    fit = max(1, sum(count <= _MOST_ROWS for count in accumulate(tables.values())))
+    return (Group(*parts[: list(tables)[fit - 1]]), len(tables) - fit) if tables else (shown, 0)
 
 
 def add_row(

@@ -127,7 +127,7 @@ def _done(fields: Row) -> Done[Sequence[Row]]:
     return Done(fields["case"], fields["trial"], rows)
 
 
-RUN_OPTIONS = ("jobs", "engine", "address", "json", "plot", "resume")
+RUN_OPTIONS = ("jobs", "engine", "address", "json", "plot", "details", "resume")
 """Options of every command that runs trials."""
 
 
