@@ -98,7 +98,7 @@ def test_regret_is_a_small_share_of_that_of_chance(budget: Budget, share: float)
 
     problem = SyntheticProblem(means, UniformContexts(3), 3, 3, "the same for everyone")
     settings = [Setting("best_arm", "best_arm", budget), Setting("uniform", "uniform")]
-    runs = list(simulate_all(problem, settings, 1500, 2, 31))
+    runs = list(simulate_all(problem, settings, 1500, 1, 31))
     lost = {
         name: np.mean([run.record.value for run in runs if run.record.learner == name])
         for name in ("best_arm", "uniform")

@@ -296,8 +296,7 @@ def function(columns: int, space: PublicSet | None = None) -> FunctionProblem:
     return FunctionProblem(value, Box((0.0,) * columns, (10.0,) * columns), 1.0, space=space)
 
 
-@pytest.mark.parametrize("width", [4.5, NARROW])
-@pytest.mark.parametrize("columns", [1, 2, 3])
+@pytest.mark.parametrize(("columns", "width"), [(1, NARROW), (2, NARROW), (3, 4.5), (3, NARROW)])
 def test_maps_of_one_two_and_more_columns(columns: int, width: float) -> None:
     made = model_cut(function(columns))
     assert [(places[0], places[-1]) for places in made.places] == [(0.0, 10.0)] * min(columns, 2)

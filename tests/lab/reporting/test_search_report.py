@@ -218,7 +218,7 @@ def test_a_table_of_which_every_row_was_asked_for(tmp_path: Path, bounds: str, c
 
 @pytest.mark.parametrize("bounds", [ONE, pytest.param(PLAIN, marks=pytest.mark.slow)])
 def test_many_rows_make_no_large_file(tmp_path: Path, bounds: str) -> None:
-    text = report(play(tmp_path / "search", bounds, 30_000))
+    text = report(play(tmp_path / "search", bounds, 6_000))
     assert len(text) < 1_000_000
     assert ("Dots and bars" if bounds == ONE else "Every dot is a released row") in words(text)
     assert "2,000 of the rows are shown." in words(text)

@@ -47,7 +47,7 @@ def test_public_uniforms_are_uniform_and_depend_on_everything() -> None:
     assert public_uniforms(1, 0, public_coins[:1], place)[0] == u[0]
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 4.0, 12.0])
+@pytest.mark.parametrize("epsilon", [1.0, 12.0])
 def test_sums_are_unbiased_with_the_stated_variance(epsilon: float) -> None:
     """S / T estimates mass (2 f - 1); its spread over repetitions is what R says."""
     policy = quarters(epsilon)

@@ -255,7 +255,9 @@ def test_slow_portions_get_smaller_and_rarer(
 # Clocks.
 
 
-@pytest.mark.parametrize("days", [40.0, -400.0])
+@pytest.mark.parametrize(
+    ("databases", "days"), [("sqlite", 40.0), ("postgresql", -400.0)], indirect=["databases"]
+)
 def test_a_clock_that_jumps_erases_nothing_early(
     days: float, connect: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:

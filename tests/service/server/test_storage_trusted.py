@@ -268,7 +268,9 @@ def test_a_study_ends_with_the_people_it_was_planned_for(database: Database, ser
         DecisionStore(store).decide("s", PLACES)
 
 
-@pytest.mark.parametrize("days", [0.0, 3.0])
+@pytest.mark.parametrize(
+    ("databases", "days"), [("sqlite", 0.0), ("postgresql", 3.0)], indirect=["databases"]
+)
 def test_released_observations_are_erased_and_cannot_be_probed(
     database: Database, serve: Serve, days: float
 ) -> None:
