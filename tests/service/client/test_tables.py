@@ -150,8 +150,9 @@ def test_rows_that_were_changed_on_the_way_are_refused(running: Running, tmp_pat
         modeler.release()
 
 
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_modeler_stopped_at_every_statement_asks_nothing_twice(
-    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
     certificate = drawn(tmp_path / "key")
     with curator_of(running, tmp_path) as curator:
@@ -173,7 +174,7 @@ def test_a_modeler_stopped_at_every_statement_asks_nothing_twice(
                 assert curator.questions() == waiting
             if done:
                 break
-            place += 1
+            place += every
         assert place > 3
 
 
