@@ -350,26 +350,22 @@ def ratio_figure(what: Any, results: PaperResults, log_scale: bool = False) -> F
     return figure
 
 
-def sweep_table(what: TransferFigure, results: PaperResults) -> Table:
+def sweep_table(what: TransferFigure, results: PaperResults) -> Group:
     """Mean and standard error of every curve by the varied quantity, with the paper's below."""
-    frame = _swept(what, results)
-    values = sorted(set(frame["x"].dropna()))
-    keys: list[float | None] = [*([None] if frame["x"].isna().any() else []), *values]
-    heads = ["any" if key is None else thousands(key) for key in keys]
-    table = terminal_table(["", *heads])
-    for column in table.columns:
-        column.no_wrap = False  # there may be many values
-    panel = None
-    for (name, label, _), own in frame.fillna({"panel": "in all panels"}).groupby(
-        ["panel", "label", "method"], sort=False
-    ):
-        if name != panel:
-            table.add_row(Text(str(name), style="bold"))
-        panel = name
-        cells = {row["x"]: row for row in rows_of(own)}
-        style = "dim" if own["epsilon"].isna().all() else ""
-        add_row(table, f"  {label}", [cells.get(key) for key in keys], _mean, ",.0f", style)
-    return table
+    shown: list[Text | Table] = []
+    frame = _swept(what, results).fillna({"panel": "in all panels"})
+    for panel, curves in frame.groupby("panel", sort=False):
+        values = sorted(set(curves["x"].dropna()))
+        keys: list[float | None] = [*([None] if curves["x"].isna().any() else []), *values]
+        table = terminal_table(["", *("any" if key is None else thousands(key) for key in keys)])
+        for column in table.columns[1:]:
+            column.no_wrap = False  # there may be many values
+        for (label, _), own in curves.groupby(["label", "method"], sort=False):
+            cells = {row["x"]: row for row in rows_of(own)}
+            style = "dim" if own["epsilon"].isna().all() else ""
+            add_row(table, f"{label}", [cells.get(key) for key in keys], _mean, ",.0f", style)
+        shown += [Text("\n" * bool(shown) + str(panel), style="bold"), table]
+    return Group(*shown)
 
 
 def _mean(row: Row) -> str:
