@@ -92,33 +92,22 @@ def each_page(language: str) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", each_page("python"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *each_page("python"),
+        *(pytest.param(f"few_people {name}", marks=pytest.mark.slow) for name in LONG),
+    ],
+)
 @pytest.mark.chance(0)
 def test_python_runs(
     name: str, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_python(name, pieces(name, "python"), tmp_path, monkeypatch, capsys)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LONG)
-@pytest.mark.chance(0)
-def test_python_runs_with_few_people(
-    name: str, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A tenth of what a page has hundreds of, for CI."""
+    """In CI the long pages have a tenth of what they have hundreds of."""
+    few, _, name = name.rpartition(" ")
     code = pieces(name, "python")
-    few = [(kind, re.sub(r"\b([1-9]\d*)00\b", r"\g<1>0", text)) for kind, text in code]
-    run_python(name, few, tmp_path, monkeypatch, capsys)
-
-
-def run_python(
-    name: str,
-    code: list[tuple[str, str]],
-    tmp_path: Path,
-    monkeypatch: Any,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    if few:
+        code = [(kind, re.sub(r"\b([1-9]\d*)00\b", r"\g<1>0", text)) for kind, text in code]
     if any("SecureNoise" in text for _, text in code):
         pytest.importorskip("opendp")
     monkeypatch.chdir(tmp_path)

@@ -86,20 +86,9 @@ SMALL = {
         held=(0.4, 0.8),
     ),
     "6": transfer("6", "--auxiliary", 50, metric={"regret", *LOCAL}),
-    "7": transfer("7", "--rounds", 200, "--epsilon", 2, "--auxiliary", 60, "--sources", 1),
-    "8": transfer(
-        "8", "--epsilon", 1, "--auxiliary", 60, "--gamma", 1,
-        "--auxiliary-epsilon", 4, "--auxiliary-epsilon", 8,
-    ),
-    "9a": transfer("9a", "--auxiliary", 60, "--kappa", 0, "--kappa", 1),
-    "9b": transfer("9b", "--auxiliary", 60, "--gamma", 0, "--gamma", 2),
-    "9c": transfer("9c", "--auxiliary", 60, "--epsilon", 2),
     "symmetric 7": transfer(
         "7", "--epsilon", 2, "--auxiliary", 60, "--sources", 1, "--rewards", "symmetric",
         rewards={"symmetric"},
-    ),
-    "symmetric 9c": transfer(
-        "9c", "--auxiliary", 60, "--epsilon", 2, "--rewards", "symmetric", rewards={"symmetric"}
     ),
     "ldpmab-table-2": Small(
         "ldpmab-table-2",
@@ -140,12 +129,6 @@ _LONG = (
     "dubey-table-1",
     "dubey-figure-2",
     "6",
-    "7",
-    "8",
-    "9a",
-    "9b",
-    "9c",
-    "symmetric 9c",
 )
 
 

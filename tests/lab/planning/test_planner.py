@@ -57,20 +57,6 @@ def test_intervals_cover_a_long_run(smooth: Forecast) -> None:
         assert answer.value == pytest.approx(truth, rel=0.25)
 
 
-@pytest.mark.slow
-def test_all_lines_meet_the_same_people(smooth: Forecast) -> None:
-    assert smooth.horizons == (125, 250, 500, 1000, 2000)
-    setting = smooth.line(4.0).setting
-    again = simulate(smooth.problem, setting, 2000, smooth.seed, 3)
-    assert smooth.line(4.0).worth[3, -1] == pytest.approx(-again.record.value / 2000)
-    fixed = simulate(smooth.problem, Setting("best_fixed", "f"), 2000, smooth.seed, 3)
-    assert smooth.line(4.0).gain[3, -1] == pytest.approx(
-        (fixed.record.value - again.record.value) / 2000
-    )
-    assert smooth.reference.learner == "best_fixed"
-    assert np.isfinite(smooth.frame["gain"]).all()
-
-
 def test_horizons_are_runs_of_their_own_and_other_trust_models_stand_beside(tmp_path: Path) -> None:
     path = write_study(tmp_path, SMOOTH, 80)
     smooth = planned(path, epsilons=(0.5, 2.0), replicates=2)
@@ -91,7 +77,9 @@ def test_horizons_are_runs_of_their_own_and_other_trust_models_stand_beside(tmp_
         assert line.worth[1, 0] == pytest.approx(-again.record.value / 80)
         fixed = simulate(smooth.problem, Setting("best_fixed", "f"), 80, smooth.seed, 1)
         assert line.gain[1, 0] == pytest.approx((fixed.record.value - again.record.value) / 80)
+    assert smooth.reference.learner == "best_fixed"
     frame = smooth.frame
+    assert np.isfinite(frame["gain"]).all()
     assert set(frame.loc[frame["trust_model"] == "shuffled", "people"]) == {80}
     path = write_study(tmp_path, SMOOTH, 40)
     own = planned(path, epsilons=(1.0,), epsilon=2.0, trust_model="joint", replicates=2)
