@@ -84,8 +84,8 @@ def fill_in(app, page, source):
 
         source[0] = source[0].replace("<!-- http tables -->", http_tables())
     if page.startswith("start/"):
-        link = f"{{download}}`As a notebook <{page.removeprefix('start/')}.ipynb>`.\n\n**1. "
-        source[0] = source[0].replace("**1. ", link, 1)
+        link = f" [As a notebook]({page.removeprefix('start/')}.ipynb).\n\n**1. "
+        source[0] = source[0].replace("\n\n**1. ", link, 1)
 
 
 def make_notebooks(app):
