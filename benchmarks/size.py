@@ -59,12 +59,12 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (253, 76_657),
+    "src": (253, 76_672),
     "service": (46, 12_113),
-    "library": (106, 32_448),
+    "library": (106, 32_469),
     "lab": (44, 14_962),
     "LocalKernel, a round": (30, 10_610),
-    "Capri, a round": (41, 13_375),
+    "Capri, a round": (41, 13_379),
     "a policy on a device": (17, 5_700),
     "a study run": (68, 20_360),
 }

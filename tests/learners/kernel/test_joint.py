@@ -14,7 +14,7 @@ import pytest
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.synthetic import ExponentialMeans, SyntheticProblem
 from discreet.lab.experiments import Setting, simulate
-from discreet.learners.epochs.sums import RESOLUTION, EpochSum
+from discreet.learners.epochs.sums import DATA, RESOLUTION, EpochSum
 from discreet.learners.kernel.joint import (
     _EDGES,
     _REWARD_WEIGHT,
@@ -358,6 +358,9 @@ def test_tails_grow_before_a_range_does() -> None:
         learner.update(policy.report(contexts, actions, given, SimulatedNoise(0)))
     learner.policy()
     assert learner.clipping_range[1] > 0.8
+    entered = learner.guarantee().data
+    assert entered[0] == DATA
+    assert entered[1] == f"{DATA}, clipped to [0, 0.0625]"
 
 
 @pytest.mark.parametrize("given", [(0.5, 0.5), (-0.1, 1.0), (0.0, 1.5)])

@@ -128,10 +128,8 @@ def render_report(
 def _clipped(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Says to which range rewards were clipped at the end of the first replicate."""
     for each in outcomes:
-        low, high = getattr(each.policy, "clipping_range", (0.0, 1.0))
-        if each.policy is not None and high - low < 1.0:
-            bounds = each.policy.reward_bounds
-            least, most = (bounds.lower + at * (bounds.upper - bounds.lower) for at in (low, high))
+        if clipped := getattr(each.policy, "clipped_to", None):
+            least, most = clipped
             yield (
                 f"{each.setting.label}: its predictions are of clipped rewards; those below "
                 f"{least:,.4g} count as {least:,.4g}, those above {most:,.4g} as {most:,.4g}."

@@ -204,7 +204,11 @@ class EpochRelease(Serializable):
             )
 
     def record(
-        self, people: OnceEach, width: float = BALL_WIDTH, source: str = _IN_UNIT_BALL
+        self,
+        people: OnceEach,
+        width: float = BALL_WIDTH,
+        source: str = _IN_UNIT_BALL,
+        data: str = DATA,
     ) -> Release:
         """The release as a guarantee counts it; each contribution is in one release of the
         group."""
@@ -215,7 +219,7 @@ class EpochRelease(Serializable):
             sensitivity_source=source,
             scale=self.scale,
             people=people,
-            data=DATA,
+            data=data,
             noise=self.noise,
         )
 

@@ -95,6 +95,7 @@ from discreet.learners.discounting import (
     longest,
 )
 from discreet.learners.epochs.sums import (
+    DATA,
     RESOLUTION,
     EpochRelease,
     EpochStatistics,
@@ -219,6 +220,21 @@ class JointKernelPolicy(FunctionPolicy):
             raise InvalidInput(
                 "the policy ignores contexts but counts them; send it as it was made."
             )
+
+    @property
+    def clipped_to(self) -> tuple[float, float] | None:
+        """The range to which rewards are clipped, in their units; None where none is clipped."""
+        (low, high), bounds = self.clipping_range, self.reward_bounds
+        width = bounds.upper - bounds.lower
+        return (bounds.lower + low * width, bounds.lower + high * width) if high - low < 1 else None
+
+    @property
+    def entering(self) -> str:
+        """What of a person's data enters the release."""
+        if self.clipped_to is None:
+            return DATA
+        low, high = self.clipped_to
+        return f"{DATA}, clipped to [{low:,.4g}, {high:,.4g}]"
 
     # What a person contributes.
 
@@ -416,8 +432,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
     def _central_releases(self) -> list[Release]:
         people = OnceEach(f"one row of learner {self.identity}", self.budget.max_contributions)
         return [
-            drawn.record(people, self.published(drawn.version).width, _BLOCKS)
+            drawn.record(people, policy.width, _BLOCKS, policy.entering)
             for drawn in self._released.drawn
+            for policy in [self.published(drawn.version)]
         ]
 
     # What releases say.
