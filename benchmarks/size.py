@@ -59,7 +59,7 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (253, 76_672),
+    "src": (253, 76_676),
     "service": (46, 12_113),
     "library": (106, 32_469),
     "lab": (44, 14_962),
