@@ -23,7 +23,6 @@ from discreet.lab.reporting.words import verdict
 from discreet.lab.results.result import StudyResult
 from discreet.lab.studies import load_study
 from discreet.learners.values import Value
-from discreet.people.domain import RewardBounds
 from discreet.validation import InvalidInput
 
 from .cases import (
@@ -158,11 +157,11 @@ def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("unpainted")
 def test_clipped_rewards_are_said(tmp_path: Path) -> None:
     study, outcomes = run_study(tmp_path, exponential(2))
-    policy = SimpleNamespace(clipping_range=(0.25, 0.75), reward_bounds=RewardBounds(-10.0, 190.0))
+    policy = SimpleNamespace(clipped_to=(40.0, 140.0))
     clipped = [replace(each, policy=cast(Any, policy)) for each in outcomes[:1]] + outcomes[1:]
     words = words_of(render_report(study, clipped))
     assert "those below 40 count as 40, those above 140 as 140." in words
-    policy.clipping_range = (0.0, 1.0)
+    policy.clipped_to = None
     assert "clipped" not in words_of(render_report(study, clipped))
 
 

@@ -24,7 +24,7 @@ from discreet.learners.kernel.joint import (
     _smoothed,
 )
 from discreet.learners.registry import make_learner
-from discreet.people.domain import Box, unit_cube
+from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Joint, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import FloatArray, InvalidInput
@@ -361,6 +361,14 @@ def test_tails_grow_before_a_range_does() -> None:
     entered = learner.guarantee().data
     assert entered[0] == DATA
     assert entered[1] == f"{DATA}, clipped to [0, 0.0625]"
+
+
+def test_a_policy_states_its_range_in_units_of_rewards() -> None:
+    bounds = RewardBounds(-10.0, 190.0)
+    policy = replace(served()[-1], clipping_range=(0.25, 0.75), reward_bounds=bounds)
+    assert policy.clipped_to == (40.0, 140.0)
+    assert policy.entering == f"{DATA}, clipped to [40, 140]"
+    assert replace(policy, clipping_range=(0.0, 1.0)).clipped_to is None
 
 
 @pytest.mark.parametrize("given", [(0.5, 0.5), (-0.1, 1.0), (0.0, 1.5)])
