@@ -251,7 +251,7 @@ _PARTS = {
 }
 _FIGURE_6 = "discreet reproduce ldpmab-figure-6 --plot figure.png"
 _CONSTANT = (
-    "discreet reproduce ldpmab-figure-7 --method published --repetitions 3 --rounds 10000 "
+    "discreet reproduce ldpmab-figure-7 --method published --repetitions 20 --rounds 10000 "
     "--sources 1 --epsilon 8 --constant"
 )
 _SIZES = (
@@ -440,7 +440,7 @@ PAPERS: tuple[Block, ...] = (
     Table(
         name="ldpmab-constant",
         page=PAGE,
-        seconds=28,
+        seconds=190,
         heads=("auxiliary people", "c"),
         rows=tuple(
             Row((f"{people:,}", c), f"{_CONSTANT} {c}", {"n_auxiliary": people})
