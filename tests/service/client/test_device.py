@@ -400,7 +400,7 @@ class TestBudget:
 class TestOffline:
     def test_the_default_arm_where_there_is_no_policy(self, tmp_path: Path) -> None:
         server = Server()
-        server.fails = [None] * 20
+        server.fails = [None]
         device = device_of(server, tmp_path, default_arm="leaflet")
         choice = device.act(PERSON)
         assert choice == ChosenAction(None, None, None, "leaflet", None, 1.0, False)
@@ -469,7 +469,7 @@ class TestSending:
         server = Server()
         device = device_of(server, tmp_path)
         choice = device.act(PERSON)
-        server.fails = [None]
+        server.fails = [None] * 20
         device.report(choice.id, 1.0)
         server.fails = list(fails)
         assert len(device.send()) == 1
@@ -659,6 +659,29 @@ class TestSending:
         assert len(device.send()) == 2
         rows = sorted(device.ledger(), key=lambda row: row.made)
         assert server.posts() == [row.body for row in rows]
+
+    def test_a_reward_under_hold_makes_no_request(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Not even for a report that is due and did not reach the service."""
+        now = 1e9
+        monkeypatch.setattr("time.time", lambda: now)
+        server = Server(visits=2)
+        options = {"reward_seconds": 100.0, "hold_seconds": 100.0}
+        device = device_of(server, tmp_path, **options)
+        first = device.act(PERSON)
+        now += 50.0
+        second = device.act(PERSON)
+        device.report(first.id, 1.0)
+        now += 50.0
+        server.fails = [None] * 20
+        with pytest.raises(Unreachable):
+            device.send()
+        server.fails, before = [], len(server.seen)
+        assert [row.state for row in device.ledger()] == ["waiting"]
+        assert device.report(second.id, 0.0)
+        assert len(server.seen) == before
+        assert len(device.send()) == 1
 
     @pytest.mark.parametrize("told", [True, False])
     @pytest.mark.parametrize("place", [99.5, -50.0, -99.5])
