@@ -400,7 +400,7 @@ class TestBudget:
 class TestOffline:
     def test_the_default_arm_where_there_is_no_policy(self, tmp_path: Path) -> None:
         server = Server()
-        server.fails = [None]
+        server.fails = [None] * 20
         device = device_of(server, tmp_path, default_arm="leaflet")
         choice = device.act(PERSON)
         assert choice == ChosenAction(None, None, None, "leaflet", None, 1.0, False)
@@ -469,7 +469,7 @@ class TestSending:
         server = Server()
         device = device_of(server, tmp_path)
         choice = device.act(PERSON)
-        server.fails = [None] * 20
+        server.fails = [None]
         device.report(choice.id, 1.0)
         server.fails = list(fails)
         assert len(device.send()) == 1
