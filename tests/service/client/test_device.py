@@ -667,8 +667,7 @@ class TestSending:
         now = 1e9
         monkeypatch.setattr("time.time", lambda: now)
         server = Server(visits=2)
-        options = {"reward_seconds": 100.0, "hold_seconds": 100.0}
-        device = device_of(server, tmp_path, **options)
+        device = device_of(server, tmp_path, reward_seconds=100.0, hold_seconds=100.0)
         first = device.act(PERSON)
         now += 50.0
         second = device.act(PERSON)

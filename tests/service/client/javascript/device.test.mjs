@@ -13,12 +13,15 @@ import {
   QUICK,
   Service,
   answer,
+  deviceOf,
   kernelPolicy,
   reportsIn,
   sha256,
   sourcePolicy,
   termsOf,
   textOf,
+  untouchable,
+  withClock,
 } from "./fixtures.mjs";
 
 const URL_ = "https://trial.example.org";
@@ -26,34 +29,7 @@ const URL_ = "https://trial.example.org";
 const RECORD = `policy ${URL_} visits`;
 const DAY = 86_400;
 
-const made = async (service, options = {}) => {
-  const storage = options.storage ?? new MemoryStorage();
-  const device = new Device(URL_, "visits", {
-    key: "dk_1",
-    storage,
-    agreed: service.terms.sha256,
-    fetch: service.fetch,
-    patience: QUICK,
-    ...options,
-  });
-  return { device, storage };
-};
-/** A clock that tests set. */
-const withClock = async (run) => {
-  const real = Date.now;
-  let time = 1_700_000_000_000;
-  Date.now = () => time;
-  try {
-    await run((seconds) => (time += 1000 * seconds));
-  } finally {
-    Date.now = real;
-  }
-};
-/** A context that nothing may look at. */
-const untouchable = new Proxy(
-  {},
-  new Proxy({}, { get: () => () => assert.fail("the context was looked at") }),
-);
+const made = (service, options) => deviceOf(URL_, service, options);
 
 test("a person agrees, acts and reports once", async () => {
   const service = new Service(kernelPolicy());

@@ -1,6 +1,8 @@
 // Small policies, terms and a service, for tests.
 
+import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { Device, MemoryStorage } from "../../../../src/discreet/service/client/javascript/index.js";
 import { canonicalJson } from "../../../../src/discreet/service/client/javascript/protocol.js";
 
 export const sha256 = (text) => createHash("sha256").update(text).digest("hex");
@@ -122,3 +124,31 @@ export const answer = (status, fields, headers = {}) =>
 export const reportsIn = (body) => JSON.parse(body).reports.map((text) => JSON.parse(text));
 
 export const QUICK = { attempts: 3, first: 0.001, longest: 0.005, timeout: 5 };
+
+/** A device of the study at this address, and its storage. */
+export const deviceOf = (url, service, options = {}) => {
+  const storage = options.storage ?? new MemoryStorage();
+  const device = new Device(url, "visits", {
+    ...{ key: "dk_1", storage, agreed: service.terms.sha256, fetch: service.fetch },
+    patience: QUICK,
+    ...options,
+  });
+  return { device, storage };
+};
+
+/** A clock that tests set. */
+export const withClock = async (run) => {
+  const real = Date.now;
+  let time = 1_700_000_000_000;
+  Date.now = () => time;
+  try {
+    await run((seconds) => (time += 1000 * seconds));
+  } finally {
+    Date.now = real;
+  }
+};
+/** A context that nothing may look at. */
+export const untouchable = new Proxy(
+  {},
+  new Proxy({}, { get: () => () => assert.fail("the context was looked at") }),
+);

@@ -2,13 +2,18 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  Device,
-  InvalidInput,
-  MemoryStorage,
-} from "../../../../src/discreet/service/client/javascript/index.js";
+import { InvalidInput, MemoryStorage } from "../../../../src/discreet/service/client/javascript/index.js";
 import * as shuffling from "../../../../src/discreet/service/client/javascript/seal.js";
-import { QUICK, Service, kernelPolicy, partitionPolicy, termsOf, textOf } from "./fixtures.mjs";
+import {
+  Service,
+  deviceOf,
+  kernelPolicy,
+  partitionPolicy,
+  termsOf,
+  textOf,
+  untouchable,
+  withClock,
+} from "./fixtures.mjs";
 import { bytesOf, digitsOf, opened, openedReport, pairOf } from "./opening.mjs";
 
 // RFC 9180, A.1.1: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, base mode.
@@ -37,30 +42,11 @@ const shuffledTerms = (changes = {}, policy = policyOf()) =>
     ...{ group_size: GROUP, honest: 1, learner_key: RFC.open },
     ...changes,
   });
-const made = (service, options = {}) => {
-  const storage = options.storage ?? new MemoryStorage();
-  const device = new Device("https://shuffler.example.org", "visits", {
-    ...{ key: "dk_1", storage, agreed: service.terms.sha256, fetch: service.fetch },
-    ...{ patience: QUICK, shuffling, rewardSeconds: 100 },
+const made = (service, options) =>
+  deviceOf("https://shuffler.example.org", service, {
+    ...{ shuffling, rewardSeconds: 100 },
     ...options,
   });
-  return { device, storage };
-};
-const withClock = async (run) => {
-  const real = Date.now;
-  let time = 1_700_000_000_000;
-  Date.now = () => time;
-  try {
-    await run((seconds) => (time += 1000 * seconds));
-  } finally {
-    Date.now = real;
-  }
-};
-/** A context that nothing may look at. */
-const untouchable = new Proxy(
-  {},
-  new Proxy({}, { get: () => () => assert.fail("the context was looked at") }),
-);
 
 test("messages are those of RFC 9180", async () => {
   const to = bytesOf(RFC.open);
