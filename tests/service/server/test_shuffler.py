@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -1067,7 +1068,7 @@ def test_stopped_at_every_statement(world: World, tmp_path: Path) -> None:
 @pytest.mark.chance(0)
 def test_kill_9_loses_no_report_and_counts_none_twice(world: World, tmp_path: Path) -> None:
     """`discreet shuffle` is killed while devices send, and its database opened again; the learner's
-    sums are those of the reports that were accepted."""
+    sums are those of the reports that were accepted. Another process of it ends at SIGTERM."""
     import socket
 
     with socket.socket() as free:
@@ -1078,14 +1079,22 @@ def test_kill_9_loses_no_report_and_counts_none_twice(world: World, tmp_path: Pa
     words = ["shuffle", "--learner", world.learner_url, "--study", "s", "--port", str(port)]
     words += ["--database", place, "--seconds", "0.05"]
     own = {"PYTHONPATH": os.pathsep.join(sys.path), "DISCREET_SHUFFLER_KEY": world.learner_token}
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from discreet.cli import main; main()", *words],
-            stdout=output,
-            stderr=output,
-            env={**os.environ, **own},
-        )
-    people = 6 * SIZE
+
+    def begun() -> subprocess.Popen[bytes]:
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                [sys.executable, "-c", "from discreet.cli import main; main()", *words],
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **own},
+            )
+
+    def until_alive() -> None:
+        while not (tmp_path / "killed.db").exists() or not alive(urls[0]):
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.05)
+
+    process, people = begun(), 6 * SIZE
     policy, terms, private = world.policy(), world.terms, world.service.store.study("s").private_key
     sealed = [encrypted_report(made(policy, terms, seed), policy, terms) for seed in range(people)]
     ready = threading.Event()
@@ -1111,9 +1120,7 @@ def test_kill_9_loses_no_report_and_counts_none_twice(world: World, tmp_path: Pa
             until_sent(number, tokens[number])
 
     try:
-        while not (tmp_path / "killed.db").exists() or not alive(urls[0]):
-            assert time.monotonic() < end, log.read_text()
-            time.sleep(0.05)
+        until_alive()
         database = Database(place)
         tokens = [Keys(database).make("device", "s") for _ in range(people)]
         database.close()
@@ -1134,6 +1141,14 @@ def test_kill_9_loses_no_report_and_counts_none_twice(world: World, tmp_path: Pa
     relay.forward()
     assert relay.waiting() == ({}, 0)
     relay.stop()
+    process = begun()
+    try:
+        until_alive()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
     reports = [decrypted_report(each, policy, private) for each in sealed]  # type: ignore[arg-type]
     check_counted(world.service, [each for each in reports if each is not None])
 
