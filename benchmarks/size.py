@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (253, 76_676),
-    "service": (46, 12_113),
-    "library": (106, 32_469),
-    "lab": (44, 14_962),
-    "LocalKernel, a round": (30, 10_610),
+    "src": (254, 76_737),
+    "service": (46, 12_110),
+    "library": (107, 32_530),
+    "lab": (44, 14_959),
+    "LocalKernel, a round": (31, 10_671),
     "Capri, a round": (41, 13_379),
     "a policy on a device": (17, 5_700),
-    "a study run": (68, 20_360),
+    "a study run": (64, 18_840),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

@@ -28,21 +28,6 @@ sequence (1967) for more, and a random shift modulo 1
 makes averages over it unbiased (Cranley and Patterson 1976). Columns with levels keep the shifted
 value; features and cells look only at the level it falls into.
 
-*Density.* A histogram of contexts over bins of the domain, learnt from the cells that people
-report. It starts uniform. Given a policy with density kappa, a report of cell j of partition c came
-from bin z with probability
-
-    kappa_z (2 b + (p - b) [share of z in j]) / P_cj,
-
-(the step of expectation maximisation, Dempster, Laird and Rubin 1977). These sums over reports add;
-the learner moves the density towards their average since the last policy by a step that shrinks
-(Cappe and Moulines 2009). With one cell reports say nothing, and the density stays as it is.
-
-| array   | shape  | meaning                                               |
-|---------|--------|-------------------------------------------------------|
-| density | (Z,)   | relative to uniform; its mean is 1                    |
-| located | (Z,)   | sum over reports of the probability that x is in z    |
-| points  | (Q, d) | integration points in [0, 1)^d                        |
 """
 
 from __future__ import annotations
@@ -52,12 +37,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.codec import Range, Serializable, Shape
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 Coefficients = NDArray[np.int32]
@@ -368,8 +352,6 @@ def on_levels(points: FloatArray, levels: tuple[int | None, ...]) -> FloatArray:
 # Bins per axis in one, two, three, ... dimensions. Nothing is learnt of where people are in more:
 # reports of cells would have to tell more bins apart than there are people.
 _BINS = (24, 24, 10, 6, 4, 3, 1)
-_FLOOR = 0.05
-_STEP_POWER, _STEP_START = 0.75, 4.0
 
 
 @dataclass(frozen=True)
@@ -395,61 +377,6 @@ class DensityBins:
             along = np.minimum((points[:, axis] * count).astype(np.int64), count - 1)
             index = index * count + along
         return index
-
-
-@dataclass(frozen=True, eq=False)
-class Density(Serializable):
-    """The density of contexts, and the sums (statistics) that it was learnt from.
-
-    Attributes:
-        shares: (Z,) relative to uniform; their mean is 1.
-        located: (Z,) sum over reports of the probability that their person is in a bin.
-        placed: the number of reports that locate their person.
-    """
-
-    shares: Annotated[FloatArray, Shape("Z"), Range(above=0.0)]
-    located: Annotated[FloatArray, Shape("Z"), Range(0.0)]
-    placed: Annotated[int, Range(0)]
-
-    @classmethod
-    def uniform(cls, bins: int) -> Density:
-        """Before any report."""
-        return cls(np.ones(bins), np.zeros(bins), 0)
-
-    def with_sums(
-        self, located: FloatArray, placed: int, version: int, stretch: float | None = None
-    ) -> Density:
-        """After a step towards where people were located since, if any were.
-
-        Args:
-            located, placed: of all reports so far.
-            version: of the policy that is made; steps shrink with it.
-            stretch: how far beyond the average of new reports the step aims; None for not at all.
-        """
-        if placed == self.placed:
-            return self
-        new = located - self.located
-        if stretch is not None:
-            located_now = new * (len(new) / max(float(new.sum()), 1e-300))
-            new = np.maximum(self.shares + stretch * (located_now - self.shares), 0.0)
-        return Density(moved(self.shares, new, version), located, placed)
-
-
-def counted(located: FloatArray) -> FloatArray:
-    """The density where it is known in which bin each person is, with root(Z) more everywhere."""
-    bins = len(located)
-    shares: FloatArray = (located + bins**-0.5) * (bins / (float(located.sum()) + bins**0.5))
-    return shares
-
-
-def moved(density: FloatArray, located: FloatArray, version: int) -> FloatArray:
-    """The density after a step towards where new reports were located; at least 5% of uniform."""
-    towards = located * (len(located) / max(float(located.sum()), 1e-300))
-    step = (version + _STEP_START) ** -_STEP_POWER
-    mixed = (1.0 - step) * density + step * towards
-    floored = np.maximum(mixed, _FLOOR)
-    result: FloatArray = floored / floored.mean()
-    return result
 
 
 @dataclass(frozen=True, eq=False)

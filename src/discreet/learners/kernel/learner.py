@@ -32,6 +32,7 @@ from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.base import ArmLearner, Common, P, R, S
 from discreet.learners.discounting import check_half_life, effective_sample_factor, longest, portion
 from discreet.learners.kernel.cells import Cells, Ranks
+from discreet.learners.kernel.density import Density, counted
 from discreet.learners.kernel.design import (
     CELL_COUNTS,
     PARTITIONS,
@@ -49,9 +50,7 @@ from discreet.learners.kernel.features import (
     LEFT_OUT,
     MOST_COLUMNS,
     CosineFeatures,
-    Density,
     DensityBins,
-    counted,
     grid_of,
     on_levels,
 )
@@ -96,8 +95,6 @@ _ARM_LENGTH_SCALE = 0.5
 _MIXED, _MIXED_TO_PREDICT = 4, 8
 # Hyperparameters are learnt from this many people on: before, the whole prior is better.
 _LEARNING_FROM = 50
-# A density is moved at most this many times as far as reports say.
-_MOST_STRETCH = 3.0
 
 
 class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
@@ -478,15 +475,17 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     # Where people are.
 
-    def _density_of(
-        self, stream: Stream[Any, KernelStatistics], stretch: float | None = None
-    ) -> FloatArray:
-        """The density after a step towards the reports since the last policy (features.py)."""
+    def _density_of(self, stream: Stream[Any, KernelStatistics]) -> FloatArray:
+        """The density given all reports so far (density.py)."""
         sums = stream._sums
         if isinstance(stream.budget, NonPrivate):
             return counted(sums.located)
-        density = self._densities.get(stream.name) or Density.uniform(len(sums.located))
-        density = density.with_sums(sums.located, sums.placed, len(stream.policies), stretch)
+        shape = self.features.bins.shape or (1,)
+        if stream is not self._target:
+            shape = (*shape, self.arms)
+        density = self._densities.get(stream.name) or Density.uniform(shape)
+        if stream.policies:
+            density = density.after(stream.policies[-1], shape, sums.located, sums.placed)
         if stream.people:
             self._densities[stream.name] = density
         return density.shares
@@ -531,12 +530,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         return KernelStatistics.zeros(coefficients, bins * self.arms, dimension, stage)
 
     def _publish_source(self, source: Stream[Any, KernelStatistics]) -> KernelPolicy:
-        version, stretch = len(source.policies), None
-        if version:
-            # Near the likeliest density a step of expectation maximisation goes p - b of the way.
-            # It is stretched, by no more than the root of that: noise is stretched with it.
-            stretch = min(_MOST_STRETCH, source.policies[-1].mechanism.contrast ** -0.5)
-        density = self._density_of(source, stretch)
+        version = len(source.policies)
+        density = self._density_of(source)
         # Later the target's policies learn hyperparameters.
         if self.people == 0 and many_more(source.published_at, source.people):
             self._learn()
