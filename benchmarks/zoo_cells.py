@@ -356,6 +356,7 @@ def _rows() -> Iterator[Target]:
         for epsilon in (4.0, 1.0, 0.25):
             cell = Cell(problem, "kernel", 10_000, "joint", epsilon, DELTA, given=given)
             yield Target(f"range: {cell.place}", cell)
+        yield Target(f"range: {cell.place}", _local(problem, "kernel", 10_000, 4.0, **given))
     # Shuffled reports beside local and joint privacy at the same epsilon.
     for problem, people, epsilons in _SHUFFLED:
         for epsilon, asked in epsilons.items():

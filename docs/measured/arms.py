@@ -103,7 +103,7 @@ ARMS: tuple[Block, ...] = (
     Printed(
         name="kernel-ranges",
         page=KERNEL,
-        seconds=270,
+        seconds=500,
         command="python benchmarks/zoo.py --only targets --rows range --seed 34000 --replicates 8",
     ),
     Printed(

@@ -55,6 +55,8 @@ from discreet.audit.tape import NoiseTape, loss_between, watching
 from discreet.codec import decode, encode
 from discreet.lab.environments.base import Problem
 from discreet.lab.experiments.simulation import Setting
+from discreet.learners.kernel.cells import Cells
+from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.policy import TARGET_NAME, Policy
 from discreet.learners.registry import LEARNERS, learner_class, variant
 from discreet.learners.saving import load, save
@@ -384,6 +386,8 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
         numbered = replace(taught_report.policy, version=version)
         words = f"taught, as version {version}"
         yield replace(taught_report, state=words, policy=numbered, bases=1)
+    for words, policy in _of_rewards(taught_report.policy):
+        yield replace(taught_report, state=f"taught, {words}", policy=policy, bases=1)
     yield _report(_taught(maker, source, 0), maker, source, "new")
     for epsilon in _EPSILONS:
         other = replace(maker, budget=maker.budget.at(epsilon))
@@ -406,6 +410,15 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     for discounted in _discounting(maker):
         learner = _taught(discounted, source, _BRIEFLY, _FEW)
         yield replace(_report(learner, discounted, source, "with a half-life"), bases=1)
+
+
+def _of_rewards(policy: Policy[Any]) -> Iterator[tuple[str, Policy[Any]]]:
+    """The policy with another range of rewards, and with thresholds in their place."""
+    if isinstance(policy, KernelPolicy):
+        yield "rewards clipped", replace(policy, clipping_range=(0.25, 0.5))
+        thresholds = tuple(np.linspace(0.1, 0.9, policy.partitions).tolist())
+        whole = Cells.whole(policy.partitions)
+        yield "thresholds of rewards", replace(policy, thresholds=thresholds, cells=whole)
 
 
 def _class_of(maker: Maker) -> type[AnyLearner]:

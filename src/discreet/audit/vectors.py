@@ -130,7 +130,8 @@ def write_vectors(folder: Path, cases: int = CASES, seed: int = 0) -> dict[str, 
         listed = rng.integers(len(agreed), size=_LISTED).tolist()
         made += [_listed_case(agreed[place], place, rng) for place in listed]
         files[name] = _file(name, agreed, made)
-    kept, refused = _forged([agreed[-1] for agreed in learnt.values()])
+    asking = next(each for each in learnt["kernel"] if _thresholds(each.policy))
+    kept, refused = _forged([*(agreed[-1] for agreed in learnt.values()), asking])
     met = [case for place, each in enumerate(kept) for case in _cases(each, place, _TRIED, rng)]
     files["forged"] = _file("forged", kept, met)
     files["refusals"] = {"format": FORMAT, "cases": refused}
@@ -164,7 +165,7 @@ def _learnt(kind: Any, stream: str = TARGET_NAME) -> list[_Agreed]:
         for epsilon in _EPSILONS:
             people = np.random.default_rng([7, len(found)])
             options = {"reward_bounds": _BOUNDS, "public_seed": len(found), "identity": "vectors"}
-            learner = kind(domain, _ARMS, Local(epsilon), **options)
+            learner = kind(domain, _ARMS, Local(epsilon), horizon=10_000, **options)
             if stream != TARGET_NAME:
                 learner.open_source(stream, epsilon)
             terms = Terms(domain, _ARMS, epsilon, _BOUNDS)
@@ -185,13 +186,14 @@ def _learnt(kind: Any, stream: str = TARGET_NAME) -> list[_Agreed]:
 
 
 def _cut(policy: Any, rng: np.random.Generator) -> Any:
-    """The policy with more cells, or bins, than few people's reports lead to."""
+    """The policy with more cells, or bins, than few people's reports lead to; rewards clipped."""
     arms, size = policy.arms, int(rng.integers(5, 30))
     if isinstance(policy, KernelPolicy):
         points, levels = rng.random((500, policy.cell_columns)), policy.domain.levels
         scales, even = np.ones(policy.cell_columns), np.ones(500)
         levels = levels if policy.chooses else (*levels, arms)
-        return replace(policy, cells=Cells.split(points, even, size, 3, scales, levels, rng))
+        cells = Cells.split(points, even, size, 3, scales, levels, rng)
+        return replace(policy, cells=cells, clipping_range=(0.25, 0.625))
     tree = Tree.root(policy.domain.dimension)
     for _ in range(size):
         tree = tree.split(rng.choice(tree.leaves, 1), rng.integers(tree.dimension, size=1))
@@ -242,7 +244,7 @@ def _made(
     contexts = _contexts(policy, people, named, rng)
     public_coins = rng.integers(PUBLIC_COINS, size=people, dtype=np.uint64)
     seeds = rng.integers(PUBLIC_COINS, size=people, dtype=np.uint64)
-    rewards = _some(_BOUNDS.lower, _BOUNDS.upper, [], people, rng)
+    rewards = _some(_BOUNDS.lower, _BOUNDS.upper, _reward_edges(policy), people, rng)
     given: list[Any] = []
     if policy.chooses:
         actions, propensities = policy._act(policy._nearest(_read(contexts)), public_coins)
@@ -323,6 +325,20 @@ def _some(
     return numbers
 
 
+def _thresholds(policy: Any) -> Any:
+    """The thresholds of rewards that it asks about."""
+    return getattr(policy, "thresholds", ())
+
+
+def _reward_edges(policy: Any) -> list[float]:
+    """The thresholds of rewards, or the ends of their range, in units of rewards."""
+    if not isinstance(policy, KernelPolicy):
+        return []
+    ends = _thresholds(policy) or policy.clipping_range
+    edges: list[float] = (_BOUNDS.lower + np.array(ends) * (_BOUNDS.upper - _BOUNDS.lower)).tolist()
+    return edges
+
+
 def _edges(policy: Any) -> list[FloatArray]:
     """For each column the places in [0, 1] at which a person passes from one cell to another."""
     if not isinstance(policy, KernelPolicy):
@@ -380,6 +396,7 @@ def _small(policy: Any) -> Any:
         values=values,
         directions=policy.directions[:4, :, :9],
         cells=few,
+        thresholds=policy.thresholds[:3],
     )
 
 

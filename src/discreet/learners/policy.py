@@ -381,7 +381,8 @@ class Policy(Serializable, ABC, Generic[H]):
         reports are private when they leave a person (`reports_are_private`), nothing after that is
         refused for what a context, arm or reward is, because silence is not private: a value that
         the policy does not allow counts as the nearest one that it does, NaN as the middle of its
-        bounds, and the name of no arm as missing. Otherwise such values are refused.
+        bounds (a reward that is clipped: of its range), and the name of no arm as missing.
+        Otherwise such values are refused.
 
         Args:
             contexts: as given to `act`.
@@ -404,7 +405,7 @@ class Policy(Serializable, ABC, Generic[H]):
         least, most = self._arm_range
         if self.reports_are_private:
             people = self._nearest(contexts)
-            scaled = self.reward_bounds.nearest_unit(rewards, len(people))
+            scaled = self.reward_bounds.nearest_unit(rewards, len(people), self.missing_reward)
             arms = nearest_whole(actions.arms, "actions.arms", least, most, len(people))
         else:
             people = self._read(contexts)
@@ -432,6 +433,11 @@ class Policy(Serializable, ABC, Generic[H]):
         else:
             numbers = whole_names(arms, self.arm_names, arm_count(self.space) or 0)
         return Actions(numbers, np.zeros(numbers.size, dtype=np.uint64), self)
+
+    @property
+    def missing_reward(self) -> float:
+        """What a reward that is missing counts as, on [0, 1]."""
+        return 0.5
 
     @property
     @abstractmethod

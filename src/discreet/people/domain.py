@@ -464,12 +464,12 @@ class RewardBounds:
             )
         return self._scaled(array)
 
-    def nearest_unit(self, rewards: ArrayLike, people: int) -> FloatArray:
-        """Like `to_unit`, with a reward outside the bounds moved to the nearest and NaN to their
-        middle; see `Box.nearest_unit`."""
+    def nearest_unit(self, rewards: ArrayLike, people: int, missing: float = 0.5) -> FloatArray:
+        """Like `to_unit`, with a reward outside the bounds moved to the nearest and NaN to the
+        place `missing` on [0, 1]; see `Box.nearest_unit`."""
         array = number_vector(rewards, "rewards", people)
-        middle = self.lower + (self.upper - self.lower) / 2.0
-        return self._scaled(self.clip(np.where(np.isnan(array), middle, array)))
+        place = self.lower + missing * (self.upper - self.lower)
+        return self._scaled(self.clip(np.where(np.isnan(array), place, array)))
 
     def _scaled(self, rewards: FloatArray) -> FloatArray:
         unit: FloatArray = np.clip((rewards - self.lower) / (self.upper - self.lower), 0.0, 1.0)

@@ -142,7 +142,6 @@ class TestAgainstALyingLearner:
             ({"values": [[[0] * 10] * 3] * 3}, "shape"),
             ({"directions": [[[0] * 9] * 3] * 4}, "shape"),
             ({"directions": [[0] * 10] * 3}, "shape"),
-            ({"density": [1.0] * 3}, "density_bins = 576"),
             ({"density": [[1.0]] * 576}, "shape"),
             ({"arms": 2}, "arms = 2"),
             ({"arms": 10**9}, "arms = 1000000000"),

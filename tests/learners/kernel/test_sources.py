@@ -203,7 +203,6 @@ def test_malformed_policies_are_refused() -> None:
         {"directions": np.zeros((4, 3, shape[2]), dtype=int).tolist()},
         {"directions": np.full(shape, 9 * 2**20).tolist()},
         {"directions": np.full(shape, 1e-9).tolist()},
-        {"density": fields["density"][:-1]},
         {"density": [0.0] * len(fields["density"])},
         {"cells": {**fields["cells"], "axis": np.full((3, 7), 3).tolist()}},
         {"epsilon": 0.0},

@@ -81,6 +81,7 @@ from discreet.learners.kernel.features import Coefficients, whole_coefficients
 from discreet.learners.kernel.marginals import (
     LEAST_MASS,
     MARGINALS,
+    REWARD_EDGES,
     cell_probabilities,
     reported_parts,
 )
@@ -113,9 +114,11 @@ class KernelStatistics(Statistics):
     | placed    |            | 1, for reports under policies with several cells   |
     | squares   |            | t^2                                                |
     | marginals | (d, H)     | log likelihood of marginals (marginals.py)         |
+    | tails     | (E, 2)     | 1, and whether a report says yes, at its threshold |
 
-    Features are functions of ranks. Re-estimating ranks starts a new stage and discards earlier
-    reports: of sums of two stages the later ones stay.
+    Features are functions of ranks, and rewards may be clipped. Re-estimating ranks, or clipping,
+    starts a new stage and discards earlier reports: of sums of two stages the later ones stay, and
+    of the tails all.
     """
 
     kind: ClassVar[str] = "local-kernel-statistics"
@@ -126,6 +129,7 @@ class KernelStatistics(Statistics):
     placed: Annotated[int, Range(0)]
     squares: Annotated[float, Range(0.0)]
     marginals: Annotated[FloatArray, Shape("d", len(MARGINALS))]
+    tails: Annotated[FloatArray, Shape(len(REWARD_EDGES), 2), Range(0.0)]
     stage: Annotated[int, Range(0)]
 
     @classmethod
@@ -140,6 +144,7 @@ class KernelStatistics(Statistics):
             placed=0,
             squares=0.0,
             marginals=np.zeros((dimension, len(MARGINALS))),
+            tails=np.zeros((len(REWARD_EDGES), 2)),
             stage=stage,
             reports=0,
         )
@@ -148,7 +153,7 @@ class KernelStatistics(Statistics):
         if self.stage == other.stage:
             return replace(super().__add__(other), stage=self.stage)
         later = max(self, other, key=lambda sums: sums.stage)
-        return replace(later, **self.tally(other))
+        return replace(later, tails=self.tails + other.tails, **self.tally(other))
 
     @property
     def information(self) -> GaussianNaturalParameters:
@@ -184,6 +189,8 @@ class KernelStatistics(Statistics):
             and self.placed <= self.reports
             and self.squares <= self.reports
             and bool((np.abs(self.marginals) <= _MOST_NATS * self.reports).all())
+            and bool((self.tails[:, 1] <= self.tails[:, 0]).all())
+            and float(self.tails[:, 0].sum()) <= self.reports
         )
         if not proper:
             raise InvalidInput(
@@ -217,6 +224,12 @@ class Measurements:
 
     def __init__(self, policy: KernelPolicy) -> None:
         self._policy, self._grid = policy, policy.grid
+        bins = len(policy.features.bins) * (1 if policy.chooses else policy.arms)
+        if len(policy.density) != bins:  # which a device does not look at
+            raise InvalidInput(
+                f"{policy.title} had a density of {len(policy.density)} bins; its learner has "
+                f"{bins}. Load the learner as it was saved."
+            )
         phi = self._grid.phi[:, policy.used]
         self._arms = policy.arms_of_rows(phi)
         self._signs = policy.signs_of_all(phi, self._arms)
@@ -240,6 +253,8 @@ class Measurements:
         """What checked reports of the policy add up to."""
         function, partition = self._policy.picked(reports.public_coins)
         cell, sign = reports.places[:, 0], reports.signs[:, 0].astype(np.float64)
+        if self._policy.thresholds:
+            return self._tails(np.array(self._policy.thresholds)[partition], sign)
         partitions, count = self.shown.shape
         if count == 1:  # all partitions are the same
             partition = np.zeros_like(partition)
@@ -258,9 +273,21 @@ class Measurements:
             placed=len(reports) if count > 1 else 0,
             squares=float(len(reports)),
             marginals=self._marginals(counts),
-            stage=self._policy.ranks.stage,
+            tails=np.zeros((len(REWARD_EDGES), 2)),
+            stage=self._policy.stage,
             reports=len(reports),
         )
+
+    def _tails(self, thresholds: FloatArray, sign: FloatArray) -> KernelStatistics:
+        """What answers about thresholds (n,) add up to."""
+        policy = self._policy
+        edge = np.abs(thresholds[:, None] - REWARD_EDGES).argmin(axis=1)
+        answers = np.stack([np.ones(len(sign)), sign > 0.0], axis=1)
+        tails = np.zeros((len(REWARD_EDGES), 2))
+        np.add.at(tails, edge, answers)
+        size = policy.arms * len(policy.features), len(policy.density)
+        empty = KernelStatistics.zeros(*size, policy.domain.dimension, policy.stage)
+        return replace(empty, tails=tails, reports=len(sign))
 
     def _marginals(self, counts: FloatArray) -> FloatArray:
         """(d, H) the log likelihood of the marginals of columns that people are asked about, from

@@ -112,7 +112,13 @@ from discreet.learners.kernel.features import (
     whole_coefficients,
 )
 from discreet.learners.kernel.learner import KernelLearner, LocalKernel
-from discreet.learners.kernel.policy import ArmFunctions, FunctionPolicy, Functions
+from discreet.learners.kernel.policy import (
+    ArmFunctions,
+    FunctionPolicy,
+    Functions,
+    check_clipping_range,
+    clipped_to,
+)
 from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     Hyperparameters,
@@ -210,12 +216,7 @@ class JointKernelPolicy(FunctionPolicy):
             raise InvalidInput(
                 "the policy has no contribution, or several partitions; send it as it was made."
             )
-        low, high = self.clipping_range
-        if not 0.0 <= low < high <= 1.0:
-            raise InvalidInput(
-                f"the policy clipped rewards to [{low:g}, {high:g}]; it must be a range within "
-                "[0, 1]. Send it as it was made."
-            )
+        check_clipping_range(self.clipping_range)
         if not self.varies and (len(self.bins) or self.cells.count > 1):
             raise InvalidInput(
                 "the policy ignores contexts but counts them; send it as it was made."
@@ -224,9 +225,7 @@ class JointKernelPolicy(FunctionPolicy):
     @property
     def clipped_to(self) -> tuple[float, float] | None:
         """The range to which rewards are clipped, in their units; None where none is clipped."""
-        (low, high), bounds = self.clipping_range, self.reward_bounds
-        width = bounds.upper - bounds.lower
-        return (bounds.lower + low * width, bounds.lower + high * width) if high - low < 1 else None
+        return clipped_to(self.clipping_range, self.reward_bounds)
 
     @property
     def entering(self) -> str:

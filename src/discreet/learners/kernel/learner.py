@@ -55,12 +55,16 @@ from discreet.learners.kernel.features import (
     on_levels,
 )
 from discreet.learners.kernel.marginals import (
+    EDGES_TOLD,
     MOST_PARTS,
+    RewardTails,
     cells_asked,
+    light_tail,
     people_asked,
+    people_for_tail,
     ranks_after,
 )
-from discreet.learners.kernel.policy import KernelPolicy, OpenKernelPolicy
+from discreet.learners.kernel.policy import WHOLE, KernelPolicy, OpenKernelPolicy
 from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     HyperparameterPosterior,
@@ -75,7 +79,7 @@ from discreet.learners.policy import TARGET_NAME
 from discreet.learners.signs import SignedReports
 from discreet.learners.stream import Stream
 from discreet.learners.values import AS_REPORTED, MODEL_ERROR_FINE, ValuePosterior
-from discreet.people.domain import Arms, Box
+from discreet.people.domain import Arms, Box, RewardBounds
 from discreet.privacy import Budget, Local, NonPrivate, Shuffled
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
@@ -83,8 +87,9 @@ from discreet.validation import FloatArray, InvalidInput, positive_number, whole
 # Sources that share the target's functions but with less than this probability are certain.
 _LEAST_DOUBT = 0.01
 _PRIOR_REPORTS, _LEAST_NOISE = 10.0, 1e-3
-# Ranks are estimated if that takes at most this share of the people expected.
-_MOST_ASKED = 0.05
+# Ranks, and the range of rewards, are estimated if that takes at most this share of the people
+# expected. About rewards one policy in so many asks, and so many of these settle them.
+_MOST_ASKED, _ASK_EVERY, _ROUNDS = 0.05, 2, 8
 # Source weights are estimated anew once in this many policies of the target.
 _REVIEW_EVERY = 4
 # The least number of reports for each arm between two policies, and in all for those of a source.
@@ -110,7 +115,7 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     trust_models: ClassVar[tuple[str, ...]] = ("local", "shuffled", "joint", "none")
     varies: ClassVar[bool] = True
     central: ClassVar[bool]
-    clipping_range: tuple[float, float] = (0.0, 1.0)
+    clipping_range: tuple[float, float] = WHOLE
     _hyperparameters: HyperparameterPosterior
     # How contexts are measured.
     _ranks: Ranks
@@ -276,12 +281,16 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         "_hyperparameters",
         "_noise",
         "_ranks",
+        "clipping_range",
+        "_asks_rewards",
         "_densities",
         "_source_weights",
         "_excluded",
     )
     # The variance of a report of the target given the functions; less than 1 only of open ones.
     _noise: Annotated[float, Range(high=1.0, above=0.0)]
+    # Whether people are still asked how far rewards reach.
+    _asks_rewards: bool
     # Where the people of each stream are; of a source that reported with their arms, in Z K bins.
     _densities: dict[str, Density]
     # The source weights of the last policy.
@@ -310,6 +319,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         self.growth = positive_number(growth, "growth")
         self._noise = 1.0
         self._ranks = Ranks.plain(domain.dimension, self._to_ask_about())
+        self._asks_rewards = self._can_ask_about_rewards()
         self._densities = {}
         self._source_weights = SourceWeights({}, (), 1.0)
 
@@ -324,7 +334,12 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         return self.arms * len(self.features), len(self.features.bins)
 
     def _empty(self) -> KernelStatistics:
-        return KernelStatistics.zeros(*self._size, self.domain.dimension, self._ranks.stage)
+        return KernelStatistics.zeros(*self._size, self.domain.dimension, self._stage)
+
+    @property
+    def _stage(self) -> int:
+        """Of reports of the latest ranks and clipping range."""
+        return self._ranks.stage + (self.clipping_range != WHOLE)
 
     # Policy.
 
@@ -333,6 +348,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         # Where people are: ranks first, where they are being estimated, then the density.
         if self._ranks.asked.size:
             self._rank()
+        if self._asks_rewards:
+            self._clip()
         density = np.ones(self._size[1])
         if self.density == "learned" and not (private and self._ranks.asked.size):
             density = self._density_of(self._target)
@@ -358,7 +375,9 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         before = [
             policy
             for policy in self._policies
-            if isinstance(policy, KernelPolicy) and not policy.ranks.asked.size
+            if isinstance(policy, KernelPolicy)
+            and not policy.ranks.asked.size
+            and not policy.thresholds
         ]
 
         def design(cells: Cells) -> QueryDesign:
@@ -366,6 +385,23 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             response = ResponseModel.of(cells, mechanism, grid.points, mass)
             return contrasts.design(response, self._left, rng)
 
+        header = {
+            **self.policy_header(),
+            "frequencies": self.features.index[posterior.used],
+            "ranks": self._ranks,
+            "density": density,
+            "epsilon": self.budget.contribution_epsilon,
+        }
+        if self._asks_rewards and version % _ASK_EVERY:
+            whole = Cells.whole(PARTITIONS)
+            queries = design(whole)
+            return KernelPolicy(
+                **header,
+                values=queries.values,
+                directions=np.zeros_like(queries.directions),
+                cells=whole,
+                thresholds=tuple(np.resize(self._tails.in_doubt, PARTITIONS).tolist()),
+            )
         scales = np.array(self.length_scales)
         cut = _cutting(grid.points, contrasts.weights, scales, self.domain.levels, rng)
         most = most_cells(self.budget.contribution_epsilon) if self.varies else 1
@@ -376,14 +412,11 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             cells = next_cells(before, (self._published_at, self.people), counts, cut, design)
         queries = design(cells)
         return KernelPolicy(
-            **self.policy_header(),
-            frequencies=self.features.index[posterior.used],
-            ranks=self._ranks,
+            **header,
             values=queries.values,
             directions=queries.directions,
             cells=cells,
-            density=density,
-            epsilon=self.budget.contribution_epsilon,
+            clipping_range=self.clipping_range,
         )
 
     # Statistics.
@@ -406,13 +439,13 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             self._statistics(policy, reports)
 
     def _check_sums(self, statistics: KernelStatistics) -> None:
-        statistics.check(*self._size, self.domain.dimension, self._ranks.stage)
+        statistics.check(*self._size, self.domain.dimension, self._stage)
 
     def _check_source_sums(
         self, source: Stream[Any, KernelStatistics], statistics: KernelStatistics
     ) -> None:
         coefficients, bins = self._size
-        dimension, stage = self.domain.dimension, self._ranks.stage
+        dimension, stage = self.domain.dimension, self._stage
         statistics.check(coefficients, bins * self.arms, dimension, stage)
 
     # The posterior.
@@ -484,8 +517,10 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         if stream is not self._target:
             shape = (*shape, self.arms)
         density = self._densities.get(stream.name) or Density.uniform(shape)
-        if stream.policies:
-            density = density.after(stream.policies[-1], shape, sums.located, sums.placed)
+        # People who are asked about thresholds tell nothing of where they are.
+        last = next((each for each in reversed(stream.policies) if not each.thresholds), None)
+        if last is not None:
+            density = density.after(last, shape, sums.located, sums.placed)
         if stream.people:
             self._densities[stream.name] = density
         return density.shares
@@ -498,8 +533,52 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         before, self._ranks = self._ranks, ranks
         if ranks.stage > before.stage:
             sums = self._target._sums
-            self._target._sums = replace(self._empty(), **sums.tally(self._empty()))
+            kept = {**sums.tally(self._empty()), "tails": sums.tails}
+            self._target._sums = replace(self._empty(), **kept)
             self._hyperparameters = self._before_reports()
+
+    def _can_ask_about_rewards(self) -> bool:
+        """Whether few enough people settle how far rewards reach."""
+        if isinstance(self.budget, NonPrivate) or self.half_life is not None:
+            return False
+        if self.reward_bounds == RewardBounds():
+            return False
+        epsilon, batch = self.budget.contribution_epsilon, max(self.batch_size, self.budget.group)
+        people = EDGES_TOLD * people_for_tail(epsilon, self._light_tail)
+        return max(people, _ROUNDS * batch) <= self._most_asked
+
+    def _clip(self) -> None:
+        """Clip rewards, once it is known how far they reach."""
+        tails = self._tails
+        if self._sources:
+            self._asks_rewards = False
+        elif len(tails.in_doubt) == 0 or self._sums.tails[:, 0].sum() >= self._most_asked:
+            self._asks_rewards, self.clipping_range = False, tails.range
+            if self.clipping_range != WHOLE:
+                none = self._empty()
+                self._target._sums = replace(
+                    self._sums, precision=none.precision, weighted=none.weighted, stage=none.stage
+                )
+                self._hyperparameters = self._before_reports()
+
+    @property
+    def _tails(self) -> RewardTails:
+        """What is known of how far rewards reach."""
+        return RewardTails.of(self._sums.tails, self.budget.contribution_epsilon, self._light_tail)
+
+    @property
+    def _light_tail(self) -> float:
+        people = 1000 if self.horizon is None else self.horizon
+        return light_tail(self.arms, self.budget.contribution_epsilon, people)
+
+    @property
+    def _most_asked(self) -> float:
+        """How many people are asked about their columns, or their rewards, at most."""
+        return _MOST_ASKED * (1000 if self.horizon is None else self.horizon)
+
+    @property
+    def _clipping_bias(self) -> float:
+        return 0.0 if self.clipping_range == WHOLE else self._tails.lost(*self.clipping_range)
 
     def _to_ask_about(self) -> list[int]:
         """The columns whose ranks are estimated; none if that takes too many people."""
@@ -508,8 +587,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         if self.density == "uniform" or not self.varies:
             return []
         people = people_asked(self._part_mechanism) * len(columns)
-        expected = 1000 if self.horizon is None else self.horizon
-        few = len(levels) <= DensityBins.MOST_COLUMNS and people <= _MOST_ASKED * expected
+        few = len(levels) <= DensityBins.MOST_COLUMNS and people <= self._most_asked
         return columns if few else []
 
     @property
@@ -526,7 +604,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     def _empty_source(self) -> KernelStatistics:
         coefficients, bins = self._size
-        dimension, stage = self.domain.dimension, self._ranks.stage
+        dimension, stage = self.domain.dimension, self._stage
         return KernelStatistics.zeros(coefficients, bins * self.arms, dimension, stage)
 
     def _publish_source(self, source: Stream[Any, KernelStatistics]) -> KernelPolicy:
@@ -567,6 +645,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             directions=design(cells).directions,
             cells=cells,
             density=density,
+            clipping_range=self.clipping_range,
         )
 
     @property

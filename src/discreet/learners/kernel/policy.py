@@ -7,9 +7,10 @@ anyone looks at the person, picks one of each:
 * the *sign function* g(x) = sign(phi(x)' delta_A(x)), which says which way of the reward counts;
 * the *cell function* C(x), one of G cells.
 
-The reward becomes a sign s by randomised rounding, and (C(x), g(x) s), one of 2G values, is
-reported by 2G-ary randomised response: the truth with probability p = e^eps / (e^eps + 2G - 1), and
-each other value with p e^-eps.
+The reward, clipped to a public range, becomes a sign s by randomised rounding, and (C(x), g(x) s),
+one of 2G values, is reported by 2G-ary randomised response: the truth with probability
+p = e^eps / (e^eps + 2G - 1), and each other value with p e^-eps. Where the policy asks about
+thresholds of rewards, s = +1 says that the reward is at least that of the partition.
 
 A, g, C and G depend on the public coin and on earlier reports only, so the claim of signs.py holds
 for contexts and rewards, with the arms that follow.
@@ -46,7 +47,6 @@ from discreet.learners.kernel.features import (
     LARGEST_COEFFICIENT,
     Coefficients,
     CosineFeatures,
-    DensityBins,
     Grid,
     arm_places,
     grid_of,
@@ -54,6 +54,7 @@ from discreet.learners.kernel.features import (
 from discreet.learners.messages import PUBLIC_COINS, public_uniforms
 from discreet.learners.policy import Actions, ArmPolicy
 from discreet.learners.signs import SignedReporter, SignedReports
+from discreet.people.domain import RewardBounds
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response, round_to_signs
 from discreet.validation import CoinArray, FloatArray, IntArray, InvalidInput, SignArray
@@ -65,8 +66,27 @@ _FUNCTION, _PARTITION = np.array([0]), np.array([1])
 Functions = Annotated[
     Coefficients, Shape("F", "arms", "m"), Range(-LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
 ]
+WHOLE = (0.0, 1.0)  # the clipping range of rewards that are not clipped
 # People are evaluated in portions of this many numbers, which bounds memory.
 _NUMBERS_AT_ONCE = 2**22
+
+
+def check_clipping_range(clipping_range: tuple[float, float]) -> None:
+    """Refuse what is no range within [0, 1]."""
+    low, high = clipping_range
+    if not 0.0 <= low < high <= 1.0:
+        raise InvalidInput(
+            f"the policy clipped rewards to [{low:g}, {high:g}]; it must be a range within "
+            "[0, 1]. Send it as it was made."
+        )
+
+
+def clipped_to(
+    clipping_range: tuple[float, float], bounds: RewardBounds
+) -> tuple[float, float] | None:
+    """A clipping range in units of rewards; None where none is clipped."""
+    (low, high), width = clipping_range, bounds.upper - bounds.lower
+    return (bounds.lower + low * width, bounds.lower + high * width) if high - low < 1 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +220,9 @@ class KernelPolicy(FunctionPolicy):
         density: (Z,) where people are, as their reports will be read; for a source (Z K,), with
             their arms.
         epsilon: budget of one report.
+        clipping_range: the range to which rewards are clipped, within [0, 1].
+        thresholds: of each partition, where people say whether their reward is at least that
+            instead of the reward (marginals.py); then there is one cell. Else there are none.
     """
 
     kind: ClassVar[str] = "local-kernel-policy"
@@ -209,11 +232,25 @@ class KernelPolicy(FunctionPolicy):
 
     directions: Functions
     cells: Cells
-    density: Annotated[FloatArray, Shape("density_bins"), Range(above=0.0)]
+    density: Annotated[FloatArray, Shape("Z"), Range(above=0.0)]
     epsilon: Annotated[float, Range(above=0.0)]
+    clipping_range: tuple[float, float] = field(
+        default=WHOLE, kw_only=True, metadata=OPTIONAL_FIELD
+    )
+    thresholds: tuple[Annotated[float, Range(0.0, 1.0)], ...] = field(
+        default=(), kw_only=True, metadata=OPTIONAL_FIELD
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_clipping_range(self.clipping_range)
+        asked = len(self.thresholds)
+        if asked and (asked != self.partitions or self.cells.count > 1):
+            raise InvalidInput(
+                f"the policy had {asked} thresholds of rewards for {self.partitions} partitions "
+                f"into {self.cells.count} cells; it needs one for each, and one cell. Send it as "
+                "it was made."
+            )
         if len(self.directions) == 0 or self.cells.columns > self.cell_columns:
             raise InvalidInput(
                 f"the policy had {len(self.directions)} sign functions and cells of "
@@ -222,10 +259,24 @@ class KernelPolicy(FunctionPolicy):
             )
 
     @property
-    def density_bins(self) -> int:
-        """How many bins the density has."""
-        bins = len(DensityBins(self.domain.levels if self.varies else ()))
-        return bins if self.chooses else bins * self.arms
+    def partitions(self) -> int:
+        """C."""
+        return len(self.cells.axis)
+
+    @property
+    def stage(self) -> int:
+        """Of its reports, which measure functions of its ranks, of rewards clipped as it says."""
+        return self.ranks.stage + (self.clipping_range != WHOLE)
+
+    @property
+    def clipped_to(self) -> tuple[float, float] | None:
+        """The range to which rewards are clipped, in their units; None where none is clipped."""
+        return clipped_to(self.clipping_range, self.reward_bounds)
+
+    @property
+    def missing_reward(self) -> float:
+        low, high = WHOLE if self.thresholds else self.clipping_range
+        return low + 0.5 * (high - low)
 
     @property
     def cell_columns(self) -> int:
@@ -235,7 +286,7 @@ class KernelPolicy(FunctionPolicy):
     @property
     def questions(self) -> int:
         """How many questions there are for a source: F C."""
-        return len(self.directions) * len(self.cells.axis)
+        return len(self.directions) * self.partitions
 
     @cached_property
     def mechanism(self) -> SignedSubsetSelection:
@@ -246,10 +297,16 @@ class KernelPolicy(FunctionPolicy):
     def reporter(self) -> SignedReporter:
         """How a cell and a sign are hidden."""
         cell = "the cell of the context" if self.chooses else "the cell of the context with the arm"
+        sign = "the sign of the rounded reward"
+        if self.thresholds:
+            sign = "whether the reward reaches a threshold"
+        elif self.clipped_to is not None:
+            low, high = self.clipped_to
+            sign = f"{sign}, clipped to [{low:,.4g}, {high:,.4g}]"
         return SignedReporter(
             mechanism=self.mechanism,
             name=f"randomised response on {2 * self.mechanism.bins} values",
-            data=f"{cell}{'' if self.chooses else ','} and the sign of the rounded reward",
+            data=f"{cell}{'' if self.chooses else ','} and {sign}",
             place_name="cell",
             public_coins=PUBLIC_COINS if self.chooses else self.questions,
         )
@@ -279,10 +336,10 @@ class KernelPolicy(FunctionPolicy):
     def picked(self, public_coins: CoinArray) -> tuple[IntArray, IntArray]:
         """(n,) the functions and (n,) the partition that public coins, or questions, pick."""
         if not self.chooses:
-            function, partition = np.divmod(public_coins.astype(np.int64), len(self.cells.axis))
+            function, partition = np.divmod(public_coins.astype(np.int64), self.partitions)
             return function, partition
         uniforms = public_uniforms(self.public_seed, self.version, public_coins, _PARTITION)
-        partition = (uniforms * len(self.cells.axis)).astype(np.int64)
+        partition = (uniforms * self.partitions).astype(np.int64)
         return self.functions.function_of(public_coins), partition
 
     def answers(
@@ -307,8 +364,18 @@ class KernelPolicy(FunctionPolicy):
             # First of all, and from their number alone: questions must not depend on people.
             public_coins = noise.below(self.questions, len(unit)).astype(np.uint64)
         cells, asked = self.answers(unit, actions.arms, public_coins)
-        signs = round_to_signs(rewards, noise) * asked
+        signs = round_to_signs(self._entering(rewards, public_coins), noise) * asked
         return self.reporter.hidden(self, cells, signs, public_coins, noise)
+
+    def _entering(self, rewards: FloatArray, public_coins: CoinArray) -> FloatArray:
+        """(n,) what is rounded to signs, within [0, 1]."""
+        if self.thresholds:
+            reached = rewards >= np.array(self.thresholds)[self.picked(public_coins)[1]]
+            return reached.astype(np.float64)
+        # Clipped first: however short a range is, no reward overflows.
+        low, high = self.clipping_range
+        clipped: FloatArray = (np.clip(rewards, low, high) - low) / (high - low)
+        return clipped
 
     def release(self, noise: str) -> Release:
         return self.reporter.release(self, noise)

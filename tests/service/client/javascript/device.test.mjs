@@ -211,22 +211,6 @@ test("what an action waits with is no context", async () => {
   assert.deepEqual(one, other, "of one cell");
 });
 
-test("actions of a version that kept policies in the state are forgotten, payments are not", async () => {
-  const service = new Service(kernelPolicy({ max_contributions: 2 }));
-  const { device, storage } = await made(service);
-  const { id } = await device.act({ x: 1 });
-  await device.report(id, 1);
-  await device.act({ x: 1 });
-  await storage.change((state) => {
-    delete state.ledger[0].delta;
-    Object.assign(state, { policies: [{ text: service.policy }] });
-  });
-  assert.notEqual((await device.act({ x: 1 })).id, null);
-  assert.equal((await device.act({ x: 1 })).id, null);
-  const state = await storage.read();
-  assert.deepEqual([state.pending.length, state.ledger.length, state.policies], [1, 1, undefined]);
-});
-
 test("a policy that is not here any more is fetched again", async () => {
   const service = new Service(kernelPolicy());
   const { storage } = await made(service);

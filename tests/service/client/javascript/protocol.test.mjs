@@ -259,7 +259,14 @@ test("what is no policy of these terms is refused before data", () => {
     ["cells.child.0.0", 0],
     ["cells.child.0.0", 2],
     ["cells.child.0.1", 2],
-    ["density", [1]],
+    ["density", [0]],
+    ["clipping_range", null],
+    ["clipping_range", [0.5, 0.5]],
+    ["clipping_range", [0, 0.5, 1]],
+    ["clipping_range", [0.5, 1.5]],
+    ["thresholds", null],
+    ["thresholds", [0.5]],
+    ["thresholds", [-0.5, 0.5]],
     ["varies", false],
   ].map(([path, value]) => [path, kernelPolicy(), damage(path, value)]);
   const partitions = [

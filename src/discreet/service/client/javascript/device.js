@@ -73,12 +73,12 @@ const checkDigest = async (what, text, named) => {
   const digest = Array.from(new Uint8Array(bytes), digits).join("");
   need(
     digest === named,
-    `the SHA-256 of the ${what} is ${digest}, but the service named ${named}; fetch the ${what} again.`,
+    `the SHA-256 of the ${what} is ${digest}, not ${named}; fetch the ${what} again.`,
   );
 };
 const foreign = ({ status }) =>
   new Unreachable(
-    `the answer ${status} is not the service's; check the proxies on the way.`,
+    `the answer ${status} is not the service's; check proxies.`,
     status,
   );
 const json = (answer) => {
@@ -112,16 +112,13 @@ const checkedNumber = (value, name, least) => {
 
 const tables = (state) => {
   state.budget ??= null;
-  // Actions of a version that kept policies here, and contexts: no report of them left.
-  if (state.policies) state.pending = [];
-  delete state.policies;
   for (const name of ["agreements", "pending", "ledger"]) state[name] ??= [];
   return state;
 };
 /** Reports that were made, and actions for which one was put by. */
 const paid = (state) => [...state.ledger, ...state.pending];
-/** What they cost, in `epsilon` or `delta`; rows of earlier versions have no delta. */
-const spent = (state, what) => paid(state).reduce((sum, row) => sum + (row[what] ?? 0), 0);
+/** What they cost, in `epsilon` or `delta`. */
+const spent = (state, what) => paid(state).reduce((sum, row) => sum + row[what], 0);
 /** How many of them are under an agreement of one study. */
 const madeUnder = (state, mine, sha256) =>
   paid(state).filter((row) => mine(row) && row.sha256 === sha256).length;
@@ -133,7 +130,7 @@ const affordable = (state, mine, { terms }, cost) =>
   );
 const wasMade = (state, id) => {
   const row = state.ledger.find((each) => each.id === id);
-  need(row, "this storage has no choice with this id; give one of its own.");
+  need(row, "no choice in this storage has this id; give one that has.");
   return row.state !== "lost";
 };
 /** Whether a report must not leave yet. As far from its action either way as rewards count: a clock
@@ -201,7 +198,7 @@ export class Device {
       allowHttp = false,
     },
   ) {
-    need(/^[!-~]+$/.test(key), "key was no token; give the one that `discreet keys make` showed.");
+    need(/^[!-~]+$/.test(key), "key was no token; give that of `discreet keys make`.");
     this.#url = checkedUrl(url, allowHttp);
     this.#study = study;
     this.#source = source;
@@ -343,7 +340,7 @@ export class Device {
   #checkSource(wanted) {
     need(
       wanted === (this.#source !== null),
-      "act() is for people of the study, observe() for those of a source; call the other.",
+      "call act() for people of the study, observe() for those of a source.",
     );
   }
 
@@ -370,8 +367,8 @@ export class Device {
     const same = known && (agreed === null || agreed === known.sha256);
     need(
       same,
-      `this person agreed to ${known?.sha256 ?? "no terms"} in the study ${this.#study}, and ` +
-        `agreed was ${agreed}; show them device.terms(), and call device.agree().`,
+      `this person agreed to ${known?.sha256 ?? "no terms"}, and agreed was ${agreed}; ` +
+        "show them device.terms(), and call device.agree().",
     );
     return known;
   }
@@ -389,7 +386,7 @@ export class Device {
     const terms = await this.#offered(attempts);
     need(
       terms.sha256 === agreed,
-      `this person agreed to ${agreed}, but the study ${this.#study} asks for ${terms.sha256}; ` +
+      `this person agreed to ${agreed}, but the study asks for ${terms.sha256}; ` +
         "show them device.terms().",
     );
     await terms.ready?.();
@@ -453,12 +450,10 @@ export class Device {
   async #default() {
     const known = await this.#current();
     const arm = this.#defaultArm ?? known?.defaultArm ?? null;
-    if (arm === null) {
-      throw new Unreachable("there is no policy; state a defaultArm.");
-    }
+    if (arm === null) throw new Unreachable("there is no policy; state a defaultArm.");
     const names = known?.terms.armNames ?? [];
     const place = typeof arm === "string" ? names.indexOf(arm) : arm;
-    need(!names.length || place in names, `the default arm was ${arm}, which is none of ${names}.`);
+    need(!names.length || place in names, `the default arm was ${arm}, none of ${names}.`);
     return {
       ...{ id: null, version: null, arm: place < 0 ? null : place },
       name: names[place] ?? (typeof arm === "string" ? arm : null),

@@ -19,7 +19,7 @@ export const need = (holds, message) => {
 };
 /** A part of a message is as it must be; what it was is not repeated. */
 export const sound = (holds, part) =>
-  need(holds, `${part} is damaged or unsupported; fetch the message again.`);
+  need(holds, `${part} is damaged or unsupported; fetch it again.`);
 
 // Reading. Each check returns what it read.
 
@@ -308,7 +308,7 @@ export const readTerms = (fields, shuffling = null) => {
   const shuffled = fields?.group_size !== undefined;
   need(
     !shuffled || shuffling,
-    "the study has a shuffler; import seal.js, and give it as shuffling.",
+    "the study has a shuffler; import seal.js as shuffling.",
   );
   if (shuffled) wanted.push("group_size", "honest", "learner_key");
   fieldsOf(fields, "terms", [...wanted, "max_contributions", "sha256"]);
@@ -475,18 +475,11 @@ const readCells = (given, columns) => {
   return { count, partitions: shape[0], nodes, axis, cut, child };
 };
 
-/** How many numbers a density has, which a device does not use. */
-const densityBins = ({ domain, chooses, arms }, varies) => {
-  const levels = varies ? domain.levels : [];
-  const usual = [24, 24, 10, 6, 4, 3, 1][Math.min(levels.length, 7) - 1];
-  const bins = levels.map((count) => Math.min(count ?? usual, usual));
-  return bins.reduce((product, each) => product * each, chooses ? 1 : arms);
-};
-
 const readKernel = (given, header) => {
   const { arms, domain, chooses } = header;
   const size = domain.names.length;
-  const varies = truth(given.varies ?? true, "varies");
+  const { varies = true, clipping_range: range = [0, 1], thresholds = [] } = given;
+  truth(varies, "varies");
   const rows = [null, size];
   const flat = array(given.frequencies, "frequencies", rows, 0, MOST_FREQUENCY, whole);
   const frequencies = rowsOf(flat, size);
@@ -516,10 +509,17 @@ const readKernel = (given, header) => {
   const values = chooses ? coefficients(given.values, "values", shape) : null;
   const directions = coefficients(given.directions, "directions", shape);
   const cells = readCells(given.cells, size + Number(!chooses));
-  array(given.density, "density", [densityBins(header, varies)], Number.MIN_VALUE);
+  array(given.density, "density", [null], Number.MIN_VALUE);
+  const { partitions } = cells;
+  array(range, "clipping_range", [2], 0, 1);
+  sound(range[0] < range[1], "clipping_range");
+  // A threshold is a range of no width.
+  let ranges = array(thresholds, "thresholds", [null], 0, 1).map((at) => [at, at]);
+  if (!ranges.length) ranges = new Array(partitions).fill(range);
+  else sound(ranges.length === partitions && cells.count === 1, "thresholds");
   const mechanism = { places: cells.count, size: 1 };
   const functions = shape[0];
-  return { functions, frequencies, most, knots, values, directions, cells, mechanism };
+  return { ranges, functions, frequencies, most, knots, values, directions, cells, mechanism };
 };
 
 /** The share of people below each value, as policies measure it. All knots are compared. */
@@ -592,7 +592,8 @@ const kernel = {
     const same = arms.reduce((count, each) => count + Number(each === arm), 0);
     return [arm, same / policy.functions];
   },
-  /** The cell, and the signs there of a reward that is up and of one that is down. */
+  /** The cell, the signs there of a reward that is up and of one that is down, and the range to
+   * which rewards are clipped; its ends are one where it is a threshold that is asked about. */
   place(policy, unit, arm, coin) {
     const { partitions } = policy.cells;
     const function_ = policy.chooses
@@ -604,7 +605,8 @@ const kernel = {
     const start = (function_ * policy.arms + arm) * phi.length;
     const up = dot(policy.directions, start, phi) >= 0;
     if (!policy.chooses) placed.push((arm + 0.5) / policy.arms);
-    return [locate(policy.cells, partition, placed), up ? [1, -1] : [-1, 1]];
+    const cell = locate(policy.cells, partition, placed);
+    return [cell, up ? [1, -1] : [-1, 1], policy.ranges[partition]];
   },
 };
 
@@ -696,7 +698,7 @@ const partition = {
   },
   place(policy, unit) {
     const own = policy.places[leafOf(policy, unit)];
-    return [own, own === policy.asked ? [1, 1] : [1, -1]];
+    return [own, own === policy.asked ? [1, 1] : [1, -1], [0, 1]];
   },
 };
 
@@ -706,7 +708,7 @@ const KINDS = {
   "local-kernel-policy": [
     kernel,
     ["frequencies", "ranks", "values", "directions", "cells", "density"],
-    ["varies"],
+    ["varies", "clipping_range", "thresholds"],
   ],
   "partition-policy": [partition, ["bins", "offers", "size"], []],
 };
@@ -757,7 +759,7 @@ export const readPolicy = (text, stream = "target", terms = null) => {
 
 /** Choose at a context in [0, 1]^d. */
 export const actAt = (policy, unit, coin) => {
-  need(policy.chooses, "people of a source have their actions; pass these to report().");
+  need(policy.chooses, "people of a source have actions; give them to report().");
   whole(coin, "the public coin", 0, COINS - 1);
   const [arm, propensity] = policy.learner.act(policy, unit, coin);
   return { arm, propensity, name: policy.armNames[arm] ?? null };
@@ -778,8 +780,7 @@ export const armNumber = (policy, arm) => {
 
 /** One report of signed subset selection: m places, and a sign for each. */
 const privatise = ({ places, size, epsilon, own }, truth, noise) => {
-  const hidden = hiddenThreshold(places, size, epsilon);
-  const hide = noise.words(1)[0] < hidden;
+  const hide = noise.words(1)[0] < hiddenThreshold(places, size, epsilon);
   const wrong = Number(below(noise, 2 * places - size) < size && hide);
   const included = !hide || wrong === 1;
   const chosen = [];
@@ -807,23 +808,27 @@ const privatise = ({ places, size, epsilon, own }, truth, noise) => {
 export const checkReward = (reward) =>
   need(
     isMissing(reward) || typeof reward === "number",
-    `the reward was ${typeof reward}; give one number, or NaN where it is not known.`,
+    `the reward was ${typeof reward}; give a number, or NaN.`,
   );
 
 /** What a report is drawn from: of a person only where their context lies. Plain values, which a
  * device keeps until it knows the reward. */
 export const placeAt = (policy, unit, arm, coin) => {
   whole(coin, "the public coin", 0, COINS - 1);
-  const [own, signs] = policy.learner.place(policy, unit, arm, coin);
+  const [own, signs, range] = policy.learner.place(policy, unit, arm, coin);
   const { version, source, epsilon, mechanism } = policy;
-  return { version, source, epsilon, coin, ...mechanism, own, signs };
+  return { version, source, epsilon, coin, ...mechanism, own, signs, range };
 };
 
 /** The report of a reward at a place that `placeAt` gave. */
 export const reportAt = (place, { lower, upper }, reward, noise) => {
   checkReward(reward);
-  const given = isMissing(reward) ? lower + (upper - lower) / 2 : clip(reward, lower, upper);
-  const share = clip((given - lower) / (upper - lower), 0, 1);
+  const [low, high] = place.range;
+  const [range, width] = [high - low, upper - lower];
+  const missing = lower + (range ? low + 0.5 * range : 0.5) * width;
+  const given = clip(isMissing(reward) ? missing : reward, lower, upper);
+  const unit = clip((given - lower) / width, 0, 1);
+  const share = range ? (clip(unit, low, high) - low) / range : Number(unit >= low);
   // A word below ceil(2^64 share); at a share of 1 every word is.
   const up = noise.words(1)[0] < BigInt(Math.ceil(share * 2 ** 64));
   const [places, signs] = privatise(place, place.signs[Number(!up)], noise);
