@@ -109,7 +109,7 @@ ARMS: tuple[Block, ...] = (
     Printed(
         name="shuffled",
         page="docs/shuffling.md",
-        seconds=600,
+        seconds=1300,
         command="python benchmarks/zoo.py --only targets --rows shuffled --learners kernel "
         "--seed 33000 --replicates 20",
     ),
