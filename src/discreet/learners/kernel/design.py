@@ -161,7 +161,7 @@ class KernelStatistics(Statistics):
         return GaussianNaturalParameters(self.precision, self.weighted)
 
     def discounted(self, share: float) -> Self:
-        """J and b discounted; densities follow the latest reports themselves (features.py)."""
+        """J and b discounted; densities follow the latest reports themselves (density.py)."""
         discounted = self.information.scaled(share)
         return replace(self, precision=discounted.precision, weighted=discounted.weighted)
 
@@ -302,7 +302,7 @@ class Measurements:
         return marginals
 
     def _located(self, counts: FloatArray) -> FloatArray:
-        """(Z,) how many of these people are likely to be in each bin (features.py)."""
+        """(Z,) how many of these people are likely to be in each bin (density.py)."""
         density, rows = self._policy.density, self._grid.bins
         bins = len(density)
         if self._policy.cells.count == 1:

@@ -3,7 +3,7 @@
     policy     functions, partitions and a density, from the posterior       `_publish`, design.py
     choice     the best arm under the arm function that a public coin picks       policy.py
     report     (cell, sign) by 2G-ary randomised response                    policy.py
-    statistics J += a a', b += t a, and where people are                     design.py, features.py
+    statistics J += a a', b += t a, and where people are                     design.py, density.py
     posterior  N((D^-1 + J)^-1 b, (D^-1 + J)^-1), averaged over priors D     posterior.py
 
 Every report is a noisy linear measurement of the arms' functions, so the sums J and b hold all that
