@@ -55,7 +55,7 @@ from discreet.learners.kernel.features import (
     on_levels,
 )
 from discreet.learners.kernel.marginals import (
-    EDGES_TOLD,
+    EDGES_TESTED,
     MOST_PARTS,
     RewardTails,
     cells_asked,
@@ -88,7 +88,7 @@ from discreet.validation import FloatArray, InvalidInput, positive_number, whole
 _LEAST_DOUBT = 0.01
 _PRIOR_REPORTS, _LEAST_NOISE = 10.0, 1e-3
 # Ranks, and the range of rewards, are estimated if that takes at most this share of the people
-# expected. About rewards one policy in so many asks, and so many of these settle them.
+# expected. Every second policy asks about rewards, and the range takes at least eight of them.
 _MOST_ASKED, _ASK_EVERY, _ROUNDS = 0.05, 2, 8
 # Source weights are estimated anew once in this many policies of the target.
 _REVIEW_EVERY = 4
@@ -538,13 +538,13 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             self._hyperparameters = self._before_reports()
 
     def _can_ask_about_rewards(self) -> bool:
-        """Whether few enough people settle how far rewards reach."""
+        """Whether few enough people determine the range of rewards."""
         if isinstance(self.budget, NonPrivate) or self.half_life is not None:
             return False
         if self.reward_bounds == RewardBounds():
             return False
         epsilon, batch = self.budget.contribution_epsilon, max(self.batch_size, self.budget.group)
-        people = EDGES_TOLD * people_for_tail(epsilon, self._light_tail)
+        people = EDGES_TESTED * people_for_tail(epsilon, self._light_tail)
         return max(people, _ROUNDS * batch) <= self._most_asked
 
     def _clip(self) -> None:

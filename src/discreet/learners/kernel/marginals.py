@@ -56,9 +56,9 @@ LEAST_MASS = 1e-6
 REWARD_EDGES = np.array([1, 2, 4, 8, *range(16, 241, 16), 248, 252, 254, 255]) / 256.0
 # A light tail in standard errors of an arm's mean; at most, and at most of the people of one arm.
 _LIGHT_ERRORS, _LIGHTEST, _LIGHTEST_OF_ARM = 1.5, 0.05, 0.25
-# How many deviations below or above it a tail has to be seen; at how many edges, about, that has to
-# be told of an empty tail; after how many times the answers that this takes an edge is known.
-_SURE_LIGHT, _SURE_HEAVY, EDGES_TOLD, _ENOUGH = 1.0, 2.0, 12, 5
+# By how many deviations a tail has to be below or above it; at about how many edges an empty tail
+# has to be recognised; an edge with this many times the answers that this takes is known.
+_SURE_LIGHT, _SURE_HEAVY, EDGES_TESTED, _ENOUGH = 1.0, 2.0, 12, 5
 # Reports are discarded for a range that is so much shorter.
 _SHORTER = 0.7
 # Of the edges in doubt, the place of the next one to ask about, until that is known.
@@ -232,9 +232,8 @@ class RewardTails:
         above = np.minimum.accumulate(np.maximum(self.above, 0.0) + self.deviation)
         below = np.maximum(self.below, 0.0) + self.deviation
         below = np.minimum.accumulate(below[::-1])[::-1]
-        over, under = REWARD_EDGES - high >= 0.0, REWARD_EDGES - low <= 0.0
-        upper = np.where(over, np.minimum(above, 1.0), 0.0) @ np.diff(ends)[1:]
-        lower = np.where(under, np.minimum(below, 1.0), 0.0) @ np.diff(ends)[:-1]
+        upper = np.where(high <= REWARD_EDGES, np.minimum(above, 1.0), 0.0) @ np.diff(ends)[1:]
+        lower = np.where(low >= REWARD_EDGES, np.minimum(below, 1.0), 0.0) @ np.diff(ends)[:-1]
         return float(upper + lower)
 
 
