@@ -16,7 +16,7 @@ that the process has taken so far. Smaller problems are the studies `examples/sy
 
 How far the arms' predicted differences are from the truth after 5,000 people at local epsilon 1, in
 posterior deviations (root mean square over people and pairs of arms): 1 if the learner is as sure
-as it may be, more if it is too sure. Contexts are uniform and known to be.
+as it may be, more if it is too sure. Contexts are uniform.
 """
 
 from __future__ import annotations
@@ -88,7 +88,6 @@ def scores(problem: Problem, seed: int, people: int = 5_000) -> FloatArray:
         problem.domain,
         problem.arm_names,
         Local(1.0),
-        density="uniform",
         horizon=people,
         public_seed=seed,
     )

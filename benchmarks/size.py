@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_054),
+    "src": (254, 77_154),
     "service": (46, 12_110),
-    "library": (107, 32_817),
+    "library": (107, 32_917),
     "lab": (44, 14_959),
-    "LocalKernel, a round": (31, 10_959),
+    "LocalKernel, a round": (31, 11_059),
     "Capri, a round": (41, 13_385),
     "a policy on a device": (17, 5_700),
-    "a study run": (64, 19_128),
+    "a study run": (64, 19_228),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

@@ -306,7 +306,7 @@ BANDITS: list[Case] = [
     (lambda: fitted(learner=3), ["an int", "give a text"]),
     (lambda: fitted(learner="gp_ucb"), ["'gp_ucb', which does not choose among arms"]),
     (lambda: fitted(options=3), ["were 3", "give a dictionary"]),
-    (lambda: fitted(options={"dnsity": 1, "z": 2}), ["2 things", "Did you mean 'density'?", "'z'"]),
+    (lambda: fitted(options={"grwth": 1, "z": 2}), ["2 things", "Did you mean 'growth'?", "'z'"]),
     (lambda: fitted(["p", "z"]), ["decisions was 'z' in row 1", "the arms are p, q"]),
     (lambda: fitted(["p"]), ["decisions was ['p']", "one arm for each of 2 people"]),
     (lambda: fitted(rewards=[0]), ["rewards had shape (1,)", "it must have shape (2,)"]),

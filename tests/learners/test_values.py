@@ -308,8 +308,6 @@ def test_where_people_are_is_needed_to_judge_others() -> None:
     assert learner.recommend(FRESH.contexts).shape == (len(FRESH.contexts),)
     with pytest.raises(InvalidInput, match="no report to kernel says where its people are"):
         learner.value(contexts=FRESH.contexts)
-    even = make_learner("kernel", PROBLEM.domain, 3, Local(1.0), options={"density": "uniform"})
-    assert even.value(contexts=FRESH.contexts).half_width > 0.0
 
 
 # Points.

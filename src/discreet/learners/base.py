@@ -656,8 +656,7 @@ class Learner(ABC, Generic[P, R, S]):
         if given and not posterior.judges_others:
             raise InvalidInput(
                 f"contexts was given, but no report to {self.name} says where its people are, so "
-                "it does not know what others would earn; leave contexts out, or declare a density "
-                "that is known."
+                "it does not know what others would earn; leave contexts out."
             )
         return posterior.value(self.reward_bounds, policy, against, given, level)
 

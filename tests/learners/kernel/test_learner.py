@@ -185,7 +185,7 @@ def test_likelihood_is_calibrated(problem: SyntheticProblem) -> None:
     points = midpoints(96, 2)
     squares = []
     for seed in range(3):
-        learner, _ = taught(problem, 4_000, seed, Local(2.0), density="uniform")
+        learner, _ = taught(problem, 4_000, seed, Local(2.0))
         truth = 2.0 * problem.mean_rewards(points) - 1.0
         theta = np.linalg.lstsq(learner.features(points), truth, rcond=None)[0].T.ravel()
         known = learner._sums.information
@@ -211,7 +211,7 @@ def test_beliefs_are_calibrated() -> None:
     truth = problem.mean_rewards(grid)
     scores = []
     for seed in range(30, 35):
-        learner, _ = taught(problem, 20_000, seed, Local(2.0), density="uniform")
+        learner, _ = taught(problem, 20_000, seed, Local(2.0))
         mean, deviation = learner.predict(grid)
         scores.append((mean - truth) / deviation)
     assert 0.8 <= np.std(scores) <= 1.3

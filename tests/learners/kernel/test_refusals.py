@@ -24,15 +24,13 @@ SETTINGS: list[tuple[Any, Any, Any, dict[str, Any], str]] = [
     (LINE, 2, Joint(1.0, 1e-6), {}, "trust model"),
     (LINE, 2, 1.0, {}, "budget"),
     (LINE, 2, Local(1.0, 1e-6), {}, "without delta"),
-    (LINE, 2, Local(1.0), {"density": "known"}, "'learned' or"),
     (LINE, 2, Local(1.0), {"batch": 0}, "batch"),
     (LINE, 2, Local(1.0), {"batch": 2.5}, "batch"),
     (LINE, 2, Local(1.0), {"growth": 0.0}, "growth"),
     (LINE, 2, Local(1.0), {"growth": math.nan}, "growth"),
 ]
 STUDY_OPTIONS: list[tuple[dict[str, Any], str]] = [
-    ({"densty": "uniform"}, "densty"),
-    ({"density": 3}, "density"),
+    ({"grwth": 0.1}, "grwth"),
     ({"batch": "many"}, "batch"),
     ({"growth": True}, "growth"),
 ]
@@ -50,7 +48,7 @@ def ranks(knots: list[list[float]]) -> Ranks:
 
 def test_refusals(refusals: CheckRefusals) -> None:
     learner = LocalKernel(AGES, 2, Local(1.0))
-    in_study({"density": "uniform"})
+    in_study({"growth": 0.1})
     refusals(
         "kernel",
         [

@@ -1,8 +1,9 @@
 """Where people are, learnt from the cells that they report.
 
-The density of contexts over bins (features.py), relative to uniform, is 1 + phi' c with cosine
-features of the bins and a Gaussian prior on their coefficients c; for a source, whose arms are as
-private as contexts, the density of contexts and arms together. At density kappa a report of one of
+The density kappa of contexts over bins (features.py), relative to uniform, is learnt in two steps;
+for a source, whose arms are as private as contexts, it is the density of contexts and arms.
+
+*What reports say.* Write kappa as 1 + phi' c with cosine features of the bins. A report of one of
 the cells j of C partitions has
 
     P_cj = 2 b + (p - b) integral over the cell of kappa     its probability in partition c,
@@ -10,49 +11,59 @@ the cells j of C partitions has
     g = (p - b) w_cj / P_cj                                  its score,
 
 with w_cj the integral of phi over the cell. So n reports add n F to the natural parameters J, and
-sum g + n F c(kappa) to b (the step of an extended Kalman filter). The scores follow from where
-reports located their people: a report of cell j came from bin z with probability
+sum g + n F c(kappa) to b (the step of an extended Kalman filter; P is linear in c, so the only bias
+of linearisation is what the features do not span of kappa). The scores follow from where reports
+located their people: a report of cell j came from bin z with probability
 
     kappa_z (2 b + (p - b) [share of z in j]) / P_cj / Z,
 
 whose sums over reports, divided by kappa, are the sums of phi(z) that g asks for.
 
-The posterior is averaged over levels of the prior's deviations. The least says uniform, and is the
-likeliest at first. A bin has at least 5% of what it would have then. With one cell reports say
-nothing.
+*The posterior.* A priori log kappa is a Gaussian process, normalised (Leonard 1978), with the same
+features, so kappa is nowhere negative. It is a sum of terms: one of each column and, in models that
+have all of these, one of their interactions. A model's mode under the Gaussian likelihood of J and
+b is found by Gauss-Newton steps; its evidence is Laplace's. The density is averaged over models:
+those that were likely last time and, each time that reports have grown by 30%, those that differ
+from the likeliest in one term. With one cell reports say nothing.
 
-| array     | shape  | meaning                                                        |
-|-----------|--------|----------------------------------------------------------------|
-| shares    | (Z,)   | the density of bins relative to uniform; their mean is 1       |
-| located   | (Z,)   | sum over reports of the probability that x is in z             |
-| phi       | (Z, m) | features of the bins, without the constant                     |
-| precision | (m, m) | J                                                              |
-| weighted  | (m,)   | b                                                              |
+| array        | shape  | meaning                                                        |
+|--------------|--------|----------------------------------------------------------------|
+| shares       | (Z,)   | the density of bins relative to uniform; their mean is 1       |
+| located      | (Z,)   | sum over reports of the probability that x is in z             |
+| phi          | (Z, m) | features of the bins, without the constant                     |
+| precision    | (m, m) | J                                                              |
+| weighted     | (m,)   | b                                                              |
+| terms        | (H, T) | which terms each likely model has; the likeliest first         |
+| coefficients | (H, m) | its mode                                                       |
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
+from scipy.linalg import cho_solve
 from scipy.sparse import csr_array
 
 from discreet.codec import Range, Serializable, Shape
-from discreet.gaussian import GaussianNaturalParameters, LevelPosteriors
-from discreet.learners.kernel.design import reported_shares
+from discreet.gaussian import GaussianNaturalParameters
+from discreet.learners.kernel.design import many_more, reported_shares
 from discreet.learners.kernel.features import CosineFeatures
 from discreet.learners.kernel.marginals import cell_probabilities
 from discreet.learners.kernel.policy import KernelPolicy
-from discreet.validation import FloatArray
+from discreet.validation import BoolArray, FloatArray, IntArray
 
-# At most so many features, of functions with this length scale.
-_MOST_FEATURES, _LENGTH_SCALE = 100, 0.4
-# Levels of the prior's deviations and, in nats, their weights. Few functions of the higher levels
-# are nowhere negative, as densities are; and a few hundred noisy reports say nothing of the level.
-_LEVELS, _LOG_WEIGHTS = np.array([0.03, 0.3, 1.0, 3.0]), np.array([0.0, -2.0, -4.0, -6.0])
-_FLOOR = 0.05
+# At most so many features, of functions with this length scale and, each term, this deviation.
+_MOST_FEATURES, _LENGTH_SCALE, _DEVIATION = 100, 0.4, 1.2
+# The prior log odds of a term, and the share of the likeliest model's weight that others need.
+_LOG_ODDS, _LEAST_WEIGHT = -4.0, 0.01
+# Gauss-Newton steps, and the expected gain in nats below which they end.
+_MOST_STEPS, _LEAST_GAIN = 20, 1e-2
+# No bin has less than this share of what it would have were people even.
+_FLOOR = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +79,17 @@ class Density(Serializable):
     placed: Annotated[int, Range(0)]
     precision: Annotated[FloatArray, Shape("m", "m")]
     weighted: Annotated[FloatArray, Shape("m")]
+    terms: Annotated[BoolArray, Shape("H", "T")]
+    coefficients: Annotated[FloatArray, Shape("H", "m")]
 
     @classmethod
     def uniform(cls, shape: tuple[int, ...]) -> Density:
         """Before any report, for so many bins of each column."""
-        bins, size = _basis(shape)[0].shape
-        return cls(np.ones(bins), np.zeros(bins), 0, np.zeros((size, size)), np.zeros(size))
+        prior = _Prior.of(shape)
+        bins, size = prior.phi.shape
+        model = np.zeros((1, prior.terms), dtype=np.bool_), np.zeros((1, size))
+        known = np.zeros((size, size)), np.zeros(size)
+        return cls(np.ones(bins), np.zeros(bins), 0, *known, *model)
 
     def after(
         self, policy: KernelPolicy, shape: tuple[int, ...], located: FloatArray, placed: int
@@ -88,17 +104,116 @@ class Density(Serializable):
         people = placed - self.placed
         if people == 0:
             return self
-        (phi, root), kappa = _basis(shape), policy.density
+        prior, kappa = _Prior.of(shape), policy.density
+        phi = prior.phi
         fisher = people * _fisher_information(policy, phi)
-        precision = self.precision + fisher
         weighted = self.weighted + phi.T @ ((located - self.located) / kappa)
         weighted += fisher @ (phi.T @ (kappa - 1.0)) / len(phi)
-        known = LevelPosteriors.of(root, GaussianNaturalParameters(precision, weighted))
-        evidence = known.log_evidence(_LEVELS) + _LOG_WEIGHTS
-        likely = np.exp(evidence - evidence.max())
-        found = 1.0 + phi @ known.average(_LEVELS, likely / likely.sum()).mean
-        shares = np.maximum(found, _FLOOR)
-        return Density(shares / shares.mean(), located, placed, precision, weighted)
+        known = GaussianNaturalParameters(self.precision + fisher, weighted)
+        models = dict(zip(map(tuple, self.terms.tolist()), self.coefficients, strict=True))
+        if many_more(self.placed, placed):
+            for other in prior.neighbours(self.terms[0]):
+                models.setdefault(other, self.coefficients[0])
+        modes = [prior.mode(known, terms, start) for terms, start in models.items()]
+        coefficients, densities, evidence = map(np.array, zip(*modes, strict=True))
+        weights = np.exp(evidence - evidence.max())
+        shares = np.maximum(weights @ densities / weights.sum(), _FLOOR)
+        order = np.argsort(-weights, kind="stable")
+        likely = order[weights[order] >= _LEAST_WEIGHT]
+        return Density(
+            shares=shares / shares.mean(),
+            located=located,
+            placed=placed,
+            precision=known.precision,
+            weighted=known.weighted,
+            terms=np.array(list(models), dtype=np.bool_)[likely],
+            coefficients=coefficients[likely],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Prior:
+    """Of the log density.
+
+    Attributes:
+        phi: (Z, m).
+        deviations: (m,) prior deviations of coefficients.
+        term: (m,) which term each feature belongs to; interactions come last.
+        terms: T, of columns with several bins, and of their interactions.
+    """
+
+    phi: FloatArray
+    deviations: FloatArray
+    term: IntArray
+    terms: int
+
+    @classmethod
+    @lru_cache(maxsize=8)
+    def of(cls, shape: tuple[int, ...]) -> _Prior:
+        features = CosineFeatures.of(shape, arms=1)
+        used = np.arange(1, min(len(features), 1 + _MOST_FEATURES))
+        places = np.array(list(np.ndindex(shape))) / np.maximum(np.array(shape) - 1, 1)
+        phi = features(places, used)
+        variances = features.variances((_LENGTH_SCALE,) * len(shape), 1.0)[used]
+        along = features.index[used] > 0
+        columns = np.where(along.sum(axis=1) == 1, along.argmax(axis=1), len(shape))
+        labels, term = np.unique(columns, return_inverse=True)
+        deviations = _DEVIATION * np.sqrt(variances / np.bincount(term, variances)[term])
+        for array in (phi, deviations, term):
+            array.flags.writeable = False
+        return cls(phi, deviations, term, len(labels))
+
+    def neighbours(self, terms: BoolArray) -> Iterator[tuple[bool, ...]]:
+        """The models that differ in one term, and in those that follow from it."""
+        for term in range(self.terms):
+            other = terms.copy()
+            other[term] = not terms[term]
+            if other[-1] and not terms[-1]:
+                other[:] = True
+            elif not other.all():
+                other[-1] = False
+            yield tuple(other.tolist())
+
+    def mode(
+        self, known: GaussianNaturalParameters, terms: tuple[bool, ...], start: FloatArray
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Coefficients (m,), density (Z,) and log evidence of a model, from coefficients nearby."""
+        used = np.array(terms, dtype=np.bool_)[self.term]
+        phi, deviations, bins = self.phi[:, used], self.deviations[used], len(self.phi)
+
+        def at(whitened: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+            log_density = phi @ (deviations * whitened)
+            shares = np.exp(log_density - log_density.max(initial=0.0))
+            shares *= bins / shares.sum()
+            moments = self.phi.T @ shares / bins  # the coefficients c of kappa
+            fit = moments @ (known.weighted - 0.5 * (known.precision @ moments))
+            return shares, moments, float(fit - 0.5 * (whitened @ whitened))
+
+        here = start[used] / deviations
+        shares, moments, value = at(here)
+        log_volume = 0.0
+        for _ in range(_MOST_STEPS if used.any() else 0):
+            # The derivative (m_used, m) of c by the whitened coefficients.
+            slope = (phi * shares[:, None]).T @ self.phi / bins
+            slope -= np.outer(moments[used], moments)
+            slope *= deviations[:, None]
+            pull = slope @ (known.weighted - known.precision @ moments) - here
+            root = np.linalg.cholesky(np.eye(len(here)) + slope @ known.precision @ slope.T)
+            log_volume = float(np.log(np.diagonal(root)).sum())
+            step, length = cho_solve((root, True), pull), 1.0
+            promised = float(pull @ step)  # twice the gain, were the likelihood quadratic
+            there = at(here + step)
+            while there[2] < value + 0.25 * length * promised and length > 1e-3:
+                length *= 0.5
+                there = at(here + length * step)
+            if there[2] <= value:
+                break
+            here, (shares, moments, value) = here + length * step, there
+            if promised < 2.0 * _LEAST_GAIN:
+                break
+        coefficients = np.zeros(len(used))
+        coefficients[used] = deviations * here
+        return coefficients, shares, value - log_volume + _LOG_ODDS * sum(terms)
 
 
 def counted(located: FloatArray) -> FloatArray:
@@ -106,20 +221,6 @@ def counted(located: FloatArray) -> FloatArray:
     bins = len(located)
     shares: FloatArray = (located + bins**-0.5) * (bins / (float(located.sum()) + bins**0.5))
     return shares
-
-
-@lru_cache(maxsize=8)
-def _basis(shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """(Z, m) phi, and the root (m, m) of the prior covariance at level 1."""
-    features = CosineFeatures.of(shape, arms=1)
-    used = np.arange(1, min(len(features), 1 + _MOST_FEATURES))
-    places = np.array(list(np.ndindex(shape))) / np.maximum(np.array(shape) - 1, 1)
-    phi = features(places, used)
-    variances = features.variances((_LENGTH_SCALE,) * len(shape), 1.0)[used]
-    root = np.diag(np.sqrt(variances))
-    for array in (phi, root):
-        array.flags.writeable = False
-    return phi, root
 
 
 def _fisher_information(policy: KernelPolicy, phi: FloatArray) -> FloatArray:

@@ -90,6 +90,9 @@ _PRIOR_REPORTS, _LEAST_NOISE = 10.0, 1e-3
 # Ranks, and the range of rewards, are estimated if that takes at most this share of the people
 # expected. Every second policy asks about rewards, and the range takes at least eight of them.
 _MOST_ASKED, _ASK_EVERY, _ROUNDS = 0.05, 2, 8
+# Until so many people are located there are several cells: what is measured under a wrong density
+# stays wrong.
+_LOCATED_FIRST = 1500
 # Source weights are estimated anew once in this many policies of the target.
 _REVIEW_EVERY = 4
 # The least number of reports for each arm between two policies, and in all for those of a source.
@@ -266,7 +269,6 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     Args:
         budget: `Local(epsilon)`, `Shuffled(epsilon, delta)`, or `NonPrivate()` for the same learner
             without noise.
-        density: "learned" from the reports, or "uniform" if contexts are known to be uniform.
         batch: least number of reports between two policies.
         growth: later, that number is this share of all reports so far; beyond 2,000 people more.
         half_life: of a report's weight, in people; None where rewards do not change.
@@ -304,7 +306,6 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         arms: Arms,
         budget: Local | Shuffled | NonPrivate,
         *,
-        density: str = "learned",
         batch: int = 10,
         growth: float = 0.02,
         half_life: float | None = None,
@@ -312,9 +313,6 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     ) -> None:
         super().__init__(domain, arms, budget, half_life=half_life, **common)
         self.reports_type = Observations if isinstance(budget, NonPrivate) else SignedReports
-        if density not in ("learned", "uniform"):
-            raise InvalidInput(f"density was {density!r}; it must be 'learned' or 'uniform'.")
-        self.density = density
         self.batch = whole_number(batch, "batch", minimum=1)
         self.growth = positive_number(growth, "growth")
         self._noise = 1.0
@@ -350,9 +348,9 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             self._rank()
         if self._asks_rewards:
             self._clip()
-        density = np.ones(self._size[1])
-        if self.density == "learned" and not (private and self._ranks.asked.size):
-            density = self._density_of(self._target)
+        density = self._density_of(self._target)
+        if private and self._ranks.asked.size:
+            density = np.ones_like(density)
         # The posterior, averaged over likely hyperparameters.
         lost = self._review(version)
         due = self.people >= _LEARNING_FROM and many_more(self._published_at, self.people)
@@ -405,7 +403,9 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         scales = np.array(self.length_scales)
         cut = _cutting(grid.points, contrasts.weights, scales, self.domain.levels, rng)
         most = most_cells(self.budget.contribution_epsilon) if self.varies else 1
-        counts = [count for count in CELL_COUNTS if count <= most]
+        unknown = self._size[1] > 1 and self._sums.placed < _LOCATED_FIRST
+        least = min(2 if unknown else 1, most)
+        counts = [count for count in CELL_COUNTS if least <= count <= most]
         if self._ranks.asked.size:
             cells = cells_asked(self._ranks, self._sums.marginals, self._part_mechanism)
         else:
@@ -535,6 +535,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             sums = self._target._sums
             kept = {**sums.tally(self._empty()), "tails": sums.tails}
             self._target._sums = replace(self._empty(), **kept)
+            self._densities.pop(TARGET_NAME, None)
             self._hyperparameters = self._before_reports()
 
     def _can_ask_about_rewards(self) -> bool:
@@ -584,7 +585,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         """The columns whose ranks are estimated; none if that takes too many people."""
         levels = self.domain.levels
         columns = [axis for axis, count in enumerate(levels) if count is None]
-        if self.density == "uniform" or not self.varies:
+        if not self.varies:
             return []
         people = people_asked(self._part_mechanism) * len(columns)
         few = len(levels) <= DensityBins.MOST_COLUMNS and people <= self._most_asked
@@ -709,7 +710,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         """
         found, rng = self._densities.get(TARGET_NAME), np.random.default_rng(self.public_seed)
         own = self._model_average(_MIXED_TO_PREDICT, rng, alone=True)
-        located = self.density == "uniform" or (found is not None and found.placed > 0)
+        located = found is not None and found.placed > 0 and self._size[1] > 1
         located |= not self.budget.private
         return self._values_under(contexts, own, self._predictive, located)
 

@@ -24,8 +24,8 @@ clipped to the shortest range whose tails are light, and earlier reports of rewa
 
 Notes
 -----
-Ranks are not estimated where that would take over 5% of the expected people, under a declared
-uniform density, in more than six columns, for columns with levels, and once a source is open.
+Ranks are not estimated where that would take over 5% of the expected people, in more than six
+columns, for columns with levels, and once a source is open.
 A new stage discards earlier reports; ranks of a value that half of the people share are no use.
 No one is asked about rewards in [0, 1], which most often is their range, where 5% of the people or
 eight batches could not settle it (below an epsilon of about 4), where rewards change, or once a

@@ -17,7 +17,7 @@ from discreet.learners.kernel.learner import LocalKernel
 class BestArm(LocalKernel):
     """Learns which arm is best for everyone together; contexts are not looked at.
 
-    See `LocalKernel` for the arguments; `density` has no effect.
+    See `LocalKernel` for the arguments.
     """
 
     name: ClassVar[str] = "best_arm"
