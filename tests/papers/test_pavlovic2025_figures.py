@@ -102,7 +102,7 @@ def test_the_share_of_wrong_contexts_is_a_share_of_every_learner() -> None:
 
 def test_the_share_of_wrong_contexts_counts_arms_that_are_left() -> None:
     problem = SQUARED_EXPONENTIAL.problem()
-    case = Case("elimination", problem, "capri", 4000, Joint(50.0, 1e-5), measure=share_wrong)
+    case = Case("elimination", problem, "capri", 12_000, Joint(50.0, 1e-5), measure=share_wrong)
     (wrong,) = [row for row in serve(Seed(1, 1), case) if row["metric"] == WRONG]
     assert (wrong["value"], wrong["final"]) == (0.0, True)
     people = problem.sample(400, np.random.default_rng(0))
