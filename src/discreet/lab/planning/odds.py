@@ -116,7 +116,7 @@ _OUTPUT = {
 }
 _AGAINST = {
     "local": "This holds against everyone, including the organisation that asks, because only a "
-    "randomised report leaves your device.",
+    "randomised report leaves your device, as long as no one but you sees what you were given.",
     "shuffled": "This holds against everyone who sees no more than groups of shuffled reports, the "
     "organisation that asks included, as long as neither the shuffler nor others in your group "
     "conspire with it and no one sees what you were given.",
