@@ -166,8 +166,8 @@ def quick_start(page: str, folder: Path) -> str:
 
 
 def shape(text: str) -> str:
-    """Without what differs between machines: numbers, their width, and stars of significance."""
-    return re.sub(r"[\s\d.,+%*-]+", " ", text)
+    """Without what differs between machines: numbers, their width, stars and colours."""
+    return re.sub(r"[\s\d.,+%*-]+", " ", re.sub("\x1b\\[[\\d;]*m", "", text))
 
 
 @pytest.mark.parametrize("name", each_page("toml"))
