@@ -3,7 +3,7 @@
 The density kappa of contexts over bins (features.py), relative to uniform, is learnt in two steps;
 for a source, whose arms are as private as contexts, it is the density of contexts and arms.
 
-*What reports say.* Write kappa as 1 + phi' c with cosine features of the bins. A report of one of
+*Likelihood.* Write kappa as 1 + phi' c with cosine features of the bins. A report of one of
 the cells j of C partitions has
 
     P_cj = 2 b + (p - b) integral over the cell of kappa     its probability in partition c,
@@ -19,7 +19,7 @@ located their people: a report of cell j came from bin z with probability
 
 whose sums over reports, divided by kappa, are the sums of phi(z) that g asks for.
 
-*The posterior.* A priori log kappa is a Gaussian process, normalised (Leonard 1978), with the same
+*Posterior.* A priori log kappa is a Gaussian process, normalised (Leonard 1978), with the same
 features, so kappa is nowhere negative. It is a sum of terms: one of each column and, in models that
 have all of these, one of their interactions. A model's mode under the Gaussian likelihood of J and
 b is found by Gauss-Newton steps; its evidence is Laplace's. The density is averaged over models:
@@ -56,13 +56,13 @@ from discreet.learners.kernel.marginals import cell_probabilities
 from discreet.learners.kernel.policy import KernelPolicy
 from discreet.validation import BoolArray, FloatArray, IntArray
 
-# At most so many features, of functions with this length scale and, each term, this deviation.
+# The largest number of features, the length scale of the process, and the deviation of each term.
 _MOST_FEATURES, _LENGTH_SCALE, _DEVIATION = 100, 0.4, 1.2
 # The prior log odds of a term, and the share of the likeliest model's weight that others need.
 _LOG_ODDS, _LEAST_WEIGHT = -4.0, 0.01
-# Gauss-Newton steps, and the expected gain in nats below which they end.
+# The largest number of Gauss-Newton steps; they end once the expected gain, in nats, is less.
 _MOST_STEPS, _LEAST_GAIN = 20, 1e-2
-# No bin has less than this share of what it would have were people even.
+# The least density of a bin, relative to uniform.
 _FLOOR = 0.01
 
 
@@ -84,7 +84,7 @@ class Density(Serializable):
 
     @classmethod
     def uniform(cls, shape: tuple[int, ...]) -> Density:
-        """Before any report, for so many bins of each column."""
+        """Before any report, for the number of bins of each column."""
         prior = _Prior.of(shape)
         bins, size = prior.phi.shape
         model = np.zeros((1, prior.terms), dtype=np.bool_), np.zeros((1, size))
@@ -133,7 +133,7 @@ class Density(Serializable):
 
 @dataclass(frozen=True, eq=False)
 class _Prior:
-    """Of the log density.
+    """The prior of the log density.
 
     Attributes:
         phi: (Z, m).
@@ -177,39 +177,38 @@ class _Prior:
     def mode(
         self, known: GaussianNaturalParameters, terms: tuple[bool, ...], start: FloatArray
     ) -> tuple[FloatArray, FloatArray, float]:
-        """Coefficients (m,), density (Z,) and log evidence of a model, from coefficients nearby."""
+        """Coefficients (m,), density (Z,) and log evidence of a model, searched from `start`."""
         used = np.array(terms, dtype=np.bool_)[self.term]
         phi, deviations, bins = self.phi[:, used], self.deviations[used], len(self.phi)
 
         def at(whitened: FloatArray) -> tuple[FloatArray, FloatArray, float]:
             log_density = phi @ (deviations * whitened)
-            shares = np.exp(log_density - log_density.max(initial=0.0))
+            shares = np.exp(log_density - log_density.max())
             shares *= bins / shares.sum()
             moments = self.phi.T @ shares / bins  # the coefficients c of kappa
             fit = moments @ (known.weighted - 0.5 * (known.precision @ moments))
             return shares, moments, float(fit - 0.5 * (whitened @ whitened))
 
-        here = start[used] / deviations
+        here, log_volume = start[used] / deviations, 0.0
         shares, moments, value = at(here)
-        log_volume = 0.0
         for _ in range(_MOST_STEPS if used.any() else 0):
             # The derivative (m_used, m) of c by the whitened coefficients.
-            slope = (phi * shares[:, None]).T @ self.phi / bins
-            slope -= np.outer(moments[used], moments)
-            slope *= deviations[:, None]
-            pull = slope @ (known.weighted - known.precision @ moments) - here
-            root = np.linalg.cholesky(np.eye(len(here)) + slope @ known.precision @ slope.T)
+            jacobian = (phi * shares[:, None]).T @ self.phi / bins
+            jacobian -= np.outer(moments[used], moments)
+            jacobian *= deviations[:, None]
+            gradient = jacobian @ (known.weighted - known.precision @ moments) - here
+            root = np.linalg.cholesky(np.eye(len(here)) + jacobian @ known.precision @ jacobian.T)
             log_volume = float(np.log(np.diagonal(root)).sum())
-            step, length = cho_solve((root, True), pull), 1.0
-            promised = float(pull @ step)  # twice the gain, were the likelihood quadratic
+            step, length = cho_solve((root, True), gradient), 1.0
+            decrement = float(gradient @ step)  # Newton's, squared: twice the expected gain
             there = at(here + step)
-            while there[2] < value + 0.25 * length * promised and length > 1e-3:
+            while there[2] < value + 0.25 * length * decrement and length > 1e-3:
                 length *= 0.5
                 there = at(here + length * step)
             if there[2] <= value:
                 break
             here, (shares, moments, value) = here + length * step, there
-            if promised < 2.0 * _LEAST_GAIN:
+            if decrement < 2.0 * _LEAST_GAIN:
                 break
         coefficients = np.zeros(len(used))
         coefficients[used] = deviations * here

@@ -90,8 +90,8 @@ _PRIOR_REPORTS, _LEAST_NOISE = 10.0, 1e-3
 # Ranks, and the range of rewards, are estimated if that takes at most this share of the people
 # expected. Every second policy asks about rewards, and the range takes at least eight of them.
 _MOST_ASKED, _ASK_EVERY, _ROUNDS = 0.05, 2, 8
-# Until so many people are located there are several cells: what is measured under a wrong density
-# stays wrong.
+# Partitions have several cells until this number of people are located: what is measured under a
+# wrong density stays biased.
 _LOCATED_FIRST = 1500
 # Source weights are estimated anew once in this many policies of the target.
 _REVIEW_EVERY = 4
@@ -343,7 +343,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     def _publish(self) -> KernelPolicy | OpenKernelPolicy:
         version, private = len(self._policies), not isinstance(self.budget, NonPrivate)
-        # Where people are: ranks first, where they are being estimated, then the density.
+        # Where people are: ranks first, where they are being estimated, then the density, at each
+        # policy, because reports count by the last one.
         if self._ranks.asked.size:
             self._rank()
         if self._asks_rewards:

@@ -11,7 +11,7 @@ in a quarter of the column, it becomes the column's ranks, and the column is que
 |----------------|-----------|-----------------------------------------------------|
 | MARGINALS      | (H, BINS) | the family, in ranks                                |
 | log_likelihood | (d, H)    | of each column's marginals, given reports: sums     |
-| tails          | (E, 2)    | of `REWARD_EDGES`: how many were asked, and said yes |
+| tails          | (E, 2)    | of `REWARD_EDGES`: how many were asked, answered yes |
 
 *Rewards* count as parts of their declared bounds, which may be far too wide. Of the first policies
 every second asks each person whether the reward reaches one of a few thresholds, by binary
@@ -25,11 +25,11 @@ clipped to the shortest range whose tails are light, and earlier reports of rewa
 Notes
 -----
 Ranks are not estimated where that would take over 5% of the expected people, in more than six
-columns, for columns with levels, and once a source is open.
-A new stage discards earlier reports; ranks of a value that half of the people share are no use.
-No one is asked about rewards in [0, 1], which most often is their range, where 5% of the people or
-eight batches could not settle it (below an epsilon of about 4), where rewards change, or once a
-source is open: its reports would measure other functions.
+columns, for columns with levels, and once a source is open. A new stage discards earlier reports;
+ranks of a value that half of the people share are no use. No one is asked about rewards in [0, 1],
+which most often is their range, where 5% of the people or eight batches could not settle it (below
+an epsilon of about 4), where rewards change, or once a source is open: its reports would measure
+other functions.
 *Tried without gain:* to settle columns sooner, which misses narrow ones for good.
 """
 
