@@ -15,7 +15,7 @@ SCALE = "docs/scale.md"
 
 FIGURE_1 = "discreet reproduce dubey-figure-1 --trials 20 --plot figure.png"
 SMALL_DELTA = "discreet reproduce dubey-figure-1 --trials 10 --delta 1e-5"
-CAPRI = "discreet reproduce capri-regret --trials 3"
+CAPRI = "discreet reproduce capri-regret"
 USCA = "discreet reproduce usca-error-rate"
 SEARCHES = "discreet reproduce po-gp-ucb-figures --data DIR --plot figure.png"
 ATTACK = "discreet reproduce po-gp-ucb-attack --trials 10000"
@@ -111,7 +111,7 @@ POINTS: tuple[Block, ...] = (
     Table(
         name="capri-regret",
         page=EPOCHS,
-        seconds=420,
+        seconds=1380,
         heads=("kernel, people", "learner"),
         rows=tuple(
             row
