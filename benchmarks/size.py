@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_154),
+    "src": (254, 77_193),
     "service": (46, 12_110),
-    "library": (107, 32_917),
-    "lab": (44, 14_959),
-    "LocalKernel, a round": (31, 11_059),
-    "Capri, a round": (41, 13_385),
-    "a policy on a device": (17, 5_700),
-    "a study run": (64, 19_228),
+    "library": (107, 32_937),
+    "lab": (44, 14_978),
+    "LocalKernel, a round": (31, 11_046),
+    "Capri, a round": (41, 13_371),
+    "a policy on a device": (17, 5_685),
+    "a study run": (64, 19_244),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

@@ -357,6 +357,13 @@ def _rows() -> Iterator[Target]:
             cell = Cell(problem, "kernel", 10_000, "joint", epsilon, DELTA, given=given)
             yield Target(f"range: {cell.place}", cell)
         yield Target(f"range: {cell.place}", _local(problem, "kernel", 10_000, 4.0, **given))
+    # A number that many people have, without and with its indicator.
+    for given in ({}, {"indicator": True}):
+        cell = Cell("zeros", "kernel", 20_000, given=given)
+        central = replace(cell, model="joint", epsilon=1.0, delta=DELTA)
+        private = [replace(cell, model="local", epsilon=epsilon) for epsilon in (1.0, 4.0)]
+        for each in (central, *private, cell):
+            yield Target(f"zeros: {each.place}", each)
     # Shuffled reports beside local and joint privacy at the same epsilon.
     for problem, people, epsilons in _SHUFFLED:
         for epsilon, asked in epsilons.items():

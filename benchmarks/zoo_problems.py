@@ -176,6 +176,25 @@ class CornerOfBox:
 
 
 @dataclass(frozen=True)
+class ManyZeros:
+    """Uniform contexts whose first column is 0 for a share of people.
+
+    Attributes:
+        share: of people.
+        indicator: whether an indicator of these follows the column.
+    """
+
+    share: float
+    indicator: bool
+
+    def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
+        unit = rng.random((people, 2))
+        zero = rng.random(people) < self.share
+        unit[zero, 0] = 0.0
+        return np.insert(unit, 1, zero, axis=1) if self.indicator else unit
+
+
+@dataclass(frozen=True)
 class PointContexts:
     """Contexts that are three points of the square, with probabilities 1/2, 3/10 and 1/5."""
 
@@ -245,6 +264,14 @@ def wheel_means(unit: FloatArray) -> FloatArray:
     x, y = (unit[:, :2] - 0.5).T
     angle = np.arctan2(y, x)[:, None]
     means: FloatArray = 0.5 + 0.4 * np.cos(angle - 2.0 * np.pi * np.arange(3) / 3.0)
+    return means
+
+
+def means_apart_at_zero(unit: FloatArray) -> FloatArray:
+    """.7 and .4 where x_1 = 0, and elsewhere .35 + .1 x and .6 - .1 x in the last column x."""
+    last = unit[:, -1:]
+    elsewhere = np.hstack([0.35 + 0.1 * last, 0.6 - 0.1 * last])
+    means: FloatArray = np.where(unit[:, :1] == 0.0, [0.7, 0.4], elsewhere)
     return means
 
 
@@ -460,6 +487,13 @@ def _same_means(means: Sequence[float], unit: FloatArray) -> FloatArray:
     return np.tile(means, (len(unit), 1))
 
 
+def _zeros(share: float = 0.3, indicator: bool = False) -> SyntheticProblem:
+    problem = _surface("zeros", means_apart_at_zero, 2, ManyZeros(share, indicator))
+    if indicator:
+        problem.domain = Box.of({"x1": {"lower": 0, "upper": 1, "indicators": [0]}, "x2": (0, 1)})
+    return problem
+
+
 def _corner(side: float = 0.05) -> SyntheticProblem:
     corner = CornerOfBox(side, ExponentialMeans(3))
     return _surface("corner", corner, 3, corner.contexts)
@@ -519,6 +553,7 @@ SURFACES: dict[str, Callable[..., SyntheticProblem]] = {
     "corner": _corner,
     "few_columns": _few_columns,
     "lognormal": _lognormal,
+    "zeros": _zeros,
 }
 LANDSCAPES: dict[str, Callable[..., FunctionProblem]] = {
     "branin": partial(_known, "Branin", branin_values, Box((-5.0, 0.0), (10.0, 15.0))),

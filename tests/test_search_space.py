@@ -105,5 +105,7 @@ def test_what_is_no_setting(params: Any, message: str) -> None:
 def test_brackets_are_no_setting() -> None:
     with pytest.raises(InvalidInput, match="column 'hours' has thresholds"):
         SearchSpace((Column("hours", thresholds=(10, 20)),))
+    with pytest.raises(InvalidInput, match="column 'hours' has indicators"):
+        SearchSpace((Column("hours", 0, 9, indicators=(0,)),))
     with pytest.raises(InvalidInput, match="column 'hours' has missing = 'unknown'"):
         SearchSpace((Column("hours", 0, 24, missing="unknown"),))

@@ -107,6 +107,12 @@ ARMS: tuple[Block, ...] = (
         command="python benchmarks/zoo.py --only targets --rows range --seed 34000 --replicates 8",
     ),
     Printed(
+        name="indicators",
+        page=KERNEL,
+        seconds=120,
+        command="python benchmarks/zoo.py --only targets --rows zeros --seed 36000 --replicates 12",
+    ),
+    Printed(
         name="shuffled",
         page="docs/shuffling.md",
         seconds=1300,

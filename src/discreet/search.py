@@ -458,8 +458,9 @@ class SearchSpace:
 
     def __post_init__(self) -> None:
         for column in self.columns:
-            if column.thresholds is not None or column.missing == UNKNOWN:
+            if column.thresholds is not None or column.missing == UNKNOWN or column.indicators:
                 given = "thresholds" if column.thresholds else f"missing = {UNKNOWN!r}"
+                given = "indicators" if column.indicators else given
                 raise InvalidInput(
                     f"column {column.name!r} has {given}, but a setting has a value of every "
                     "column; declare bounds or labels alone."

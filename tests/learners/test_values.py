@@ -204,6 +204,23 @@ def test_many_people_are_recommended_to_in_parts(
         assert whole.shape == (len(FRESH.contexts),)
 
 
+@pytest.mark.parametrize("name", ["partition", "kernel"])
+def test_policies_are_judged_where_an_indicator_says_that_people_are(name: str) -> None:
+    """Half of the people are at 0, where another arm pays."""
+    domain = Box.of({"income": {"lower": 0, "upper": 100, "indicators": [0]}})
+    learner = make_learner(name, domain, 2, NonPrivate(), horizon=2000)
+    rng, noise = np.random.default_rng(0), SimulatedNoise(0)
+    for _ in range(4):
+        income = np.where(rng.random(500) < 0.5, 0.0, rng.uniform(1.0, 100.0, 500))
+        people = [{"income": each} for each in income]
+        policy = learner.policy()
+        actions, _ = policy.act(people, rng)
+        rewards = (actions == (income == 0.0)).astype(float)
+        learner.update(policy.report(people, actions, rewards, noise))
+    assert learner.value(policy=learner.policy()).mean > 0.95
+    assert learner.value(policy=lambda contexts: contexts[:, 1].astype(int)).mean > 0.95
+
+
 def test_a_difference_is_that_of_two_values(bins: Any) -> None:
     best, first = bins.value(), bins.value(0)
     gain = bins.value(against=0)

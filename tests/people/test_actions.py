@@ -121,33 +121,12 @@ def test_the_number_of_people() -> None:
             people_count(bad)
 
 
-def test_a_grid_of_arms_has_every_combination_of_equally_spaced_values() -> None:
-    arms = ArmPoints.grid([0.0, 10.0], [1.0, 20.0], [3, 2])
-    assert arms.points == (
-        (0.0, 10.0),
-        (0.0, 20.0),
-        (0.5, 10.0),
-        (0.5, 20.0),
-        (1.0, 10.0),
-        (1.0, 20.0),
-    )
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "counts", "message"),
-    [
-        ([0.0], [1.0], [1], "counts was 1"),
-        ([0.0], [1.0, 2.0], [5], "1 lower bounds, 2 upper bounds and 1 counts"),
-        ([], [], [], "0 lower bounds"),
-        ([1.0], [0.0], [5], "lower must be below"),
-        ([0.0, 0.0], [1.0, 1.0], [1000, 1000], "1000000 arms in all"),
-    ],
-)
-def test_grids_that_cannot_be_are_refused(
-    lower: list[float], upper: list[float], counts: list[int], message: str
-) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        ArmPoints.grid(lower, upper, counts)
+def test_indicators_of_an_array_of_sets_follow_as_in_a_list() -> None:
+    price = {"lower": 0, "upper": 9, "indicators": [0], "missing": "unknown"}
+    domain = Box.of({"price": price})
+    sets = np.array([[[0.0, 0.0, np.nan], [np.nan, np.nan, np.nan]]])
+    for given in (sets, list(sets)):
+        assert Candidates.read(given, domain, 2).points.tolist() == [[[0, 0, 1], [4.5, 1, 0]]]
 
 
 @pytest.mark.parametrize("points", [[[1.0]], [[1.0], [1.0]], [], [[1.0], [float("nan")]]])

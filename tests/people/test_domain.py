@@ -193,7 +193,7 @@ class TestBall:
 UNKNOWNS = Box.of(
     [
         Column("age", 18, 90, missing="unknown"),
-        Column.category("smoker", ["no", "yes"], missing="unknown"),
+        Column("smoker", values=["no", "yes"], missing="unknown"),
         Column("height", 100.0, 200.0),
     ]
 )
@@ -247,7 +247,81 @@ def test_a_domain_keeps_its_rule_for_missing_values() -> None:
     assert from_json(to_json(UNKNOWNS), Box) == UNKNOWNS
     assert Box.of(UNKNOWNS.columns) == UNKNOWNS
     assert "unknown" not in to_json(Box.of({"age": (18, 90)}))
-    with pytest.raises(InvalidInput, match="neither the label 'unknown' nor its indicator"):
+    with pytest.raises(InvalidInput, match="lacked x1 unknown behind it"):
         Box((0.0,), (1.0,), unknown=(True,))
+    with pytest.raises(InvalidInput, match="lacked the label 'unknown'"):
+        Box((0.0,), (1.0,), levels=(2,), categories=(("no", "yes"),), unknown=(True,))
     with pytest.raises(InvalidInput, match="2 values of unknown"):
         Box((0.0,), (1.0,), unknown=(True, True))
+
+
+INDICATED = Box.of(
+    [
+        Column("income", 0, 200, missing="unknown", indicators=(0, 100)),
+        Column("share", 0, 1, 11, indicators=(0, 0.3)),
+    ]
+)
+
+
+@pytest.mark.parametrize("nearest", [False, True])
+@pytest.mark.parametrize(
+    ("contexts", "filled"),
+    [
+        ({"income": 0, "share": 0}, [0, 0, 1, 0, 0, 1, 0]),
+        ({"income": 1e-3, "share": 1}, [1e-3, 0, 0, 0, 1, 0, 0]),
+        ({"income": 100, "share": 0.1 * 3}, [100, 0, 0, 1, 0.3, 0, 1]),
+        # The middle stands for a missing number, which is none of the indicators.
+        ({"income": None, "share": 0}, [100, 1, 0, 0, 0, 1, 0]),
+        (pd.DataFrame({"share": [0.2], "income": [0.0]}), [0, 0, 1, 0, 0.2, 0, 0]),
+        ([[0, None, None, None, 0.5, None, None]], [0, 0, 1, 0, 0.5, 0, 0]),
+        # One that is given stands, as where a learner describes the people of a bin.
+        ({"income": 20, "share": 1, "income = 0": "yes"}, [20, 0, 1, 0, 1, 0, 0]),
+        (np.array([[20.0, 0, 1, 0, 0, 0, 0]]), [20, 0, 1, 0, 0, 0, 0]),
+    ],
+)
+def test_indicators_follow_from_values(contexts: Any, filled: list[float], nearest: bool) -> None:
+    to_unit = INDICATED.nearest_unit if nearest else INDICATED.people_to_unit
+    unit = to_unit(contexts)
+    assert INDICATED.from_unit(unit)[0] == pytest.approx(filled)
+    # What was filled once stays, in either units.
+    np.testing.assert_array_equal(to_unit(INDICATED.from_unit(unit)), unit)
+    np.testing.assert_array_equal(INDICATED.nearest(INDICATED.nearest(contexts))[0, 1], filled[1])
+
+
+def test_in_private_reports_values_have_the_indicators_of_what_they_are_moved_to() -> None:
+    unit = INDICATED.nearest_unit({"income": -1e300, "share": 0.04})
+    assert INDICATED.from_unit(unit)[0].tolist() == [0, 0, 1, 0, 0, 1, 0]
+    unit = INDICATED.nearest_unit({"income": 1, "share": None})
+    assert INDICATED.from_unit(unit)[0, 4:].tolist() == [0.5, 0, 0]
+
+
+def test_a_domain_keeps_its_indicators() -> None:
+    assert from_json(to_json(INDICATED), Box) == INDICATED
+    assert Box.of(INDICATED.columns) == INDICATED
+    assert "indicators" not in to_json(UNKNOWNS)
+    with pytest.raises(InvalidInput, match=r"lacked x1 = 0\.5 behind it"):
+        Box((0.0,), (1.0,), indicators=((0.5,),))
+    with pytest.raises(InvalidInput, match="2 values of indicators"):
+        Box((0.0,), (1.0,), indicators=((0.5,), ()))
+    with pytest.raises(InvalidInput, match="has labels"):
+        Box((0.0,), (1.0,), levels=(2,), categories=(("a", "b"),), indicators=((0.0,),))
+    named = {"x": {"lower": 0, "upper": 1, "indicators": [0]}, "x = 0": (0, 1)}
+    with pytest.raises(InvalidInput, match="what the indicator of column 'x' is called"):
+        Box.of(named)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"lower": 0, "upper": 1, "indicators": [2]}, r"\[2.0\] and takes numbers from 0 to 1"),
+        ({"lower": 0, "upper": 1, "indicators": [1, 1]}, "each once"),
+        ({"lower": 0, "upper": 1, "levels": 11, "indicators": [0.35]}, "each once"),
+        ({"lower": 0, "upper": 1, "indicators": 0}, "an indicator of 'x' was nan"),
+        ({"values": ["no", "yes"], "indicators": [1]}, "has labels"),
+        ({"lower": 0, "upper": 1, "indicators": ["0"]}, "an indicator of 'x' was '0'"),
+        ({"lower": 0, "upper": 1, "indicators": [float("nan")]}, "an indicator of 'x' was nan"),
+    ],
+)
+def test_indicators_that_no_value_has(column: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Box.of({"x": column})

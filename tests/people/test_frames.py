@@ -64,7 +64,7 @@ def test_one_dictionary_is_one_person() -> None:
 
 
 def test_labels_are_read_as_programs_write_them() -> None:
-    box = Box.of([Column.category("grade", [1, 2, 3]), Column.category("left", [False, True])])
+    box = Box.of([Column("grade", values=[1, 2, 3]), Column("left", values=[False, True])])
     rows = [
         {"grade": 1.0, "left": "TRUE"},
         {"grade": "2", "left": np.True_},
@@ -200,7 +200,7 @@ def test_decision_sets_may_be_frames_or_dictionaries() -> None:
 class TestDeclaredColumns:
     def test_a_box_gives_its_columns_back(self) -> None:
         assert Box.of(BOX.columns) == BOX
-        assert BOX.columns[1] == Column.category("region", ["north", "south", "east"])
+        assert BOX.columns[1] == Column("region", values=["north", "south", "east"])
 
     def test_columns_keep_what_they_say(self) -> None:
         column = Column("x", 0, 1, outside="clip")

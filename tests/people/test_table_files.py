@@ -13,7 +13,7 @@ from discreet.people.tables import column_of, read_table
 from discreet.validation import InvalidInput
 from tests.lab.environments.cases import read_contexts
 
-PEOPLE = (Column("Größe", 0, 3), Column.category("Ort", ("Köln", "Bad, Ems")))
+PEOPLE = (Column("Größe", 0, 3), Column("Ort", values=("Köln", "Bad, Ems")))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "latin-1"])

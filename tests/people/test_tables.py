@@ -15,7 +15,7 @@ from discreet.validation import InvalidInput
 from tests.lab.environments.cases import read_contexts
 
 AGE = Column("age", 21, 64, 44)
-GENDER = Column.category("gender", ("female", "male"))
+GENDER = Column("gender", values=("female", "male"))
 
 
 @pytest.fixture
@@ -50,16 +50,16 @@ def test_every_format_reads_the_same(frame, tmp_path, ending) -> None:
 def test_labels_that_look_like_numbers_or_gaps_stay_labels(tmp_path) -> None:
     path = tmp_path / "zones.csv"
     path.write_text("zone,plan\n01,None\n1,basic\n01,basic\n")
-    zone = Column.category("zone", ("1", "01"))
-    plan = Column.category("plan", ("None", "basic"))
+    zone = Column("zone", values=("1", "01"))
+    plan = Column("plan", values=("None", "basic"))
     contexts, _ = read_contexts(read_table(path, ["zone", "plan"]), [zone, plan])
     np.testing.assert_array_equal(contexts, [[1, 0], [0, 1], [1, 1]])
 
 
 def test_whole_numbers_and_booleans_can_be_labels() -> None:
     frame = pd.DataFrame({"tip": [1.0, 0.0, np.nan], "new": [True, False, True]})
-    tip = Column.category("tip", ("0", "1"), missing="drop")
-    contexts, _ = read_contexts(frame, [tip, Column.category("new", ("False", "True"))])
+    tip = Column("tip", values=("0", "1"), missing="drop")
+    contexts, _ = read_contexts(frame, [tip, Column("new", values=("False", "True"))])
     np.testing.assert_array_equal(contexts, [[1, 1], [0, 0]])
 
 
@@ -77,7 +77,7 @@ def test_whole_numbers_and_booleans_can_be_labels() -> None:
     ],
 )
 def test_numbers_and_truth_values_are_labels_however_they_are_written(declared, written) -> None:
-    column = Column.category("tip", declared)
+    column = Column("tip", values=declared)
     contexts, _ = read_contexts(pd.DataFrame({"tip": written}), [column])
     np.testing.assert_array_equal(contexts[:, 0], [0, 1, 0])
 
@@ -107,7 +107,7 @@ def test_outside_rules() -> None:
     dropped, _ = read_contexts(frame, [Column("age", 21, 64, outside="drop"), other])
     np.testing.assert_array_equal(dropped, [[30, 2], [40, 4]])
     label = pd.DataFrame({"gender": ["male", "robot", "female"]})
-    known, _ = read_contexts(label, [Column.category("gender", GENDER.values, outside="drop")])
+    known, _ = read_contexts(label, [Column("gender", values=GENDER.values, outside="drop")])
     np.testing.assert_array_equal(known, [[1], [0]])
 
 
@@ -123,7 +123,7 @@ def test_missing_rules(gap) -> None:
 
 def test_missing_and_unknown_labels_are_told_apart() -> None:
     frame = pd.DataFrame({"gender": ["male", None, "robot"]})
-    keep_known = Column.category("gender", GENDER.values, outside="drop")
+    keep_known = Column("gender", values=GENDER.values, outside="drop")
     with pytest.raises(InvalidInput, match="no value in 1 of 3 rows"):
         encode_columns(frame, [keep_known])
     with pytest.raises(InvalidInput, match=r"not declared in 1 of 3 rows, first robot in row 4"):
@@ -166,7 +166,7 @@ def test_text_among_numbers_gets_the_advice_that_helps(text, advice) -> None:
 
 
 def test_all_columns_that_do_not_fit_are_named_at_once(frame) -> None:
-    columns = [Column("age", 50, 60), Column("wage", 0, 1), Column.category("gender", ("m", "f"))]
+    columns = [Column("age", 50, 60), Column("wage", 0, 1), Column("gender", values=("m", "f"))]
     with pytest.raises(InvalidInput) as refused:
         encode_columns(frame, columns)
     assert len(refused.value.args) == 3
@@ -177,7 +177,7 @@ def test_all_columns_that_do_not_fit_are_named_at_once(frame) -> None:
 
 def test_advice_to_leave_rows_out_depends_on_who_asks() -> None:
     frame = pd.DataFrame({"age": [30, None], "pay": [1, 99], "sex": ["m", "x"]})
-    columns = [AGE, Column("pay", 0, 9), Column.category("sex", ("f", "m"))]
+    columns = [AGE, Column("pay", 0, 9), Column("sex", values=("f", "m"))]
     for may_drop in (True, False):
         with pytest.raises(InvalidInput) as refused:
             encode_columns(frame, columns, may_drop)
@@ -187,7 +187,7 @@ def test_advice_to_leave_rows_out_depends_on_who_asks() -> None:
 def test_people_who_are_left_out_are_counted() -> None:
     frame = pd.DataFrame({"age": [30, None, 99, 40], "sex": ["m", None, "f", "x"]})
     age = Column("age", 21, 64, outside="drop", missing="drop")
-    sex = Column.category("sex", ("f", "m"), outside="drop", missing="drop")
+    sex = Column("sex", values=("f", "m"), outside="drop", missing="drop")
     _, rows = encode_columns(frame, [age, sex])
     assert rows == RowCounts(4, 1, (("age", 1), ("sex", 1)), (("age", 1), ("sex", 1)))
     assert rows.sentence == (
@@ -232,12 +232,12 @@ def test_columns_must_be_named_once(frame, columns) -> None:
         (lambda: Column("age", 0, 1, outside="ignore"), "'ignore'.* error, clip, drop"),
         (lambda: Column("age", 0, 1, missing="clip"), "'clip'.* error, drop"),
         (lambda: Column("g", 0, 5, 2, ("a", "b")), "labels are encoded 0 to 1"),
-        (lambda: Column.category("g", ("a",)), "at least two"),
-        (lambda: Column.category("g", ("a", "a")), "each once"),
-        (lambda: Column.category("g", "ab"), "list of texts"),
-        (lambda: Column.category("g", (1, "1")), "each once"),
-        (lambda: Column.category("g", (0, None)), "list of texts"),
-        (lambda: Column.category("g", ("a", "b"), outside="clip"), "no nearest bound"),
+        (lambda: Column("g", values=("a",)), "at least two"),
+        (lambda: Column("g", values=("a", "a")), "each once"),
+        (lambda: Column("g", values="ab"), "list of texts"),
+        (lambda: Column("g", values=(1, "1")), "each once"),
+        (lambda: Column("g", values=(0, None)), "list of texts"),
+        (lambda: Column("g", values=("a", "b"), outside="clip"), "no nearest bound"),
     ],
 )
 def test_columns_that_are_refused(make, message) -> None:
@@ -281,10 +281,20 @@ class TestUnknownValues:
     )
     COLUMNS = (
         Column("age", 0, 100, missing="unknown"),
-        Column.category("region", ["north", "south"], missing="unknown"),
+        Column("region", values=["north", "south"], missing="unknown"),
         Column("rooms", 1, 4, 4, missing="unknown"),
         Column("hours", thresholds=(3, 10), missing="unknown"),
     )
+
+    def test_indicators_follow_from_values_once_these_are_within_the_bounds(self) -> None:
+        age = Column("age", 30, 80, outside="clip", missing="unknown", indicators=(30, 55))
+        values, rows = encode_columns(self.FRAME, [age])
+        assert Box.of([age]).names == ("age", "age unknown", "age = 30", "age = 55")
+        expected = [[30, 0, 1, 0], [55, 1, 0, 0], [80, 0, 0, 0], [40, 0, 0, 0]]
+        np.testing.assert_array_equal(values, expected)
+        assert rows.used == 4
+        unit = Box.of([age]).people_to_unit(values)
+        np.testing.assert_array_equal(Box.of([age]).from_unit(unit), values)
 
     def test_every_row_stays_and_says_what_it_lacks(self) -> None:
         values, rows = encode_columns(self.FRAME, self.COLUMNS)

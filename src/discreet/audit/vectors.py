@@ -56,8 +56,8 @@ _DOMAINS = (
         [
             Column("age", 18, 90),
             Column("smoker", values=("no", "yes", "unknown"), missing="unknown"),
-            Column("weight", 40.5, 150, missing="unknown"),
-            Column("visits", 0, 3, levels=4, missing="unknown"),
+            Column("weight", 40.5, 150, missing="unknown", indicators=(40.5,)),
+            Column("visits", 0, 3, levels=4, missing="unknown", indicators=(0,)),
         ]
     ),
 )

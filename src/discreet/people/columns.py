@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.validation import (
+    BoolArray,
     ErrorCollector,
     FloatArray,
     InvalidInput,
@@ -60,6 +61,9 @@ MissingRule = Literal["error", "drop"]
 UNKNOWN: Final = "unknown"
 """The label of a missing value, and the word that the name of its indicator ends with."""
 
+# How many labels a message shows. How close values are to be taken for the same number: as a share
+# of the distance of the bounds, or of two levels.
+_SHOWN, _SAME, _NEAREST = 5, 1e-9, 0.49
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
 
 
@@ -134,6 +138,9 @@ class Column:
             as unknown: for labels and brackets a further label `unknown`, the last one; for numbers
             the middle of the bounds (of levels, the one nearest to it) and a further column `NAME
             unknown` of the labels no and yes (`with_indicators`).
+        indicators: numbers that many people have, such as an income of 0 or the cap of a form. Each
+            adds a column `NAME = NUMBER` of the labels no and yes, which follows from the value
+            where it is not given, so rewards may differ there from those close to it.
         log: whether differences are those of logarithms, for columns of a `Search`; numbers above
             0 without labels.
 
@@ -153,6 +160,7 @@ class Column:
     missing: MissingRule | Literal["unknown"] = "error"
     thresholds: tuple[Number, ...] | None = None
     log: Truth = False
+    indicators: tuple[Number, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -187,6 +195,50 @@ class Column:
                 f"column {self.name!r} has log = True and {given}; logarithms need numbers with a "
                 "lower bound above 0."
             )
+        self._check_indicators()
+
+    def _check_indicators(self) -> None:
+        given = self.indicators if isinstance(self.indicators, list | tuple) else (math.nan,)
+        if not given:
+            return
+        numbers = tuple(finite_number(each, f"an indicator of {self.name!r}") for each in given)
+        object.__setattr__(self, "indicators", numbers)
+        proper = not self.values and all(self.lower <= each <= self.upper for each in numbers)
+        same = self.indicated(np.array(numbers))[:, -len(numbers) :]
+        steps = (np.array(numbers) - self.lower) / (self.upper - self.lower)
+        steps *= 0 if self.levels is None else self.levels - 1
+        between = np.abs(steps - np.round(steps)).max() > 1e-6
+        if not proper or between or same.sum() > len(numbers):
+            kind = "has labels" if self.values else f"takes {self.allowed}"
+            raise InvalidInput(
+                f"column {self.name!r} has indicators = {list(numbers)} and {kind}; give numbers "
+                "that a column of numbers takes, each once."
+            )
+
+    def indicated(self, values: FloatArray) -> BoolArray:
+        """(n, k) what its indicators say of values (n,), which count as moved to their bounds, and
+        for a column with levels to these."""
+        reach = _SAME if self.levels is None else _NEAREST / (self.levels - 1)
+        apart = np.clip(values, self.lower, self.upper)[:, None] - np.array(self.indicators)
+        absent = np.isnan(values)[:, None][:, : self.missing == UNKNOWN and not self.values]
+        return np.hstack([absent, np.abs(apart) <= reach * (self.upper - self.lower)])
+
+    @property
+    def indicator_names(self) -> tuple[str, ...]:
+        """The names of the k indicators behind a column of numbers."""
+        if self.values:
+            return ()
+        unknown = (f"{self.name} {UNKNOWN}",) if self.missing == UNKNOWN else ()
+        return (*unknown, *(f"{self.name} = {label_text(each)}" for each in self.indicators))
+
+    @property
+    def allowed(self) -> str:
+        """What values it takes, for messages."""
+        if not self.values:
+            return f"numbers from {self.lower:g} to {self.upper:g}"
+        shown = ", ".join(self.values[:_SHOWN])
+        more = len(self.values) - _SHOWN
+        return f"one of {shown}" + (f" and {more} more" if more > 0 else "")
 
     def _name_brackets(self, thresholds: tuple[float, ...]) -> None:
         cuts = tuple(finite_number(t, "a threshold") for t in thresholds)
@@ -227,18 +279,6 @@ class Column:
             )
         for key, value in (follow | {"values": texts}).items():
             object.__setattr__(self, key, value)
-
-    @classmethod
-    def category(
-        cls,
-        name: str,
-        values: Sequence[Label],
-        outside: OutsideRule = "error",
-        missing: MissingRule | Literal["unknown"] = "error",
-    ) -> Column:
-        """A column of labels: texts, numbers or truth values."""
-        texts = label_texts(values, f"the values of column {name!r}")
-        return cls(name, values=texts, outside=outside, missing=missing)
 
     @property
     def if_unknown(self) -> float:
@@ -282,26 +322,28 @@ def declared_columns(bounds: Declared) -> tuple[Column, ...]:
         if not isinstance(column, Column):
             raise InvalidInput(
                 f"a column was {column!r:.80}; give Column(name, lower, upper), or "
-                "Column.category(name, labels)."
+                "Column(name, values=labels)."
             )
     distinct((column.name for column in bounds), "the columns")
     return tuple(bounds)
 
 
-def indicator_of(name: str) -> str:
-    """The name of the column that says where a number is unknown."""
-    return f"{name} {UNKNOWN}"
-
-
 def with_indicators(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Columns of contexts: each number that may be unknown is followed by its indicator."""
+    """Columns of contexts: each column of numbers is followed by its indicators."""
     expanded: list[Column] = []
-    names = {column.name for column in columns}
-    for column in columns:
+    names = [column.name for column in columns]
+    for place, column in enumerate(columns):
         expanded.append(column)
-        name = indicator_of(column.name)
-        if column.missing == UNKNOWN and not column.values and name not in names:
-            expanded.append(Column.category(name, ("no", "yes")))
+        behind = [Column(name, values=("no", "yes")) for name in column.indicator_names]
+        if list(columns[place + 1 :][: len(behind)]) == behind:
+            continue
+        for each in behind:
+            if each.name in names:
+                raise InvalidInput(
+                    f"the columns had {each.name!r}, which is what the indicator of column "
+                    f"{column.name!r} is called; give that column another name."
+                )
+        expanded += behind
     return tuple(expanded)
 
 
@@ -313,7 +355,7 @@ def _stated(name: Any, stated: Any) -> Column:
         return Column(name, *stated)
     stated = stated.tolist() if hasattr(stated, "tolist") else stated
     if isinstance(stated, list):
-        return Column.category(name, stated)
+        return Column(name, values=label_texts(stated, f"the values of column {name!r}"))
     if isinstance(stated, Mapping):
         known = [field.name for field in fields(Column) if field.name != "name"]
         for key in stated:
@@ -378,7 +420,6 @@ Objects = NDArray[np.object_]
 
 # What stands for a key that a dictionary lacks.
 _ABSENT = object()
-_SHOWN = 5
 
 
 def has_names(contexts: Any) -> bool:
@@ -403,7 +444,7 @@ def rows_by_name(
 ) -> FloatArray:
     """(n, d) contexts as numbers, a label as its place, and NaN where a value is missing.
 
-    Columns with missing = "unknown" may lack values, and their indicators may be left out.
+    Columns with missing = "unknown" may lack values, and indicators may be left out.
 
     Args:
         contexts: a frame, a dictionary, or a list of dictionaries.
@@ -418,8 +459,7 @@ def rows_by_name(
     """
     one_of(extra, "extra", ("refuse", "ignore"))
     known = [column.name for column in columns]
-    unknown = [column for column in columns if column.missing == UNKNOWN]
-    implied = {indicator_of(column.name) for column in unknown if not column.values}
+    implied = {name for column in columns for name in column.indicator_names}
     optional = [key for key in known if key in implied]
     if _is_frame(contexts):
         given = list(contexts.columns)
@@ -511,16 +551,8 @@ def _numbers(
         similar = " A list holds labels; declare two bounds as a pair, (lower, upper)."
     raise InvalidInput(
         f"{name} had {shown} in column {column.name!r}, row {row}{others}; it takes "
-        f"{_allowed(column)}.{similar}"
+        f"{column.allowed}.{similar}"
     )
-
-
-def _allowed(column: Column) -> str:
-    if not column.values:
-        return f"numbers from {column.lower:g} to {column.upper:g}"
-    shown = ", ".join(column.values[:_SHOWN])
-    more = len(column.values) - _SHOWN
-    return f"one of {shown}" + (f" and {more} more" if more > 0 else "")
 
 
 def _codes(values: Objects, column: Column) -> FloatArray:

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,6 +71,8 @@ class Box:
         unknown: for each column whether a missing value counts as unknown (`Column.missing`): as
             the label `unknown`, or as the middle of the bounds and `yes` in the next column, its
             indicator; () where none does.
+        indicators: for each column the numbers that have indicators of their own behind it
+            (`Column.indicators`); () where none has.
     """
 
     lower: tuple[float, ...]
@@ -79,6 +81,9 @@ class Box:
     levels: tuple[int | None, ...] = ()
     categories: tuple[tuple[str, ...], ...] = ()
     unknown: tuple[bool, ...] = field(default=(), repr=False, metadata=OPTIONAL_FIELD)
+    indicators: tuple[tuple[float, ...], ...] = field(
+        default=(), repr=False, metadata=OPTIONAL_FIELD
+    )
 
     def __post_init__(self) -> None:
         lower = tuple(finite_number(value, "a lower bound") for value in self.lower)
@@ -111,30 +116,31 @@ class Box:
                     "label for each level, or none."
                 )
         unknown = tuple(self.unknown) if any(self.unknown) else ()
-        if unknown and len(unknown) != dimension:
-            raise InvalidInput(
-                f"a domain of {dimension} columns got {len(unknown)} values of unknown; give one "
-                "for each column, or none at all."
-            )
-        whole = {"lower": lower, "upper": upper, "names": names, "levels": levels}
-        for key, value in (whole | {"categories": categories, "unknown": unknown}).items():
-            object.__setattr__(self, key, value)
-        if unknown:
-            from discreet.people.columns import UNKNOWN, indicator_of
-        for place in np.flatnonzero(unknown):
-            labels, behind = categories[place], names[place + 1 : place + 2]
-            if UNKNOWN not in labels and (labels or behind != (indicator_of(names[place]),)):
+        indicators = tuple(map(tuple, self.indicators)) if any(self.indicators) else ()
+        for key, given in (("unknown", unknown), ("indicators", indicators)):
+            if given and len(given) != dimension:
                 raise InvalidInput(
-                    f"column {names[place]!r} takes missing values and has neither the label "
-                    f"{UNKNOWN!r} nor its indicator behind it; declare it with Box.of and "
-                    f"missing = {UNKNOWN!r}."
+                    f"a domain of {dimension} columns got {len(given)} values of {key}; give one "
+                    "for each column, or none at all."
+                )
+        whole = {"lower": lower, "upper": upper, "names": names, "levels": levels}
+        whole |= {"categories": categories, "unknown": unknown, "indicators": indicators}
+        for key, value in whole.items():
+            object.__setattr__(self, key, value)
+        for place, column in enumerate(self.columns if unknown or indicators else ()):
+            behind, lacks = column.indicator_names, len(column.values) > len(categories[place])
+            if lacks or names[place + 1 :][: len(behind)] != behind:
+                wanted = "the label 'unknown'" if lacks else f"{', '.join(behind)} behind it"
+                raise InvalidInput(
+                    f"column {column.name!r} lacked {wanted}, which its missing values or "
+                    "indicators need; declare columns with Box.of, which adds it."
                 )
 
     @classmethod
     def of(cls, columns: Declared, radius: float | None = None) -> Box:
         """The public domain that columns declare, or with a radius the ball of rows of that length.
 
-        A column of numbers with missing = "unknown" has its indicator behind it.
+        A column of numbers has its indicators behind it.
 
         Args:
             columns: a list of `Column`, or a dictionary such as
@@ -172,23 +178,23 @@ class Box:
             tuple(column.levels for column in declared),
             tuple(column.values for column in declared),
             tuple(column.missing == UNKNOWN for column in declared),
+            tuple(column.indicators for column in declared),
         )
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The inverse of `of`: columns with the bounds, levels and categories of the box."""
-        return tuple(self._column(place) for place in range(self.dimension))
-
-    def _column(self, place: int) -> Column:
-        """A column; its labels are numbered 0 .. m - 1, as everywhere."""
+        """The inverse of `of`: columns with the bounds, levels and categories of the box; labels
+        are numbered 0 .. m - 1, as everywhere."""
         from discreet.people.columns import UNKNOWN, Column
 
-        name, labels = self.names[place], self.categories[place]
-        rule: Final = UNKNOWN if any(self.unknown[place : place + 1]) else "error"
-        if labels:
-            return Column(name, values=labels, missing=rule)
-        low, high = self.lower[place], self.upper[place]
-        return Column(name, low, high, self.levels[place], missing=rule)
+        columns = []
+        for place, (name, labels) in enumerate(zip(self.names, self.categories, strict=True)):
+            bounds = self.lower[place], self.upper[place], self.levels[place]
+            rule = UNKNOWN if any(self.unknown[place : place + 1]) else "error"
+            numbers = self.indicators[place] if self.indicators else ()
+            given: dict[str, Any] = {"values": labels, "missing": rule, "indicators": numbers}
+            columns.append(Column(name, *(() if labels else bounds), **given))
+        return tuple(columns)
 
     @property
     def dimension(self) -> int:
@@ -228,7 +234,8 @@ class Box:
 
     def in_order(self, contexts: Any, extra: Extra = "refuse", lenient: bool = False) -> ArrayLike:
         """Contexts with names (a data frame, dictionaries) as an array (n, d) with the columns of
-        the box; all else as it is. Missing values count as unknown where columns say so.
+        the box; all else as it is. Missing values count as unknown where columns say so, and
+        indicators that are not given follow from values.
 
         Args:
             contexts: see columns.py.
@@ -239,12 +246,13 @@ class Box:
             InvalidInput: for columns that are missing or too many, and for values that a column
                 does not take; with their column, their row and what is allowed.
         """
-        if isinstance(contexts, np.ndarray) and not self.unknown:
+        fills = bool(self.unknown or self.indicators)
+        if isinstance(contexts, np.ndarray) and not fills:
             return contexts
         from discreet.people.columns import has_names, rows_by_name
 
         if not has_names(contexts):
-            if not self.unknown:
+            if not fills:
                 return contexts  # type: ignore[no-any-return]
             return self._filled(number_matrix(contexts, "contexts", self.dimension).copy())
         rows = rows_by_name(contexts, self.columns, extra, lenient)
@@ -252,21 +260,22 @@ class Box:
             if labels:  # from 0 .. m - 1 to the units of the box
                 low, high = self.lower[place], self.upper[place]
                 rows[:, place] = low + rows[:, place] * ((high - low) / (len(labels) - 1))
-        return self._filled(rows)
+        return self._filled(rows) if fills else rows
 
     def _filled(self, rows: FloatArray) -> FloatArray:
-        """The rows (n, d), in which missing values are replaced where they count as unknown."""
+        """The rows (n, d), in which missing values that count as unknown are replaced, and
+        indicators follow from values where they are not given."""
         from discreet.people.columns import UNKNOWN
 
-        for place in np.flatnonzero(self.unknown):
-            labels, absent = self.categories[place], np.isnan(rows[:, place])
-            rows[absent, place] = (
-                self.number(int(place), UNKNOWN) if labels else self.columns[place].if_unknown
-            )
-            if not labels:
-                given = rows[:, place + 1]
-                known = np.where(np.isnan(given), self.lower[place + 1], given)
-                rows[:, place + 1] = np.where(absent, self.upper[place + 1], known)
+        for place, column in enumerate(self.columns):
+            given = rows[:, place].copy()
+            if column.missing == UNKNOWN:
+                middle = self.number(place, UNKNOWN) if column.values else column.if_unknown
+                rows[np.isnan(given), place] = middle
+            for behind, shown in enumerate(column.indicated(given).T, place + 1):
+                follows = np.isnan(given) | np.isnan(rows[:, behind])
+                implied = np.where(shown, self.upper[behind], self.lower[behind])
+                rows[:, behind] = np.where(follows, implied, rows[:, behind])
         return rows
 
     def people_to_unit(self, contexts: ArrayLike) -> FloatArray:
@@ -376,6 +385,7 @@ class Ball(Box):
     levels: tuple[int | None, ...] = field(init=False, repr=False)
     categories: tuple[tuple[str, ...], ...] = field(init=False, repr=False)
     unknown: tuple[bool, ...] = field(init=False, repr=False)
+    indicators: tuple[tuple[float, ...], ...] = field(init=False, repr=False)
     radius: float = 1.0
 
     def __init__(
@@ -385,7 +395,7 @@ class Ball(Box):
         # Squares of lengths must be numbers, or a point of a corner would pass for one of the ball.
         radius = number_from(radius, "radius", _LEAST_RADIUS, 1.0 / _LEAST_RADIUS)
         ends = {"radius": radius, "lower": (-radius,) * size, "upper": (radius,) * size}
-        unstated = dict.fromkeys(("levels", "categories", "unknown"), ())
+        unstated = dict.fromkeys(("levels", "categories", "unknown", "indicators"), ())
         for key, value in {**ends, "names": tuple(names), **unstated}.items():
             object.__setattr__(self, key, value)
         self.__post_init__()
@@ -476,10 +486,6 @@ class RewardBounds:
         return unit
 
 
-# The most arms that an exponential mechanism draws from.
-MOST_ARM_POINTS = 65_536
-
-
 # Names of arms, in the order of their numbers; () for arms without names.
 ArmNames = tuple[Annotated[str, Range(1, 100)], ...]
 
@@ -534,26 +540,6 @@ class ArmPoints(_Points):
     def of(cls, points: ArrayLike, names: Sequence[str] = ()) -> Self:
         """The arms at the rows of an array (k, d), or at k numbers, with their names."""
         return replace(super().of(points), names=tuple(names))
-
-    @classmethod
-    def grid(
-        cls, lower: Sequence[float], upper: Sequence[float], counts: Sequence[int]
-    ) -> ArmPoints:
-        """A fine public grid in place of a box of arms: `counts` equally spaced values a column."""
-        if not len(lower) == len(upper) == len(counts) or len(lower) == 0:
-            raise InvalidInput(
-                f"a grid of arms had {len(lower)} lower bounds, {len(upper)} upper bounds and "
-                f"{len(counts)} counts; give one of each for every column."
-            )
-        box = Box(tuple(lower), tuple(upper))
-        sizes = [whole_number(count, "counts", minimum=2) for count in counts]
-        if math.prod(sizes) > MOST_ARM_POINTS:
-            raise InvalidInput(
-                f"counts were {sizes}, {math.prod(sizes)} arms in all; the largest number is "
-                f"{MOST_ARM_POINTS}."
-            )
-        mesh = np.meshgrid(*(np.linspace(0.0, 1.0, size) for size in sizes), indexing="ij")
-        return cls.of(box.from_unit(np.stack(mesh, axis=-1).reshape(-1, len(sizes))))
 
 
 @dataclass(frozen=True)
@@ -679,8 +665,9 @@ class Candidates:
         if array is not None and array.ndim == 3 and array.dtype.kind in "biuf":
             people, count = array.shape[:2]
             _check_count(people, count, most, 0)
-            domain.to_unit(array.reshape(people * count, -1))
-            return cls._of_array(array.astype(np.float64), most)
+            flat = np.asarray(domain.in_order(array.reshape(people * count, -1)), dtype=np.float64)
+            domain.to_unit(flat)
+            return cls._of_array(flat.reshape(array.shape), most)
         rows = []
         for person, points in enumerate(_one_each(sets, repr)):
             several = hasattr(points, "__len__") and not isinstance(points, Mapping)

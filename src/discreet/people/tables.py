@@ -201,15 +201,15 @@ def encode_columns(
             series = column_of(frame, column.name)
             read = _labels if column.values and column.thresholds is None else _numbers
             codes, absent, *gone = read(series, column, may_drop)
+            behind = column.indicated(codes)
+            values[:, place + 1 : place + 1 + behind.shape[1]] = behind
             if column.missing == UNKNOWN:
                 codes[absent] = column.if_unknown
-                if not column.values:
-                    values[:, place + 1] = absent
                 absent = np.zeros_like(absent)
             values[:, place] = codes
             for counts, rows in zip((lacking, outside, clipped), (absent, *gone), strict=True):
                 counts |= {column.name: int(rows.sum())} if rows.any() else {}
-        place += len(with_indicators([column]))
+        place += 1 + len(column.indicator_names)
     refusals.raise_if_any()
     counted = [tuple(counts.items()) for counts in (lacking, outside, clipped)]
     used = int(kept_rows(values).sum())

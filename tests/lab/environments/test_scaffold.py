@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -19,6 +20,7 @@ from discreet.lab.environments.scaffold import (
     ColumnProfile,
     Scaffold,
     TableProfile,
+    declared,
     profile_table,
     scaffold,
 )
@@ -161,6 +163,27 @@ def test_a_profile_names_no_lowest_or_highest_value(tmp_path: Path) -> None:
         text = str(profiled(tmp_path, values))
         assert str(min(values)) not in text
         assert str(max(values)) not in text
+
+
+@pytest.mark.parametrize(
+    ("values", "indicators"),
+    [
+        ([0.0] * 30 + [0.5 + i for i in range(70)], [0]),
+        ([0.5] * 10 + [i + 1.25 for i in range(82)] + [100.5] * 9, [0.5]),
+        ([0.5] * 10 + [i + 1.25 for i in range(82)] + [100.0] * 10, [0.5, 100]),
+        ([40.0] * 30 + [0.5 + i for i in range(70)], None),  # not an end
+        ([0.0] * 4 + [0.5 + i for i in range(96)], None),
+        ([0, 1, 2] * 30, None),  # levels
+    ],
+)
+def test_ends_that_many_rows_have_get_indicators(
+    tmp_path: Path, values: list[float], indicators: list[float] | None
+) -> None:
+    shuffled = np.random.default_rng(0).permutation(values)
+    path = tmp_path / "table.csv"
+    pd.DataFrame({"amount": shuffled}).to_csv(path, index=False)
+    (column,) = profile_table(path).columns
+    assert declared(column).get("indicators") == indicators
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:

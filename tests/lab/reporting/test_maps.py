@@ -161,6 +161,22 @@ def test_the_study_chooses_the_cut(
         assert panels[0].point[1] == pytest.approx(cost / 10)
 
 
+def test_indicators_follow_on_maps_unless_the_study_names_them() -> None:
+    spent = {"lower": 0, "upper": 4, "levels": 5, "indicators": [0], "missing": "unknown"}
+    domain = Box.of({"spent": spent, "age": (20, 60), "sex": ["f", "m"]})
+    steps = [np.linspace(0.0, 1.0, 5), np.array([0.5])]
+    panels = cuts(domain, ReportEntry())
+    assert [panel.title for panel in panels] == ["sex = f", "sex = m"]
+    for panel in panels:
+        assert panel.axes == (0, 3)
+        unit = domain.to_unit(domain.from_unit(panel.points(steps)))
+        assert unit[:, 1].tolist() == [0.0] * 5
+        assert unit[:, 2].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    (panel,) = cuts(domain, ReportEntry(axes=("age",), at={"spent = 0": 1.0, "sex": 0.0}))
+    assert panel.title == "spent = 2, spent = 0 = yes, sex = f"
+    assert panel.point[2] == 1.0
+
+
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("width", [pytest.param(4.5, marks=pytest.mark.slow), NARROW])
 def test_where_other_columns_stand_is_never_cut_off(tmp_path: Path, width: float) -> None:

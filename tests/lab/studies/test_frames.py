@@ -104,7 +104,7 @@ def test_what_is_in_the_frame_decides_the_digest() -> None:
     "bounds",
     [
         {"age": {"lower": 18, "upper": 90}, "region": ["north", "south"]},
-        {"age": Column("age", 18, 90), "region": Column.category("region", ["north", "south"])},
+        {"age": Column("age", 18, 90), "region": Column("region", values=["north", "south"])},
         {"age": tuple(np.array([18, 90])), "region": np.array(["north", "south"])},
     ],
 )

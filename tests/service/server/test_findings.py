@@ -14,7 +14,7 @@ from discreet.people.columns import Column
 from discreet.service.server.findings import finding, parts_of
 
 DOMAIN = Box.of(
-    (Column("age", 18, 90), Column("years", 6, 20, 15), Column.category("smoker", ("no", "yes")))
+    (Column("age", 18, 90), Column("years", 6, 20, 15), Column("smoker", values=("no", "yes")))
 )
 
 

@@ -85,7 +85,7 @@ class LoggedAction:
 
     def declared(self) -> Column:
         """The column, whose codes are the arms."""
-        return Column.category(self.column, self.names, self.outside, self.missing)
+        return Column(self.column, values=self.names, outside=self.outside, missing=self.missing)
 
 
 @dataclass(frozen=True)

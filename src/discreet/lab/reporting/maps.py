@@ -77,7 +77,7 @@ class Cut:
 
     Attributes:
         axes: the shown columns, one or two.
-        point: (d,) where the others stand, in [0, 1].
+        point: (d,) where the others stand, in [0, 1]; NaN where they follow from columns.
         title: says where that is, in declared units; empty when no column is left out.
     """
 
@@ -99,11 +99,14 @@ def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
 
     The columns are `report.axes`, otherwise the first two. The others stand at `report.at` or in
     the middle; if one of them alone has few levels and no place in `report.at`, each of its levels
-    gets a panel.
+    gets a panel. Indicators that the report does not name follow from their columns.
     """
     chosen = tuple(domain.names.index(name) for name in dict.fromkeys(report.axes))
-    axes = chosen or tuple(range(min(2, domain.dimension)))
-    others = [column for column in range(domain.dimension) if column not in axes]
+    follow = {name for column in domain.columns for name in column.indicator_names}
+    follow -= {*report.axes, *report.at}
+    able = [column for column, name in enumerate(domain.names) if name not in follow]
+    axes = chosen or tuple(able[:2])
+    others = [column for column in able if column not in axes]
     values = np.array([_place(domain, column, report.at) for column in range(domain.dimension)])
     few = [(c, n) for c in others if (n := domain.levels[c]) and n <= _FEW_LEVELS]
     free = [(column, count) for column, count in few if domain.names[column] not in report.at]
@@ -117,6 +120,7 @@ def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
         for row in rows
     ]
     units = domain.to_unit(rows)
+    units[:, [column for column, name in enumerate(domain.names) if name in follow]] = math.nan
     return tuple(Cut(axes, unit, title) for unit, title in zip(units, titles, strict=True))
 
 
@@ -348,7 +352,8 @@ def map_of(policy: Any, problem: Problem, cut: Cut) -> Map | None:
     domain = problem.domain
     if isinstance(policy, ArmPolicy):
         steps = [_cells(domain, column) for column in cut.axes]
-        chances = policy.chances(cut.points(steps)).reshape(*map(len, steps), problem.arms)
+        unit = domain.to_unit(domain.from_unit(cut.points(steps)))  # with its indicators
+        chances = policy.chances(unit).reshape(*map(len, steps), problem.arms)
         return ArmMap(cut, problem, _declared(domain, cut.axes, steps), chances)
     if not hasattr(policy, "predict"):
         return None

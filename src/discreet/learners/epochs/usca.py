@@ -28,7 +28,7 @@ epsilon-private (privacy/selection.py); the published scale is 4 B sup sigma^2. 
 may put rows and a scale of its own in their place: with a scale r a prediction then costs
 max_c R(c) / r times what the budget has for it, and releases say so.
 
-Where arms form a continuum, `ArmPoints.grid` gives a fine public grid of them.
+Where arms form a continuum, give a fine public grid of them as `ArmPoints`.
 """
 
 from __future__ import annotations

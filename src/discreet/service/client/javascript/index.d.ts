@@ -41,6 +41,8 @@ export interface Domain {
   readonly categories: readonly (readonly string[])[];
   /** Whether a missing value counts as unknown. */
   readonly unknown: readonly boolean[];
+  /** The numbers that have indicators of their own behind them. */
+  readonly indicators: readonly (readonly number[])[];
   /** The largest length of a context; null for a box. */
   readonly radius: number | null;
 }

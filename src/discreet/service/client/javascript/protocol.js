@@ -162,7 +162,7 @@ const readDomain = (given) => {
     return { ...readDomain({ lower, upper, names, levels: [], categories: [] }), radius };
   }
   const wanted = ["lower", "upper", "names", "levels", "categories"];
-  fieldsOf(given, "domain", wanted, ["unknown"]);
+  fieldsOf(given, "domain", wanted, ["unknown", "indicators"]);
   const lower = items(given.lower, "lower", number);
   const each = (part, read, other) => {
     const values = items(given[part] ?? [], part, read);
@@ -174,27 +174,33 @@ const readDomain = (given) => {
   const names = each("names", characters, (place) => `x${place + 1}`);
   const level = (count, part) => (count === null ? null : whole(count, part, 2));
   const levels = each("levels", level, () => null);
-  const labelled = (labels, part) => items(labels, part, characters);
-  const categories = each("categories", labelled, () => []);
+  const none = () => [];
+  const lists = (name, read) => each(name, (list, part) => items(list, part, read), none);
+  const categories = lists("categories", characters);
   const unknown = each("unknown", truth, () => false);
+  const indicators = lists("indicators", number);
   sound(names.length > 0 && distinct(names), "names");
   const labels = categories.map((texts) => texts.map(labelText));
   names.forEach((name, place) => {
     const texts = categories[place];
     const range = upper[place] - lower[place];
     const labelling = !texts.length || (texts.length === levels[place] && distinct(labels[place]));
-    // Behind a column of numbers that takes missing values stands its indicator.
+    // Behind a column of numbers stand its indicators.
+    const behind = indicators[place].map((value) => {
+      number(value, "indicators", lower[place], upper[place]);
+      return `${name} = ${labelText(value)}`;
+    });
+    if (unknown[place] && !texts.length) behind.unshift(`${name} ${UNKNOWN}`);
     const indicated = texts.length
-      ? texts.includes(UNKNOWN)
-      : names[place + 1] === `${name} ${UNKNOWN}`;
-    sound(
-      range > 0 && range < Infinity && labelling && (!unknown[place] || indicated),
-      `column ${name}`,
-    );
+      ? !behind.length && (!unknown[place] || texts.includes(UNKNOWN))
+      : behind.every((each, at) => each === names[place + 1 + at]);
+    sound(range > 0 && range < Infinity && labelling && indicated, `column ${name}`);
   });
-  const declared = { lower, upper, names, levels, categories, unknown, radius: null };
+  const declared = { lower, upper, names, levels, categories, unknown, indicators, radius: null };
   return Object.defineProperty(declared, "places", { value: labels.map(labelPlaces) });
 };
+
+const clip = (value, low, high) => Math.min(Math.max(value, low), high);
 
 const isMissing = (value) => value === null || value === undefined || Number.isNaN(value);
 
@@ -202,7 +208,7 @@ const isNumber = (value) => ["number", "boolean", "bigint"].includes(typeof valu
 
 /** A context in declared units; NaN for what is missing, or no value of its column. */
 const inOrder = (domain, context) => {
-  const { lower, upper, names, levels, categories, unknown, places } = domain;
+  const { lower, upper, names, levels, categories, unknown, indicators, places } = domain;
   need(
     context !== null && typeof context === "object" && !(context instanceof Map),
     "a context was no object; give values by column, or numbers in order.",
@@ -226,26 +232,27 @@ const inOrder = (domain, context) => {
       return lower[place] + (proper ? places[place](labelText(value)) : NaN) * step;
     });
   }
-  unknown.forEach((takes, place) => {
-    if (!takes) return;
-    const labels = categories[place];
-    const range = upper[place] - lower[place];
-    const absent = Number.isNaN(row[place]);
-    if (labels.length) {
-      const code = lower[place] + (labels.indexOf(UNKNOWN) * range) / (labels.length - 1);
-      row[place] = absent ? code : row[place];
-    } else {
-      const count = levels[place];
-      const middle = count === null ? 0.5 : Math.floor((count - 1) / 2) / (count - 1);
-      row[place] = absent ? lower[place] + middle * range : row[place];
-      const given = Number.isNaN(row[place + 1]) ? lower[place + 1] : row[place + 1];
-      row[place + 1] = absent ? upper[place + 1] : given;
+  row.forEach((given, place) => {
+    const [low, high, count] = [lower[place], upper[place], levels[place]];
+    const absent = Number.isNaN(given);
+    let behind = place + 1;
+    const show = (yes) => {
+      const implied = yes ? upper[behind] : lower[behind];
+      row[behind] = absent || Number.isNaN(row[behind]) ? implied : row[behind];
+      behind++;
+    };
+    if (unknown[place]) {
+      const label = categories[place].indexOf(UNKNOWN);
+      const level = label < 0 ? Math.floor((count - 1) / 2) : label;
+      const share = count === null ? 0.5 : level / (count - 1);
+      row[place] = absent ? low + share * (high - low) : given;
+      if (label < 0) show(absent);
     }
+    const reach = (count === null ? 1e-9 : 0.49 / (count - 1)) * (high - low);
+    for (const value of indicators[place]) show(Math.abs(clip(given, low, high) - value) <= reach);
   });
   return row;
 };
-
-const clip = (value, low, high) => Math.min(Math.max(value, low), high);
 
 /** To the nearest whole number, halves to the even one, as np.rint. */
 const rint = (value) => {
