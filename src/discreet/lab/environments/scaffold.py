@@ -204,9 +204,8 @@ def _of_numbers(name: str, numbers: FloatArray, missing: int) -> ColumnProfile:
     profile = ColumnProfile(name, "numbers", "whole numbers" if whole else "numbers", missing)
     if not whole or len(distinct) > _MOST_LEVELS:
         many = np.isfinite(distinct) & (counts >= max(RARE, _MANY * (len(numbers) + missing)))
-        ends = [0, -1] if len(distinct) > _MOST_LEVELS else []
-        indicators = tuple(float(distinct[end]) for end in ends if many[end])
-        return replace(profile, indicators=indicators)
+        ends = [end for end in (0, -1) if many[end] and len(distinct) > _MOST_LEVELS]
+        return replace(profile, indicators=tuple(distinct[ends].tolist()))
     labels = tuple(int(value) for value in distinct)
     if len(labels) == 2:
         rare = int((counts < RARE).sum())
@@ -544,11 +543,8 @@ def declared(column: ColumnProfile) -> dict[str, object]:
         levels = {"levels": UNSTATED} if column.kind == "levels" else {}
         fields |= {**_BOUNDS, **levels, "outside": "clip"}
     indicators = [int(each) if each.is_integer() else each for each in column.indicators]
-    return {
-        **fields,
-        **({"missing": UNKNOWN} if column.missing else {}),
-        **({"indicators": indicators} if indicators else {}),
-    }
+    fields |= {"missing": UNKNOWN} if column.missing else {}
+    return fields | ({"indicators": indicators} if indicators else {})
 
 
 # The file.
@@ -653,9 +649,8 @@ def _columns(study: Scaffold) -> Iterator[str]:
         )
     if any(each.indicators for each in study.columns):
         yield from _comment(
-            "indicators = [0] adds a column that says whether the number is 0, where rewards may "
-            "differ. Proposed where many rows have the lowest or the highest number; keep it if a "
-            "public fact, such as the limits of a form, says so, too."
+            "indicators = [0] adds a column that marks 0, where rewards may differ. Proposed where "
+            "many rows have the lowest or highest number; keep it if public facts say so, too."
         )
     if any(each.kind == "labels" for each in study.columns):
         yield from _comment(

@@ -98,8 +98,8 @@ def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
     """The cuts that a study's `[report]` asks for.
 
     The columns are `report.axes`, otherwise the first two. The others stand at `report.at` or in
-    the middle; if one of them alone has few levels and no place in `report.at`, each of its levels
-    gets a panel. Indicators that the report does not name follow from their columns.
+    the middle; if one of them alone has few levels, or indicators, each of these gets a panel.
+    Indicators that the report does not name follow from their columns.
     """
     chosen = tuple(domain.names.index(name) for name in dict.fromkeys(report.axes))
     follow = {name for column in domain.columns for name in column.indicator_names}
@@ -108,13 +108,18 @@ def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
     axes = chosen or tuple(able[:2])
     others = [column for column in able if column not in axes]
     values = np.array([_place(domain, column, report.at) for column in range(domain.dimension)])
-    few = [(c, n) for c in others if (n := domain.levels[c]) and n <= _FEW_LEVELS]
-    free = [(column, count) for column, count in few if domain.names[column] not in report.at]
-    rows = values[None]
-    if len(free) == 1:
-        ((column, count),) = free
-        rows = np.tile(values, (count, 1))
-        rows[:, column] = np.linspace(domain.lower[column], domain.upper[column], count)
+    free = {}
+    for place in others:
+        column, count = domain.columns[place], domain.levels[place]
+        if {column.name, *column.indicator_names} & report.at.keys():
+            continue
+        if count and count <= _FEW_LEVELS:
+            free[place] = np.linspace(domain.lower[place], domain.upper[place], count)
+        elif column.indicators:
+            free[place] = np.array([values[place], *column.indicators])
+    place, shown = next(iter(free.items())) if len(free) == 1 else (0, values[:1])
+    rows = np.tile(values, (len(shown), 1))
+    rows[:, place] = shown
     titles = [
         ", ".join(f"{domain.names[c]} = {_text(domain, c, float(row[c]))}" for c in others)
         for row in rows
