@@ -428,6 +428,7 @@ def _messages(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
         ("a stream of its own", {"stream": "elsewhere"}),
         ("another kind", {"kind": "uniform-policy"}),
         ("an unknown kind", {"kind": "quantum-policy"}),
+        ("a list as an array", {"thresholds": {"shape": [0], "float64": ""}}),
     ]
     for words, change in changes:
         yield words, json.dumps({**content, **change})

@@ -204,11 +204,10 @@ class Column:
         numbers = tuple(finite_number(each, f"an indicator of {self.name!r}") for each in given)
         object.__setattr__(self, "indicators", numbers)
         proper = not self.values and all(self.lower <= each <= self.upper for each in numbers)
-        same = self.indicated(np.array(numbers))[:, -len(numbers) :]
-        steps = (np.array(numbers) - self.lower) / (self.upper - self.lower)
-        steps *= 0 if self.levels is None else self.levels - 1
+        values, width = np.array(numbers), self.upper - self.lower
+        steps = (values - self.lower) / width * ((self.levels or 1) - 1)
         between = np.abs(steps - np.round(steps)).max() > 1e-6
-        if not proper or between or same.sum() > len(numbers):
+        if not proper or between or self.indicated(values)[:, -len(values) :].sum() > len(values):
             kind = "has labels" if self.values else f"takes {self.allowed}"
             raise InvalidInput(
                 f"column {self.name!r} has indicators = {list(numbers)} and {kind}; give numbers "

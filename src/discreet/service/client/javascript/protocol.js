@@ -518,10 +518,11 @@ const readKernel = (given, header) => {
   const cells = readCells(given.cells, size + Number(!chooses));
   array(given.density, "density", [null], Number.MIN_VALUE);
   const { partitions } = cells;
-  array(range, "clipping_range", [2], 0, 1);
-  sound(range[0] < range[1], "clipping_range");
+  const share = (value, part) => number(value, part, 0, 1);
+  const ends = items(range, "clipping_range", share);
+  sound(ends.length === 2 && ends[0] < ends[1], "clipping_range");
   // A threshold is a range of no width.
-  let ranges = array(thresholds, "thresholds", [null], 0, 1).map((at) => [at, at]);
+  let ranges = items(thresholds, "thresholds", share).map((at) => [at, at]);
   if (!ranges.length) ranges = new Array(partitions).fill(range);
   else sound(ranges.length === partitions && cells.count === 1, "thresholds");
   const mechanism = { places: cells.count, size: 1 };
