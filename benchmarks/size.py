@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_193),
+    "src": (254, 77_211),
     "service": (46, 12_110),
-    "library": (107, 32_937),
-    "lab": (44, 14_978),
+    "library": (107, 32_942),
+    "lab": (44, 14_990),
     "LocalKernel, a round": (31, 11_046),
     "Capri, a round": (41, 13_371),
     "a policy on a device": (17, 5_685),
-    "a study run": (64, 19_244),
+    "a study run": (64, 19_249),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

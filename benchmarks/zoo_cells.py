@@ -361,8 +361,9 @@ def _rows() -> Iterator[Target]:
     for given in ({}, {"indicator": True}):
         cell = Cell("zeros", "kernel", 20_000, given=given)
         central = replace(cell, model="joint", epsilon=1.0, delta=DELTA)
-        private = [replace(cell, model="local", epsilon=epsilon) for epsilon in (1.0, 4.0)]
-        for each in (central, *private, cell):
+        private = [_local("zeros", "kernel", 20_000, epsilon, **given) for epsilon in (1.0, 4.0)]
+        bins = [replace(each, learner="partition") for each in private]
+        for each in (central, *private, cell, *bins):
             yield Target(f"zeros: {each.place}", each)
     # Shuffled reports beside local and joint privacy at the same epsilon.
     for problem, people, epsilons in _SHUFFLED:

@@ -303,21 +303,25 @@ def test_a_domain_keeps_its_indicators() -> None:
         Box((0.0,), (1.0,), indicators=((0.5,),))
     with pytest.raises(InvalidInput, match="2 values of indicators"):
         Box((0.0,), (1.0,), indicators=((0.5,), ()))
-    with pytest.raises(InvalidInput, match="has labels"):
+    with pytest.raises(InvalidInput, match="distinct already"):
         Box((0.0,), (1.0,), levels=(2,), categories=(("a", "b"),), indicators=((0.0,),))
     named = {"x": {"lower": 0, "upper": 1, "indicators": [0]}, "x = 0": (0, 1)}
-    with pytest.raises(InvalidInput, match="what the indicator of column 'x' is called"):
+    with pytest.raises(InvalidInput, match="is the indicator that column 'x' adds"):
         Box.of(named)
 
 
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ({"lower": 0, "upper": 1, "indicators": [2]}, r"\[2.0\] and takes numbers from 0 to 1"),
-        ({"lower": 0, "upper": 1, "indicators": [1, 1]}, "each once"),
-        ({"lower": 0, "upper": 1, "levels": 11, "indicators": [0.35]}, "each once"),
-        ({"lower": 0, "upper": 1, "indicators": 0}, "an indicator of 'x' was nan"),
-        ({"values": ["no", "yes"], "indicators": [1]}, "has labels"),
+        ({"lower": 0, "upper": 1, "indicators": [0, 2]}, r"indicator 2; its bounds are \[0, 1\]"),
+        ({"lower": 0, "upper": 1, "indicators": [1, 1]}, "as good as the same"),
+        (
+            {"lower": 0, "upper": 1, "levels": 11, "indicators": [0.35]},
+            r"indicator 0\.35; it takes 11 values from 0 to 1",
+        ),
+        ({"lower": 0, "upper": 1, "indicators": "0"}, r"was '0'; it must be a list of numbers"),
+        ({"lower": 0, "upper": 1, "indicators": 0}, r"was 0; it must be a list of numbers"),
+        ({"values": ["no", "yes"], "indicators": [1]}, "distinct already"),
         ({"lower": 0, "upper": 1, "indicators": ["0"]}, "an indicator of 'x' was '0'"),
         ({"lower": 0, "upper": 1, "indicators": [float("nan")]}, "an indicator of 'x' was nan"),
     ],

@@ -296,6 +296,12 @@ class TestUnknownValues:
         unit = Box.of([age]).people_to_unit(values)
         np.testing.assert_array_equal(Box.of([age]).from_unit(unit), values)
 
+    def test_columns_of_the_table_with_the_name_of_an_indicator_are_refused(self) -> None:
+        age = Column("age", 0, 100, indicators=(20,))
+        for values in (("no", "yes"), ("a", "b")):
+            with pytest.raises(InvalidInput, match="indicator that column 'age' adds"):
+                encode_columns(self.FRAME, [age, Column("age = 20", values=values)])
+
     def test_every_row_stays_and_says_what_it_lacks(self) -> None:
         values, rows = encode_columns(self.FRAME, self.COLUMNS)
         domain = Box.of(self.COLUMNS)

@@ -198,21 +198,24 @@ class Column:
         self._check_indicators()
 
     def _check_indicators(self) -> None:
-        given = self.indicators if isinstance(self.indicators, list | tuple) else (math.nan,)
-        if not given:
-            return
+        given = self.indicators
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise invalid(given, f"indicators of column {self.name!r}", "a list of numbers, as [0]")
         numbers = tuple(finite_number(each, f"an indicator of {self.name!r}") for each in given)
         object.__setattr__(self, "indicators", numbers)
-        proper = not self.values and all(self.lower <= each <= self.upper for each in numbers)
-        values, width = np.array(numbers), self.upper - self.lower
-        steps = (values - self.lower) / width * ((self.levels or 1) - 1)
-        between = np.abs(steps - np.round(steps)).max() > 1e-6
-        if not proper or between or self.indicated(values)[:, -len(values) :].sum() > len(values):
-            kind = "has labels" if self.values else f"takes {self.allowed}"
-            raise InvalidInput(
-                f"column {self.name!r} has indicators = {list(numbers)} and {kind}; give numbers "
-                "that a column of numbers takes, each once."
-            )
+        for place, number in enumerate(numbers):
+            step = (number - self.lower) / (self.upper - self.lower) * ((self.levels or 1) - 1)
+            if self.values:
+                why = "its labels are distinct already; leave indicators out"
+            elif not self.lower <= number <= self.upper:
+                why = f"its bounds are [{self.lower:g}, {self.upper:g}]"
+            elif abs(step - round(step)) > 1e-6:
+                why = f"it takes {self.levels} values from {self.lower:g} to {self.upper:g}"
+            elif self.indicated(np.array([number]))[0, -len(numbers) :][:place].any():
+                why = "an indicator before it is as good as the same"
+            else:
+                continue
+            raise InvalidInput(f"column {self.name!r} had the indicator {number:g}; {why}.")
 
     def indicated(self, values: FloatArray) -> BoolArray:
         """(n, k) what its indicators say of values (n,), which count as moved to their bounds, and
@@ -327,20 +330,21 @@ def declared_columns(bounds: Declared) -> tuple[Column, ...]:
     return tuple(bounds)
 
 
-def with_indicators(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Columns of contexts: each column of numbers is followed by its indicators."""
+def with_indicators(columns: Sequence[Column], stated: bool = False) -> tuple[Column, ...]:
+    """Columns of contexts: each column of numbers is followed by its indicators, which are `stated`
+    already among the columns of a `Box`. `InvalidInput` for another column of such a name."""
     expanded: list[Column] = []
     names = [column.name for column in columns]
     for place, column in enumerate(columns):
         expanded.append(column)
         behind = [Column(name, values=("no", "yes")) for name in column.indicator_names]
-        if list(columns[place + 1 :][: len(behind)]) == behind:
+        if stated and list(columns[place + 1 :][: len(behind)]) == behind:
             continue
         for each in behind:
             if each.name in names:
                 raise InvalidInput(
-                    f"the columns had {each.name!r}, which is what the indicator of column "
-                    f"{column.name!r} is called; give that column another name."
+                    f"column {each.name!r} is the indicator that column {column.name!r} adds; "
+                    "leave one of the two out, or give the column another name."
                 )
         expanded += behind
     return tuple(expanded)
@@ -462,7 +466,7 @@ def rows_by_name(
     optional = [key for key in known if key in implied]
     if _is_frame(contexts):
         given = list(contexts.columns)
-        _check_names([*given, *optional], known, extra, name, "the table")
+        _check_names(given, known, optional, extra, name, "the table")
         values = {key: _objects(contexts[key]) for key in known if key in given}
         lacking = [_ABSENT] * len(next(iter(values.values())))
         values |= {key: _objects(lacking) for key in optional if key not in given}
@@ -500,7 +504,7 @@ def _of_dictionaries(
                 f"{name} had {a_kind(row)} in row {place}, among dictionaries; give each "
                 "person as a dictionary with the keys " + ", ".join(known) + "."
             )
-        _check_names([*row, *optional], known, extra, name, f"row {place}")
+        _check_names([*row], known, optional, extra, name, f"row {place}")
     values = {}
     for key in known:
         values[key] = np.empty(len(rows), dtype=object)
@@ -508,10 +512,12 @@ def _of_dictionaries(
     return values
 
 
-def _check_names(given: list[Any], known: list[str], extra: Extra, name: str, where: str) -> None:
+def _check_names(
+    given: list[Any], known: list[str], optional: list[str], extra: Extra, name: str, where: str
+) -> None:
     """Refuse columns that are missing or, unless they are to be ignored, too many."""
     errors = ErrorCollector()
-    missing = [key for key in known if key not in given]
+    missing = [key for key in known if key not in given and key not in optional]
     more = [key for key in given if key not in known]
     names = f"the domain has {', '.join(known)}, {where} has {', '.join(map(str, given)) or 'none'}"
     for key in missing:
@@ -519,7 +525,7 @@ def _check_names(given: list[Any], known: list[str], extra: Extra, name: str, wh
     if more and extra == "refuse" and not missing:
         errors.add(
             f"{name} had the column {more[0]!r}, which the domain lacks; {names}. Leave it "
-            f"out, as {name}[{known}] does in pandas."
+            f"out, as {name}[{[key for key in known if key in given]}] does in pandas."
         )
     errors.raise_if_any()
 

@@ -153,7 +153,7 @@ class Box:
         """
         from discreet.people.columns import UNKNOWN, declared_columns, with_indicators
 
-        declared = with_indicators(declared_columns(columns))
+        declared = with_indicators(declared_columns(columns), stated=True)
         for column in declared:
             if column.log:
                 raise InvalidInput(

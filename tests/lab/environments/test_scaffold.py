@@ -173,7 +173,9 @@ def test_a_profile_names_no_lowest_or_highest_value(tmp_path: Path) -> None:
         ([0.5] * 10 + [i + 1.25 for i in range(82)] + [100.0] * 10, [0.5, 100]),
         ([40.0] * 30 + [0.5 + i for i in range(70)], None),  # not an end
         ([0.0] * 4 + [0.5 + i for i in range(96)], None),
-        ([0, 1, 2] * 30, None),  # levels
+        ([0, 1, 2] * 30 + [0] * 90, None),  # few numbers
+        ([0] * 60 + list(range(1, 11)) * 4, [0]),  # levels
+        (list(range(11)) * 10, None),  # of which none stands out
     ],
 )
 def test_ends_that_many_rows_have_get_indicators(

@@ -175,6 +175,9 @@ def test_indicators_follow_on_maps_unless_the_study_names_them() -> None:
     (panel,) = cuts(domain, ReportEntry(axes=("age",), at={"spent = 0": 1.0, "sex": 0.0}))
     assert panel.title == "spent = 2, spent = 0 = yes, sex = f"
     assert panel.point[2] == 1.0
+    panels = cuts(domain, ReportEntry(axes=("age",)))
+    titles = [f"spent = {spent}, sex = {sex}" for spent in (2, 0) for sex in "fm"]
+    assert [panel.title for panel in panels] == titles
     panels = cuts(domain, ReportEntry(axes=("age", "sex")))
     assert [panel.title for panel in panels] == ["spent = 2", "spent = 0"]
     held = [domain.to_unit(domain.from_unit(panel.point[None]))[0, :3] for panel in panels]

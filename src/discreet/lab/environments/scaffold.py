@@ -53,7 +53,9 @@ RARE = 10
 
 # Of a column: labels at most, levels at most, and rows of a label at least (on average).
 _MOST_LABELS, _MOST_LEVELS, _REPEATED = 50, 20, 2
-_MANY = 0.05  # the share of rows from which a number may have an indicator
+# The end of a column of more numbers than these may have an indicator where it has this share of
+# rows, and this many times those of its neighbour.
+_FEW_NUMBERS, _MANY, _PEAK = 4, 0.05, 3
 _RISING_ROWS = 20  # in which numbers that only rise hardly do so by chance
 _ID = re.compile(r"(?:.*[\W_])?(?:id|ID|uuid|UUID|guid|GUID)|.*[a-z]I[dD]|rownames", re.DOTALL)
 # Names of the columns of a log, in lower case.
@@ -201,11 +203,17 @@ def _of_numbers(name: str, numbers: FloatArray, missing: int) -> ColumnProfile:
         if days.notna().all():
             advice = looks_like("2000-01-01")[1]
             return _left_out(name, "dates, as whole numbers", advice, missing)
-    profile = ColumnProfile(name, "numbers", "whole numbers" if whole else "numbers", missing)
+    least = max(RARE, _MANY * (len(numbers) + missing))
+    peaks = tuple(
+        float(distinct[end])
+        for end, beside in ((0, 1), (-1, -2))
+        if counts[end] >= max(least, _PEAK * counts[beside]) and np.isfinite(distinct[end])
+    )
+    indicators = peaks if len(distinct) > _FEW_NUMBERS else ()
+    holds = "whole numbers" if whole else "numbers"
+    profile = ColumnProfile(name, "numbers", holds, missing, indicators=indicators)
     if not whole or len(distinct) > _MOST_LEVELS:
-        many = np.isfinite(distinct) & (counts >= max(RARE, _MANY * (len(numbers) + missing)))
-        ends = [end for end in (0, -1) if many[end] and len(distinct) > _MOST_LEVELS]
-        return replace(profile, indicators=tuple(distinct[ends].tolist()))
+        return profile
     labels = tuple(int(value) for value in distinct)
     if len(labels) == 2:
         rare = int((counts < RARE).sum())
@@ -562,8 +570,8 @@ def _lines(study: Scaffold, file: Path) -> Iterator[str]:
         f'State what is "{UNSTATED}" and read the comments; then: discreet check {file.name}'
     )
     yield from _comment(
-        "Counts and labels in this file come from the table. Remove confidential ones before you "
-        "share the file."
+        "Counts, labels and indicators in this file come from the table. Remove confidential ones "
+        "before you share the file."
     )
     yield from (
         "",
@@ -650,7 +658,8 @@ def _columns(study: Scaffold) -> Iterator[str]:
     if any(each.indicators for each in study.columns):
         yield from _comment(
             "indicators = [0] adds a column that marks 0, where rewards may differ. Proposed where "
-            "many rows have the lowest or highest number; keep it if public facts say so, too."
+            "many rows have the lowest or highest number; keep it if that is public, such as the "
+            "cap of a form, and no code of missing values."
         )
     if any(each.kind == "labels" for each in study.columns):
         yield from _comment(

@@ -181,8 +181,9 @@ def sets_from_table(
         InvalidInput: everything that is wrong with either table, with how many rows and visits.
     """
     domain = Box.of(columns)
-    if reward.values or reward.name in domain.names:
+    if reward.values or reward.indicators or reward.name in domain.names:
         kind = "labels" if reward.values else "a column of points too"
+        kind = "a column with indicators" if reward.indicators else kind
         raise InvalidInput(
             f"the reward {reward.name!r} was {kind}; it must be a column of numbers with bounds, "
             "and no learner may see it before it chooses."

@@ -98,8 +98,9 @@ def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
     """The cuts that a study's `[report]` asks for.
 
     The columns are `report.axes`, otherwise the first two. The others stand at `report.at` or in
-    the middle; if one of them alone has few levels, or indicators, each of these gets a panel.
-    Indicators that the report does not name follow from their columns.
+    the middle; if one of them alone has few levels and no place in `report.at`, each of its levels
+    gets a panel, and so does each number with an indicator. Indicators that the report does not
+    name follow from their columns.
     """
     chosen = tuple(domain.names.index(name) for name in dict.fromkeys(report.axes))
     follow = {name for column in domain.columns for name in column.indicator_names}
@@ -108,18 +109,19 @@ def cuts(domain: Box, report: ReportEntry) -> tuple[Cut, ...]:
     axes = chosen or tuple(able[:2])
     others = [column for column in able if column not in axes]
     values = np.array([_place(domain, column, report.at) for column in range(domain.dimension)])
-    free = {}
-    for place in others:
-        column, count = domain.columns[place], domain.levels[place]
-        if {column.name, *column.indicator_names} & report.at.keys():
-            continue
-        if count and count <= _FEW_LEVELS:
-            free[place] = np.linspace(domain.lower[place], domain.upper[place], count)
-        elif column.indicators:
-            free[place] = np.array([values[place], *column.indicators])
-    place, shown = next(iter(free.items())) if len(free) == 1 else (0, values[:1])
-    rows = np.tile(values, (len(shown), 1))
-    rows[:, place] = shown
+    free = [domain.columns[column] for column in others if domain.names[column] not in report.at]
+    few = [column for column in free if column.levels and column.levels <= _FEW_LEVELS]
+    rows = values[None]
+    if len(few) == 1:
+        rows = np.tile(values, (few[0].levels or 0, 1))
+        place = domain.names.index(few[0].name)
+        rows[:, place] = np.linspace(domain.lower[place], domain.upper[place], len(rows))
+    middle = rows
+    for column in free:
+        for number in () if {*column.indicator_names} & report.at.keys() else column.indicators:
+            apart = middle.copy()
+            apart[:, domain.names.index(column.name)] = number
+            rows = np.concatenate([rows, apart])
     titles = [
         ", ".join(f"{domain.names[c]} = {_text(domain, c, float(row[c]))}" for c in others)
         for row in rows

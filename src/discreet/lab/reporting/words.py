@@ -273,7 +273,7 @@ def table_notes(summary: Summary) -> list[str]:
         if any(line.learner == UNIFORM for line in summary.references):
             free = {line.family for line in summary.references}
             alike = any(line.family in free for line in summary.private)
-            needed = "a clear gain without privacy" if alike else "non_private = true"
+            needed = "a clear gain without privacy" if alike else "non_private = true, same learner"
         notes.append(f'"gain kept" needs {needed}.')
     return notes
 
