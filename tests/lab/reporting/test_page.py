@@ -7,7 +7,7 @@ import re
 import pytest
 
 from discreet.lab.reporting.audit import render_audit_report
-from discreet.lab.reporting.page import minus_signs, verbatim
+from discreet.lab.reporting.page import MAP, minus_signs, verbatim
 
 from .cases import LEARNERS, exponential, run_study
 from .test_audit import BROKEN, HONEST, ORIGIN
@@ -65,8 +65,9 @@ def test_every_colour_has_its_counterpart_in_the_dark() -> None:
     light = set(re.findall(r"(--[\w-]+):", css[: css.index("@media")]))
     dark = block(css, "@media screen and (prefers-color-scheme: dark) {")
     assert light == set(re.findall(r"(--[\w-]+):", dark))
-    # Figures too: none is left on a ground on which it cannot be seen.
-    assert {"img.chart", "img.dots"} <= set(re.findall(r"img\.\w+", dark))
+    # Figures too: charts are turned, and maps have a style of their own on the page's ground.
+    assert "img.chart" in dark
+    assert f"fill: {re.findall(r'--page: (#[0-9a-f]+)', dark)[0]} !important" in MAP
     outside = css.replace(dark, "").replace(block(css, ":root {"), "")
     assert not re.findall(r"#[0-9a-fA-F]{3,6}\b", outside)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from html import escape, unescape
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,7 @@ from matplotlib.figure import Figure
 
 from discreet.lab.reporting.figures import EvenTicks
 from discreet.lab.reporting.layout import NARROW, WIDE
+from discreet.lab.reporting.page import MAP
 from discreet.lab.reporting.search_report import (
     SearchView,
     answers_figure,
@@ -59,6 +61,10 @@ def test_one_file_with_two_figures(tmp_path: Path, plain_search: Played) -> None
     assert loads.tags.count("img") == len(loads.alts) == 2
     assert all(loads.alts)
     assert str(tmp_path) not in text
+    # In the dark the map keeps its colours, on screens of both widths; the chart is turned.
+    styled = [MAP in b64decode(source.partition(",")[2]).decode() for source in loads.sources]
+    assert styled == [True, True, False, False]
+    assert re.findall(r'<img class="(\w+)"', text) == ["map", "chart"]
 
 
 @pytest.mark.usefixtures("unpainted")

@@ -59,7 +59,7 @@ from discreet.lab.reporting.numbers import (
     share_text,
     unsigned_zero,
 )
-from discreet.lab.reporting.page import image, render, write_page
+from discreet.lab.reporting.page import MAP, image, render, write_page
 from discreet.lab.reporting.provenance import Provenance, provenance_of_release
 from discreet.outsourcing.bounds import PublicColumn
 from discreet.outsourcing.certificate import Certificate
@@ -76,7 +76,7 @@ _MANY = 200  # more marks than this are drawn as pixels
 _ROOMY = 6.0  # from this width on there is room for more ticks and words
 _INSIDE = 0.87  # of the width of a figure, for its axes, about
 _GREY, _ROW, _BAND = "#8A8A8A", "#B4B4BA", "#F1F1F3"
-_STAR: dict[str, Any] = {"marker": "*", "c": "white", "edgecolors": INK}
+_STAR: dict[str, Any] = {"marker": "*", "c": "white", "edgecolors": INK, "linewidths": 1.0}
 # What the marks of questions look like and mean.
 _MARKS: dict[Status, tuple[dict[str, Any], str]] = {
     "answered": ({"marker": "o", "facecolors": VERMILLION, "edgecolors": "white"}, "answered"),
@@ -335,17 +335,15 @@ def answers_figure(view: SearchView, width: float) -> Figure:
     style: dict[str, Any] = {"fmt": "none", "ecolor": "#C9C9CE", "elinewidth": 0.9}
     if noise:
         axes.errorbar(view.questions, view.answers, yerr=noise, rasterized=many, **style)
-    dots: dict[str, Any] = {"s": 16, "c": _GREY, "linewidths": 0, "zorder": 3}
-    axes.scatter(view.questions, view.answers, rasterized=many, **dots)
+    axes.scatter(view.questions, view.answers, 16, _GREY, linewidths=0, zorder=3, rasterized=many)
     # The line goes on to the right border.
     at, steps = np.append(view.questions, last + 0.5), np.append(view.so_far, view.so_far[-1])
     axes.plot(at, steps, drawstyle="steps-post", color=BLUE, linewidth=1.9, zorder=4)
     best, place = float(view.so_far[-1]), view.best_place
-    star = view.questions[place], view.answers[place]
-    axes.scatter(*star, s=110, linewidths=0.9, zorder=5, **_STAR)
+    axes.scatter(view.questions[place], view.answers[place], s=110, zorder=5, **_STAR)
     failed = view.that("impossible")["number"]
     bottom = np.full(len(failed), low + 0.02 * (high - low))
-    cross: dict[str, Any] = {"marker": "x", "s": 22, "c": VERMILLION, "linewidths": 1.2}
+    cross: dict[str, Any] = {"marker": "x", "s": 22, "c": INK, "linewidths": 1.2}
     axes.scatter(failed, bottom, zorder=3, clip_on=False, rasterized=len(failed) > _MANY, **cross)
     entitle(axes, f"answers and the {'lowest' if view.minimize else 'highest'} so far")
     name_ends(axes, [(f"best so far\n{number_text(best)}", best, BLUE)])
@@ -369,7 +367,9 @@ def rows_figure(view: SearchView, width: float) -> Figure:
         y = _draw_axis(axes.yaxis, view, shown[1], height)
         # As large as there is room.
         size = float(np.clip(0.12 * _INSIDE * width * height * 72.0**2 / len(kept), 2.5, 30.0))
-        look: dict[str, Any] = {"s": size, "linewidths": 0, "zorder": 2, "rasterized": many}
+        # Grey edges, so that yellow is seen on white and blue in the dark.
+        look: dict[str, Any] = {"edgecolors": _GREY, "linewidths": 0.1 * math.sqrt(size)}
+        look |= {"s": size, "zorder": 2, "rasterized": many}
         if view.knows:
             # Expectations that are alike have nearly one colour.
             room = 0.5 * view.least_difference if view.alike else 0.0
@@ -440,7 +440,7 @@ def _draw_marks(axes: Axes, view: SearchView, x: FloatArray, y: FloatArray) -> N
             handles.append(line)
     if view.turn.best is not None:
         row = view.turn.best.row
-        axes.scatter(x[row], y[row], s=150, linewidths=1.0, zorder=6, **_STAR)
+        axes.scatter(x[row], y[row], s=150, zorder=6, **_STAR)
         star: dict[str, Any] = {"lw": 0, "color": "white", "markeredgecolor": INK}
         handles.append(Line2D([], [], marker="*", markersize=11, label="best answer", **star))
     figure = axes.figure
@@ -500,7 +500,7 @@ def render_search_report(
             certificate.release, certificate.file, certificate.sha256, search.settings.seed
         ),
         answers=len(view.answers) and image(lambda width: answers_figure(view, width)),
-        map=image(lambda width: rows_figure(view, width)),
+        map=image(lambda width: rows_figure(view, width), style=MAP if len(shown) > 1 else ""),
         most_dots=MOST_DOTS,
         shown=[certificate.names[place] for place in shown],
         not_shown=f"{len(others)} others" if len(others) > _NAMED else others and listed(others),
