@@ -204,6 +204,13 @@ def test_the_page_needs_nothing_else(made: Plan, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unpainted")
+def test_no_line_of_the_page_ends_within_an_option() -> None:
+    page = render_plan(plan(data=("Plan on <b> (--table FILE) or (--synthetic).",)))
+    assert "&lt;b&gt; (<code>--table FILE</code>) or (<code>--synthetic</code>)." in page
+    assert ".alert code { white-space: nowrap; }" in page
+
+
+@pytest.mark.usefixtures("unpainted")
 def test_the_page_of_a_plan_without_a_gain() -> None:
     words = words_of(render_plan(flat()))
     assert "whether choosing by person gains anything" in words
