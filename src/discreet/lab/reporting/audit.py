@@ -32,7 +32,7 @@ from discreet.records import WEAK, Finding
 
 # Inches of a line of the picture, and of one with its name above it.
 _ROW, _TALL_ROW = 0.17, 0.34
-_NAME = SMALL - 1.5
+_NAME = SMALL - 1.0
 _WIDTH = 7.2
 # Bounds below this share of the least promise are put at the left end.
 _LEAST = 0.1
@@ -172,7 +172,7 @@ def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:
     figure, [[axes]] = sheet(width=width)
     for place, (finding, promise) in enumerate(shown):
         color = VERMILLION if finding.kind == "known-broken" else BLUE
-        axes.plot(promise, place, "|", color=INK, markersize=8.0, markeredgewidth=1.6)
+        axes.plot(promise, place, "|", color=INK, markersize=10.0, markeredgewidth=1.6)
         for epsilon, face in ((finding.exact, color), (finding.lower_bound, "white")):
             if not math.isnan(epsilon):
                 at = min(max(epsilon, left), right)
@@ -202,7 +202,7 @@ def audit_figure(findings: Sequence[Finding], width: float = _WIDTH) -> Figure:
     ticks = [tick for tick in _TICKS if left * 0.93 <= tick <= right * 1.12]
     ticks = ticks if len(ticks) > 1 else sorted({promise for _, promise in shown})
     number_axis(axes.xaxis, Axis(ticks=ticks, names=[f"{tick:.4g}" for tick in ticks]))
-    axes.set_xlabel("epsilon", fontsize=SMALL)
+    axes.set_xlabel("epsilon", fontsize=SMALL, color=INK)
     axes.grid(False)
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
     axes.tick_params(length=0, colors=INK)
