@@ -18,7 +18,7 @@ from discreet.lab.reporting.numbers import aligned_texts, thousands
 MINUS = "\u2212"
 WIDE, NARROW = 540, 340
 _HEIGHT = 230
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 22, 12, 38
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 22, 12, 42
 # Classes of colours that the style has.
 COLORS = 7
 
@@ -108,7 +108,7 @@ def _axes(
         parts.append(f'<path class="rule" d="M{_LEFT} {y:.1f}H{width - _RIGHT}"/>')
         parts.append(_text(_LEFT - 6, y + 4, tick.replace("-", MINUS), "end"))
     for place in places:
-        parts.append(_text(along(place), _HEIGHT - _BOTTOM + 15, thousands(place), "middle"))
+        parts.append(_text(along(place), _HEIGHT - _BOTTOM + 18, thousands(place), "middle"))
     parts.append(_text(0.5 * (width + _LEFT - _RIGHT), _HEIGHT - 5, across, "middle"))
     return parts
 
