@@ -161,7 +161,7 @@ def test_a_visitor_sees_what_leaves_their_browser(
             *("noise", "public_coins", "places", "signs"),
         }
         assert text("receipt") == f"{len(shown.encode())} bytes, accepted by the server:"
-        assert "e^4 = 55 times" in text("document.getElementById('law-text')")
+        assert "exp(4) = 55 times" in text("document.getElementById('law-text')")
         assert tab.ask("law.querySelectorAll('rect').length") >= 2
         colours = "map.getContext('2d').getImageData(0, 0, map.width, map.height).data"
         assert tab.ask(f"new Set({colours}).size") > 3

@@ -67,7 +67,7 @@ const trying = (step) => async (event) => {
 const showTerms = async () => {
   terms = await device.terms();
   const facts = [
-    ["epsilon", `${terms.mostEpsilon} of one report, which is all there is of you`],
+    ["epsilon", `${terms.mostEpsilon} for one report, the only one that you send`],
     ["guesses", terms.armNames.join(", ")],
     ["asked", terms.domain.names.join(", ")],
     ["SHA-256", terms.sha256],
@@ -208,13 +208,13 @@ const showLaw = async (reward) => {
     drawn(
       "text",
       { x: left + (600 - left) / 2, y: 216, "text-anchor": "middle" },
-      "bin reported, with the sign - (left bar) or + (right bar)",
+      "bin reported, with the sign − (left bar) or + (right bar)",
     ),
   );
   const bound = Math.exp(terms.mostEpsilon);
   $("law-text").textContent =
     `Your report drawn ${DRAWN.toLocaleString("en")} times, none sent. Blue is the truth; outlined is what left. ` +
-    `Whatever you had answered, each of them would have been at most e^${terms.mostEpsilon} = ${bound.toFixed(0)} times as likely, or as unlikely.`;
+    `Whatever you had answered, each of them would have been at most exp(${terms.mostEpsilon}) = ${bound.toFixed(0)} times as likely, or as unlikely.`;
   show("law-before", false);
   show("law-after");
 };
