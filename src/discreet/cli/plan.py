@@ -230,6 +230,8 @@ def _show(made: Plan, details: bool) -> None:
         out.print()
     elif made.worthwhile:
         out.say(people_sentence(made, epsilon))
+    if made.recommendation.word not in ("yes", "no") and not details:
+        out.say(made.recommendation.details[0])  # what a verdict takes
     for sentence in basis(made) if details else made.left_out:
         out.say(sentence)
     line = made.line(epsilon)

@@ -204,14 +204,11 @@ def _of_numbers(name: str, numbers: FloatArray, missing: int) -> ColumnProfile:
             advice = looks_like("2000-01-01")[1]
             return _left_out(name, "dates, as whole numbers", advice, missing)
     least = max(RARE, _MANY * (len(numbers) + missing))
-    peaks = tuple(
-        float(distinct[end])
-        for end, beside in ((0, 1), (-1, -2))
-        if counts[end] >= max(least, _PEAK * counts[beside]) and np.isfinite(distinct[end])
-    )
-    indicators = peaks if len(distinct) > _FEW_NUMBERS else ()
+    beside = {0: 1, -1: -2} if len(distinct) > _FEW_NUMBERS else {}
+    ends = [end for end in beside if counts[end] >= max(least, _PEAK * counts[beside[end]])]
+    peaks = tuple(each for each in distinct[ends].tolist() if math.isfinite(each))
     holds = "whole numbers" if whole else "numbers"
-    profile = ColumnProfile(name, "numbers", holds, missing, indicators=indicators)
+    profile = ColumnProfile(name, "numbers", holds, missing, indicators=peaks)
     if not whole or len(distinct) > _MOST_LEVELS:
         return profile
     labels = tuple(int(value) for value in distinct)
