@@ -367,8 +367,9 @@ def rows_figure(view: SearchView, width: float) -> Figure:
         y = _draw_axis(axes.yaxis, view, shown[1], height)
         # As large as there is room.
         size = float(np.clip(0.12 * _INSIDE * width * height * 72.0**2 / len(kept), 2.5, 30.0))
-        # Grey edges, so that yellow is seen on white and blue in the dark.
-        look: dict[str, Any] = {"edgecolors": _GREY, "linewidths": 0.1 * math.sqrt(size)}
+        # Edges show yellow on white and blue in the dark; of many dots they would double the file.
+        edge = 0.0 if many else 0.1 * math.sqrt(size)
+        look: dict[str, Any] = {"edgecolors": _GREY, "linewidths": edge}
         look |= {"s": size, "zorder": 2, "rasterized": many}
         if view.knows:
             # Expectations that are alike have nearly one colour.
