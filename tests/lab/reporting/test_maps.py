@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from discreet.lab.environments import synthetic
 from discreet.lab.environments.base import People, Problem
 from discreet.lab.environments.catalog import load_problem
 from discreet.lab.environments.functions import FunctionProblem
@@ -335,6 +336,21 @@ def test_where_many_other_columns_stand_is_said_in_full() -> None:
     assert overlapping(figure) == []
     note = figure.axes[0].get_title(loc="left")
     assert note.replace("\n", " ") == ", ".join(f"x{place} = 5" for place in range(3, 21))
+
+
+def test_cells_at_a_number_have_its_indicator(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = synthetic.exponential(dimension=1)
+    problem.domain = Box.of({"x": {"lower": 0, "upper": 4, "levels": 5, "indicators": [0]}})
+    policy = Uniform(problem.domain, problem.space, NonPrivate()).policy()
+    shown = []
+
+    def chances(self: ArmPolicy, unit: FloatArray) -> FloatArray:
+        shown.append(unit)
+        return np.full((len(unit), problem.arms), 1.0 / problem.arms)
+
+    monkeypatch.setattr(ArmPolicy, "chances", chances)
+    map_of(policy, problem, *cuts(problem.domain, ReportEntry()))
+    assert shown[0].tolist() == [[0, 1], [0.25, 0], [0.5, 0], [0.75, 0], [1, 0]]
 
 
 def test_what_predicts_nothing_has_no_map() -> None:

@@ -366,3 +366,26 @@ test("features of many columns are taken as long as sums of them are exact", () 
   read(policyOf(of(4095)));
   assert.throws(() => read(policyOf([...of(4095), ends(1)])), InvalidInput);
 });
+
+test("terms whose columns lack what indicators need are refused", () => {
+  const terms = termsOf(kernelPolicy());
+  const read = (changes) => {
+    const [lower, upper, levels] = [[0, 0], [1, 1], [null, 2]];
+    const domain = { lower, upper, levels, names: ["a", "a = 0"], categories: [[], ["no", "yes"]] };
+    return readTerms({ ...terms, domain: { ...domain, indicators: [[0], []], ...changes } });
+  };
+  assert.deepEqual(read({}).domain.indicators, [[0], []]);
+  const labels = { levels: [2, 2], categories: [["x", "y"], ["no", "yes"]] };
+  const unknown = { names: ["a", "a unknown"], unknown: [true, false], indicators: [] };
+  read({ ...unknown });
+  for (const changes of [
+    { names: ["a", "b"] },
+    { names: ["a", "a = 2"], indicators: [[2], []] },
+    { names: ["a", "a = 0"], indicators: [["0"], []] },
+    { unknown: [true, false] },
+    labels,
+    { ...labels, ...unknown },
+  ]) {
+    assert.throws(() => read(changes), InvalidInput, JSON.stringify(changes));
+  }
+});
