@@ -303,7 +303,7 @@ def test_a_domain_keeps_its_indicators() -> None:
         Box((0.0,), (1.0,), indicators=((0.5,),))
     with pytest.raises(InvalidInput, match="2 values of indicators"):
         Box((0.0,), (1.0,), indicators=((0.5,), ()))
-    with pytest.raises(InvalidInput, match="distinct already"):
+    with pytest.raises(InvalidInput, match="left out: labels"):
         Box((0.0,), (1.0,), levels=(2,), categories=(("a", "b"),), indicators=((0.0,),))
     named = {"x": {"lower": 0, "upper": 1, "indicators": [0]}, "x = 0": (0, 1)}
     with pytest.raises(InvalidInput, match="is the indicator that column 'x' adds"):
@@ -313,17 +313,17 @@ def test_a_domain_keeps_its_indicators() -> None:
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ({"lower": 0, "upper": 1, "indicators": [0, 2]}, r"indicator 2; its bounds are \[0, 1\]"),
-        ({"lower": 0, "upper": 1, "indicators": [1, 1]}, "as good as the same"),
+        ({"lower": 0, "upper": 1, "indicators": [0, 2]}, r"was 2\.0; .* the bounds \[0, 1\]"),
+        ({"lower": 0, "upper": 1, "indicators": [1, 1]}, "another number than those before it"),
         (
             {"lower": 0, "upper": 1, "levels": 11, "indicators": [0.35]},
-            r"indicator 0\.35; it takes 11 values from 0 to 1",
+            r"was 0\.35; it must be one of the 11 values from 0 to 1",
         ),
         ({"lower": 0, "upper": 1, "indicators": "0"}, r"was '0'; it must be a list of numbers"),
         ({"lower": 0, "upper": 1, "indicators": 0}, r"was 0; it must be a list of numbers"),
-        ({"values": ["no", "yes"], "indicators": [1]}, "distinct already"),
-        ({"lower": 0, "upper": 1, "indicators": ["0"]}, "an indicator of 'x' was '0'"),
-        ({"lower": 0, "upper": 1, "indicators": [float("nan")]}, "an indicator of 'x' was nan"),
+        ({"values": ["no", "yes"], "indicators": [1]}, "left out: labels are distinct already"),
+        ({"lower": 0, "upper": 1, "indicators": ["0"]}, "an indicator of column 'x' was '0'"),
+        ({"lower": 0, "upper": 1, "indicators": [float("nan")]}, "of column 'x' was nan"),
     ],
 )
 def test_indicators_that_no_value_has(column: dict[str, Any], message: str) -> None:

@@ -139,8 +139,8 @@ class Column:
             the middle of the bounds (of levels, the one nearest to it) and a further column `NAME
             unknown` of the labels no and yes (`with_indicators`).
         indicators: numbers that many people have, such as an income of 0 or the cap of a form. Each
-            adds a column `NAME = NUMBER` of the labels no and yes, which follows from the value
-            where it is not given, so rewards may differ there from those close to it.
+            adds a column `NAME = NUMBER` of the labels no and yes, so that rewards there may differ
+            from rewards nearby. Where it is not given, it follows from the value.
         log: whether differences are those of logarithms, for columns of a `Search`; numbers above
             0 without labels.
 
@@ -198,28 +198,28 @@ class Column:
         self._check_indicators()
 
     def _check_indicators(self) -> None:
-        given = self.indicators
+        given, name = self.indicators, f"an indicator of column {self.name!r}"
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise invalid(given, f"indicators of column {self.name!r}", "a list of numbers, as [0]")
-        numbers = tuple(finite_number(each, f"an indicator of {self.name!r}") for each in given)
+        numbers = tuple(finite_number(each, name) for each in given)
         object.__setattr__(self, "indicators", numbers)
         for place, number in enumerate(numbers):
             step = (number - self.lower) / (self.upper - self.lower) * ((self.levels or 1) - 1)
             if self.values:
-                why = "its labels are distinct already; leave indicators out"
+                wanted = "left out: labels are distinct already"
             elif not self.lower <= number <= self.upper:
-                why = f"its bounds are [{self.lower:g}, {self.upper:g}]"
+                wanted = f"within the bounds [{self.lower:g}, {self.upper:g}]"
             elif abs(step - round(step)) > 1e-6:
-                why = f"it takes {self.levels} values from {self.lower:g} to {self.upper:g}"
+                wanted = f"one of the {self.levels} values from {self.lower:g} to {self.upper:g}"
             elif self.indicated(np.array([number]))[0, -len(numbers) :][:place].any():
-                why = "an indicator before it is as good as the same"
+                wanted = "another number than those before it"
             else:
                 continue
-            raise InvalidInput(f"column {self.name!r} had the indicator {number:g}; {why}.")
+            raise invalid(number, name, wanted)
 
     def indicated(self, values: FloatArray) -> BoolArray:
-        """(n, k) what its indicators say of values (n,), which count as moved to their bounds, and
-        for a column with levels to these."""
+        """(n, k) whether each indicator is yes for values (n,), which are first moved to the bounds
+        and, in a column with levels, to the nearest level."""
         reach = _SAME if self.levels is None else _NEAREST / (self.levels - 1)
         apart = np.clip(values, self.lower, self.upper)[:, None] - np.array(self.indicators)
         absent = np.isnan(values)[:, None][:, : self.missing == UNKNOWN and not self.values]
@@ -331,8 +331,8 @@ def declared_columns(bounds: Declared) -> tuple[Column, ...]:
 
 
 def with_indicators(columns: Sequence[Column], stated: bool = False) -> tuple[Column, ...]:
-    """Columns of contexts: each column of numbers is followed by its indicators, which are `stated`
-    already among the columns of a `Box`. `InvalidInput` for another column of such a name."""
+    """Columns of contexts: each column of numbers is followed by its indicators. With `stated` they
+    may stand there already, as in a `Box`; no other column may have their names."""
     expanded: list[Column] = []
     names = [column.name for column in columns]
     for place, column in enumerate(columns):
