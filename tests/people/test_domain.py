@@ -295,6 +295,15 @@ def test_in_private_reports_values_have_the_indicators_of_what_they_are_moved_to
     assert INDICATED.from_unit(unit)[0, 4:].tolist() == [0.5, 0, 0]
 
 
+def test_the_indicators_of_a_person_follow_from_that_person_alone() -> None:
+    rows = np.array(
+        [[0, 0, np.nan, np.nan, 0, np.nan, np.nan], [np.nan] * 7, [100.0, 0, 1, 0, 1, 0, 1]]
+    )
+    together = INDICATED.nearest_unit(rows)
+    alone = np.vstack([INDICATED.nearest_unit(row[None]) for row in rows])
+    np.testing.assert_array_equal(together, alone)
+
+
 def test_a_domain_keeps_its_indicators() -> None:
     assert from_json(to_json(INDICATED), Box) == INDICATED
     assert Box.of(INDICATED.columns) == INDICATED
