@@ -196,6 +196,19 @@ class Box:
             columns.append(Column(name, *(() if labels else bounds), **given))
         return tuple(columns)
 
+    @cached_property
+    def implied(self) -> tuple[tuple[int, int, float], ...]:
+        """For each indicator its column, that of its number, and where in [0, 1] this is if it is
+        yes."""
+        found = []
+        for at, column in enumerate(self.columns if self.unknown or self.indicators else ()):
+            numbers, low, high = [*column.indicators], self.lower[at], self.upper[at]
+            if any(self.unknown[at : at + 1]) and not column.values:
+                numbers.insert(0, column.if_unknown)
+            for behind, number in enumerate(numbers, at + 1):
+                found.append((behind, at, (number - low) / (high - low)))
+        return tuple(found)
+
     @property
     def dimension(self) -> int:
         """The number of columns d."""

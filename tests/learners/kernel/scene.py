@@ -48,8 +48,9 @@ def random_policy(
     chosen = np.arange(len(features)) if used is None else np.array(used)
     shape = (functions, arms, len(chosen))
     values, directions = (whole_coefficients(0.7 * rng.standard_normal(shape)) for _ in range(2))
-    kappa = np.ones(len(features.bins)) if density is None else density
-    grid = grid_of(seed, 0, features)
+    kappa = np.ones(len(features.bins())) if density is None else density
+    ranks = Ranks.plain(domain.dimension)
+    grid = grid_of(seed, 0, features, ranks.implied(domain))
     scales = np.full(domain.dimension, 0.8)
     mass = grid.weights(kappa)
     return KernelPolicy(
@@ -60,7 +61,7 @@ def random_policy(
         public_seed=seed,
         arms=arms,
         frequencies=features.index[chosen],
-        ranks=Ranks.plain(domain.dimension),
+        ranks=ranks,
         values=values,
         directions=directions,
         cells=Cells.split(grid.points, mass, count, partitions, scales, levels, rng),

@@ -10,7 +10,12 @@ import pytest
 
 from discreet.codec import from_json, to_json
 from discreet.learners.kernel.cells import Cells, Ranks
-from discreet.learners.kernel.features import integration_points, on_levels
+from discreet.learners.kernel.features import (
+    CosineFeatures,
+    integration_points,
+    on_levels,
+    with_implied,
+)
 from discreet.validation import FloatArray, InvalidInput
 
 COUNTS = [2, 3, 4, 5, 6, 8, 12, 31, 64, 192]
@@ -305,3 +310,21 @@ def test_ranks_are_turned_back() -> None:
     np.testing.assert_allclose(ranks.inverse(ranks(contexts)), contexts, atol=1e-12)
     plain = Ranks.plain(2)
     np.testing.assert_allclose(plain.inverse(contexts), contexts, atol=1e-12)
+
+
+@pytest.mark.parametrize("number", [0.0, 0.4, 1.0])
+def test_no_cell_is_empty_where_many_are_at_one_number(number: float) -> None:
+    """Half of the points have an indicator and the number that it stands for."""
+    levels = (None, 2, None)
+    features, implied = CosineFeatures.of(levels, 2), ((1, 0, number),)
+    for seed in range(20):
+        points = with_implied(integration_points(3, seed, levels), features, implied)
+        weights, rng = np.full(len(points), 1.0 / len(points)), np.random.default_rng(seed)
+        for count in (2, 3, 8, 31, 64):
+            scales = np.array([0.2, 3.2, 0.8])
+            cells = Cells.split(points, weights, count, 4, scales, levels, rng, crowded=True)
+            for found in cells.locate_all(points):
+                held = np.bincount(found, weights)
+                assert (held > 0.0).all()
+                assert len(held) > 0.8 * count
+                assert held.max() < 4.0 / count

@@ -12,15 +12,24 @@ from scipy.stats import beta
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.synthetic import BetaContexts, exponential
 from discreet.lab.experiments import run_learner
+from discreet.learners.kernel.cells import Ranks
 from discreet.learners.kernel.density import _LOG_ODDS, Density, _fisher_information, _Prior
 from discreet.learners.kernel.design import Measurements
-from discreet.learners.kernel.features import DensityBins
+from discreet.learners.kernel.features import (
+    CosineFeatures,
+    DensityBins,
+    Implied,
+    grid_of,
+    on_levels,
+    with_implied,
+)
 from discreet.learners.kernel.learner import LocalKernel
 from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.policy import Policy
+from discreet.learners.registry import make_learner
 from discreet.learners.signs import SignedReports
-from discreet.people.domain import unit_cube
-from discreet.privacy import Local, SimulatedNoise
+from discreet.people.domain import Box, unit_cube
+from discreet.privacy import Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import FloatArray, InvalidInput
 
 from .scene import SQUARE, random_policy, reported
@@ -82,14 +91,122 @@ class TestBins:
         assert (points * bins.shape <= index + 1).all()
 
 
+ZERO = Box.of({"x": {"lower": 0, "upper": 1, "indicators": [0]}})
+MANY = Box.of(
+    {
+        "x": {"lower": 0, "upper": 4, "missing": "unknown", "indicators": [0, 4]},
+        "steps": {"lower": 0, "upper": 2, "levels": 3, "indicators": [2]},
+    }
+)
+REST = dict.fromkeys("abcdefg", (0, 1))
+NINE = Box.of({"x": {"lower": 0, "upper": 1, "indicators": [1]}, **REST})
+
+
+def implied(domain: Box) -> Implied:
+    return Ranks.plain(domain.dimension).implied(domain)
+
+
+class TestIndicators:
+    """Points, volumes and the basis where a number has indicators."""
+
+    @pytest.mark.parametrize("domain", [ZERO, MANY, NINE])
+    def test_points_are_where_people_can_be(self, domain: Box) -> None:
+        """Their indicators are those that follow from the number, missing where it is unknown."""
+        features = CosineFeatures.of(domain.levels, 2)
+        grid = grid_of(3, 1, features, implied(domain))
+        contexts = domain.from_unit(on_levels(grid.points, domain.levels))
+        bare = contexts.copy()
+        for place, column in enumerate(domain.columns):
+            behind = place + 1 + np.arange(len(column.indicator_names))
+            if column.missing == "unknown":
+                bare[contexts[:, place + 1] == 1.0, place] = np.nan
+            shown = contexts[:, behind].sum(axis=1)
+            # With steps a person at the number is never without its indicator.
+            if len(behind) and column.levels is None:
+                assert set(shown) == {0.0, 1.0}
+                assert shown.mean() == pytest.approx(0.5, abs=0.03)
+            bare[np.ix_(shown > 0.0, behind)] = np.nan
+        filled = np.asarray(domain.in_order(bare))
+        assert filled == pytest.approx(contexts, abs=1e-12)
+
+    @pytest.mark.parametrize("domain", [ZERO, MANY, NINE])
+    def test_volumes_are_shares_of_points(self, domain: Box) -> None:
+        """Of 400,000 random points, to six deviations."""
+        features, pinned = CosineFeatures.of(domain.levels, 2), implied(domain)
+        uniform = np.random.default_rng(4).random((400_000, domain.dimension))
+        bins = features.bins(pinned)
+        counts = np.bincount(bins.of(with_implied(uniform, features, pinned)), minlength=len(bins))
+        expected = bins.volume / len(bins)
+        assert ((counts > 0) == (expected > 0.0)).all()
+        deviations = np.sqrt(expected * (1.0 - expected) / len(uniform))
+        assert (np.abs(counts / len(uniform) - expected) <= 6.0 * deviations + 1e-12).all()
+        assert features.bins(pinned, 3).volume == pytest.approx(np.repeat(bins.volume, 3))
+
+    @pytest.mark.parametrize("domain", [ZERO, MANY, NINE])
+    def test_the_basis_is_orthonormal_and_spans_the_features(self, domain: Box) -> None:
+        bins = CosineFeatures.of(domain.levels, 2).bins(implied(domain))
+        prior = _Prior.of(bins)
+        share, basis = bins.volume / len(bins), prior.basis
+        assert basis.T @ (share[:, None] * basis) == pytest.approx(np.eye(basis.shape[1]))
+        assert share @ basis == pytest.approx(np.zeros(basis.shape[1]), abs=1e-9)
+        spanned = basis @ (basis.T @ (share[:, None] * prior.phi)) + share @ prior.phi
+        inside = share > 0.0
+        assert spanned[inside] == pytest.approx(prior.phi[inside], abs=1e-6)
+
+    @pytest.mark.parametrize("domain", [ZERO, MANY, NINE])
+    @pytest.mark.parametrize("budget", [Local(2.0), NonPrivate(), Joint(1.0, 1e-6)])
+    def test_values_are_of_people_that_there_can_be(self, domain: Box, budget: Any) -> None:
+        """In each trust model, in few columns and in many."""
+        noise = SimulatedNoise(1001) if isinstance(budget, Joint) else None
+        learner = make_learner("kernel", domain, 2, budget, public_seed=1, noise=noise)
+        rng = np.random.default_rng(1)
+        bare = domain.from_unit(rng.random((1200, domain.dimension)))
+        for place, column in enumerate(domain.columns):
+            behind = len(column.indicator_names)
+            if behind:
+                bare[:, place] = rng.choice([0.0, domain.upper[place]], 1200)
+                bare[:, place + 1 : place + 1 + behind] = np.nan
+        for start in range(0, 1200, 300):
+            contexts = np.asarray(domain.in_order(bare[start : start + 300]))
+            policy = learner.policy()
+            actions, _ = policy.act(contexts, rng)
+            reports = policy.report(contexts, actions, np.ones(300), SimulatedNoise(start + 1))
+            learner.update(reports)
+        found = learner._value_posterior(None).contexts
+        for behind, place, at in domain.implied:
+            yes, low, high = found[:, behind] == 1.0, domain.lower[place], domain.upper[place]
+            assert 0.1 < yes.mean() < 0.9
+            assert found[yes, place] == pytest.approx(low + at * (high - low), abs=1e-9)
+
+    def test_how_many_are_at_the_number_is_learnt(self) -> None:
+        """Three in ten at 0, and nobody above .7; without reports half are taken to be at 0."""
+        policy = random_policy(ZERO, 2, 4.0, 8, partitions=8)
+        bins, rng = policy.density_bins, np.random.default_rng(8)
+        density, located = Density.uniform(bins), np.zeros(len(bins))
+        for step in range(1, 6):
+            numbers = np.where(rng.random(3000) < 0.3, 0.0, 0.7 * rng.random(3000))
+            contexts = np.asarray(ZERO.in_order(np.column_stack([numbers, np.full(3000, np.nan)])))
+            actions, _ = policy.act(contexts, rng)
+            reports = reported(policy, contexts, actions, np.ones(3000), SimulatedNoise(step))
+            located = located + Measurements(policy).statistics(reports).located
+            density = density.after(policy, located, 3000 * step)
+            policy = replace(policy, density=density.shares)
+        mass = (density.shares * bins.volume / len(bins)).reshape(bins.shape)
+        assert mass.sum() == pytest.approx(1.0)
+        assert mass[0, 1] == pytest.approx(0.3, abs=0.03)
+        assert mass[17:, 0].sum() < 0.04
+        assert mass[1:, 1].max() == 0.0
+
+
 def outcomes(policy: KernelPolicy) -> tuple[list[SignedReports], FloatArray]:
     """A report of each cell of each partition, and its probability under the policy's density."""
     shown = Measurements(policy).shown
     coins = np.arange(400, dtype=np.uint64)
     _, partition = policy.picked(coins)
     _, first = np.unique(partition, return_index=True)
-    actions, _ = policy.act([[0.5]], np.random.default_rng(0))
-    template = reported(policy, [[0.5]], actions, np.ones(1), SimulatedNoise(1000))
+    person = [[0.5, *[0.0] * (policy.domain.dimension - 1)]]
+    actions, _ = policy.act(person, np.random.default_rng(0))
+    template = reported(policy, person, actions, np.ones(1), SimulatedNoise(1000))
     reports = [
         replace(template, public_coins=coins[[at]], places=np.full_like(template.places, cell))
         for at in first
@@ -100,12 +217,34 @@ def outcomes(policy: KernelPolicy) -> tuple[list[SignedReports], FloatArray]:
 
 class TestStep:
     LINE = unit_cube(1)
-    SHAPE = DensityBins((None,)).shape
+    BINS = DensityBins((None,))
 
     @pytest.fixture
     def policy(self) -> KernelPolicy:
         kappa = 1.0 + 0.5 * np.cos(np.pi * (np.arange(24) + 0.5) / 24)
         return random_policy(self.LINE, 2, 4.0, 5, density=kappa)
+
+    def test_indicators(self) -> None:
+        """The same two claims as below, where half of the volume is in one bin."""
+        kappa = np.linspace(0.5, 2.0, 48)
+        policy = random_policy(ZERO, 2, 4.0, 5, density=kappa)
+        bins = policy.density_bins
+        policy = replace(policy, density=kappa / (kappa * bins.volume).mean())
+        here, basis = policy.density, _Prior.of(bins).basis
+        reports, chances = outcomes(policy)
+        expected = np.zeros((basis.shape[1], basis.shape[1]))
+        for report, chance in zip(reports, chances, strict=True):
+            located = Measurements(policy).statistics(report).located
+            score = basis.T @ (located / here)
+            for wave in (0, 3):
+                ends = [
+                    likelihood(replace(policy, density=here + step * basis[:, wave]), report)
+                    for step in (1e-5, -1e-5)
+                ]
+                assert score[wave] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=2e-2)
+            expected += chance * np.outer(score, score)
+        found = _fisher_information(policy, basis)
+        assert np.allclose(found, expected, atol=1e-2 * np.abs(expected).max())
 
     def test_scores_are_the_derivatives_of_the_log_likelihood(self, policy: KernelPolicy) -> None:
         """In one column, where every bin has points."""
@@ -124,31 +263,31 @@ class TestStep:
 
     def test_information_is_the_mean_of_squared_scores(self, policy: KernelPolicy) -> None:
         """Enumerated over partitions and cells."""
-        empty = Density.uniform(self.SHAPE)
+        empty = Density.uniform(self.BINS)
         reports, chances = outcomes(policy)
-        at = empty.after(policy, self.SHAPE, np.zeros(24), 1)
+        at = empty.after(policy, np.zeros(24), 1)
         expected = np.zeros_like(at.precision)
         for report, chance in zip(reports, chances, strict=True):
             located = Measurements(policy).statistics(report).located
-            score = empty.after(policy, self.SHAPE, located, 1).weighted - at.weighted
+            score = empty.after(policy, located, 1).weighted - at.weighted
             expected += chance * np.outer(score, score)
         assert chances.sum() == pytest.approx(1.0)
         assert np.allclose(at.precision, expected, atol=1e-2 * np.abs(expected).max())
 
     def test_nobody_is_ruled_out(self) -> None:
-        density, policy = Density.uniform(self.SHAPE), random_policy(self.LINE, 2, 4.0, 5)
+        density, policy = Density.uniform(self.BINS), random_policy(self.LINE, 2, 4.0, 5)
         located = np.zeros(24)
         for people in range(1000, 10_000, 1000):
             located = located + 1000.0 * np.eye(24)[3]
-            density = density.after(policy, self.SHAPE, located, people)
+            density = density.after(policy, located, people)
             policy = replace(policy, density=density.shares)
         assert density.shares.min() >= 0.0099
         assert density.shares.mean() == pytest.approx(1.0)
         assert abs(density.shares.argmax() - 3) <= 1  # blurred by the prior
 
     def test_nobody_located_changes_nothing(self, policy: KernelPolicy) -> None:
-        density = Density.uniform(self.SHAPE)
-        assert density.after(policy, self.SHAPE, np.zeros(24), 0) is density
+        density = Density.uniform(self.BINS)
+        assert density.after(policy, np.zeros(24), 0) is density
 
 
 class TestModels:
@@ -168,7 +307,7 @@ class TestModels:
     def test_interactions_need_all_columns(
         self, shape: tuple[int, ...], terms: str, others: list[str]
     ) -> None:
-        prior = _Prior.of(shape)
+        prior = _Prior.of(DensityBins(shape))
         here = np.array([digit == "1" for digit in terms], dtype=np.bool_)
         assert prior.terms == len(terms)
         found = ["".join(str(int(x)) for x in model) for model in prior.neighbours(here)]
@@ -177,7 +316,7 @@ class TestModels:
     @pytest.mark.parametrize("people", [0.3, 30.0, 3000.0])
     def test_the_evidence_is_the_integral_over_coefficients(self, people: float) -> None:
         """Over two coefficients, on a grid; Laplace's is exact up to the skewness of the mode."""
-        prior = _Prior.of((3,))
+        prior = _Prior.of(DensityBins((3,)))
         truth = np.array([0.4, 1.1, 1.5])
         known = GaussianNaturalParameters(people * np.array([[1.0, 0.2], [0.2, 0.5]]), np.zeros(2))
         known.weighted[:] = known.precision @ (prior.phi.T @ truth / 3)
@@ -198,7 +337,7 @@ class TestModels:
         assert evidence - _LOG_ODDS == pytest.approx(integral, abs=0.5)
 
     def test_a_model_without_terms_is_uniform(self) -> None:
-        prior = _Prior.of((24, 24))
+        prior = _Prior.of(DensityBins((24, 24)))
         size = len(prior.deviations)
         known = GaussianNaturalParameters(np.eye(size), np.ones(size))
         coefficients, shares, evidence = prior.mode(known, (False,) * 3, np.ones(size))
@@ -209,10 +348,10 @@ class TestModels:
     def test_the_density_is_averaged_over_models(self) -> None:
         """Those one term from uniform, of which the likely ones are kept, the likeliest first."""
         policy = random_policy(SQUARE, 2, 4.0, 12, partitions=8)
-        shape = DensityBins((None, None)).shape
-        prior, people = _Prior.of(shape), 60
+        bins = DensityBins((None, None))
+        prior, people = _Prior.of(bins), 60
         located = Measurements(policy).statistics(crowd(policy, people, 5)).located
-        density = Density.uniform(shape).after(policy, shape, located, people)
+        density = Density.uniform(bins).after(policy, located, people)
         known = GaussianNaturalParameters(density.precision, density.weighted)
         models = [(False,) * 3, (True, False, False), (False, True, False), (True,) * 3]
         modes = [prior.mode(known, terms, np.zeros(len(prior.deviations))) for terms in models]
@@ -226,19 +365,19 @@ class TestModels:
         for terms, coefficients in zip(density.terms, density.coefficients, strict=True):
             assert ((coefficients != 0.0) == terms[prior.term]).all()
         # Between two powers of 1.3 no other model is looked at.
-        again = density.after(policy, shape, located * 61 / 60, 61)
+        again = density.after(policy, located * 61 / 60, 61)
         assert {*map(tuple, again.terms.tolist())} <= {*map(tuple, density.terms.tolist())}
 
     def test_columns_that_are_independent_have_no_interactions(self) -> None:
         """The second column of `SKEWED` is even, and is found to be exactly so."""
         policy = random_policy(SQUARE, 2, 4.0, 12, partitions=8)
         located = Measurements(policy).statistics(crowd(policy, 12_000, 5)).located
-        shape = DensityBins((None, None)).shape
-        density = Density.uniform(shape).after(policy, shape, located, 12_000)
+        bins = DensityBins((None, None))
+        density = Density.uniform(bins).after(policy, located, 12_000)
         assert density.terms[0].tolist() == [True, False, False]
-        by_column = density.shares.reshape(shape)
+        by_column = density.shares.reshape(bins.shape)
         assert distance(by_column.sum(axis=0), np.ones(24)) < 0.01
-        assert distance(by_column.sum(axis=1), beta_law().reshape(shape).sum(axis=1)) < 0.1
+        assert distance(by_column.sum(axis=1), beta_law().reshape(bins.shape).sum(axis=1)) < 0.1
 
 
 def test_located_sums_count_people_and_add() -> None:
@@ -263,14 +402,14 @@ def test_located_sums_count_people_and_add() -> None:
 
 def test_what_is_learnt_explains_the_reports() -> None:
     """Better than uniform, nearly as well as the truth, and better with more people."""
-    shape, truth = DensityBins((None, None)).shape, beta_law()
+    bins, truth = DensityBins((None, None)), beta_law()
     policy = random_policy(SQUARE, 2, 4.0, 12, partitions=8)
-    density, away = Density.uniform(shape), [distance(np.ones(len(truth)), truth)]
+    density, away = Density.uniform(bins), [distance(np.ones(len(truth)), truth)]
     located, fresh = np.zeros(len(truth)), crowd(policy, 20_000, 99)
     for seed in range(4):
         reports = crowd(policy, 3000, seed)
         located = located + Measurements(policy).statistics(reports).located
-        density = density.after(policy, shape, located, 3000 * (seed + 1))
+        density = density.after(policy, located, 3000 * (seed + 1))
         policy = replace(policy, density=density.shares)
         away.append(distance(density.shares, truth))
     assert away[1] < 0.6 * away[0]
@@ -332,7 +471,7 @@ def test_reports_of_parts_of_columns_count_by_their_own_policies() -> None:
     asking = [policy for policy in policies if policy.ranks.asked.size]
     assert len({policy.ranks.asked.size for policy in asking}) == 2
     assert not learner._ranks.asked.size
-    phi = _Prior.of(learner.features.bins.shape).phi
+    phi = _Prior.of(learner.features.bins()).phi
     people = [60] * len(asking)
     expected = sum(
         count * _fisher_information(policy, phi)

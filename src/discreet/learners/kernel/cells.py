@@ -24,7 +24,9 @@ from typing import Annotated
 import numpy as np
 
 from discreet.codec import Range, Serializable, Shape
-from discreet.validation import FloatArray, IntArray, InvalidInput
+from discreet.learners.kernel.features import Implied
+from discreet.people.domain import Box
+from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
 # Standard deviation of the logarithm of the random factor.
 _JITTER = 0.3
@@ -85,8 +87,12 @@ class Cells(Serializable):
         length_scales: FloatArray,
         levels: tuple[int | None, ...],
         rng: np.random.Generator,
+        crowded: bool = False,
     ) -> Cells:
-        """Partitions of the points (Q, d) with weights (Q,) into `count` cells each."""
+        """Partitions of the points (Q, d) with weights (Q,) into `count` cells each.
+
+        Where many points are at one place (`crowded`), parts without a point are avoided.
+        """
         if count == 1:
             return cls.whole(partitions)
         nodes = 2 * count - 1
@@ -100,12 +106,17 @@ class Cells(Serializable):
         wanted[:, 0] = count
         nodes_so_far = np.ones(partitions, dtype=np.int64)
         steps = np.array([0.0 if levels_of is None else 1.0 / levels_of for levels_of in levels])
+        on_steps = np.where(
+            steps > 0.0, np.floor(points / np.where(steps > 0.0, steps, 1.0)), points
+        )
         node = np.zeros((partitions, len(points)), dtype=np.int64)
         sorted_along = _sorted_along(points)
         for _ in range(_depth(count)):
             extent = upper - lower
             draw = np.exp(_JITTER * rng.standard_normal(extent.shape))
             worth = np.where(extent > 1.5 * steps, extent / length_scales * draw, -1.0)
+            if crowded:
+                worth = np.where(_apart(on_steps, node, nodes), worth, -1.0)
             along = worth.argmax(axis=2)
             splits = (wanted > 1) & (axis < 0) & (child == 0) & (worth.max(axis=2) > 0.0)
             if not splits.any():
@@ -219,6 +230,14 @@ class Ranks(Serializable):
             ranks[:, axis] = (place + beyond) / last
         return ranks
 
+    def implied(self, domain: Box) -> Implied:
+        """Where numbers are whose indicators are yes (`Box.implied`), in ranks."""
+        found = []
+        for column, number, place in domain.implied:
+            unit = np.full((1, len(self.knots)), place)
+            found.append((column, number, float(self(unit)[0, number])))
+        return tuple(found)
+
     def inverse(self, ranks: FloatArray) -> FloatArray:
         """(n, d) the contexts in [0, 1]^d that have these ranks."""
         even = np.linspace(0.0, 1.0, self.knots.shape[1])
@@ -250,6 +269,17 @@ def _descend(
     right = values >= cut.take(flat)
     below: IntArray = np.where(along >= 0, child.take(flat) + right, node)
     return below
+
+
+def _apart(points: FloatArray, node: IntArray, nodes: int) -> BoolArray:
+    """(C, N, d) whether points (Q, d), each in a node (C, Q), differ along an axis."""
+    least = np.full((points.shape[1], len(node) * nodes), np.inf)
+    most, flat = -least, (node + nodes * np.arange(len(node))[:, None]).ravel()
+    for axis, values in enumerate(points.T):  # in one dimension ufunc.at is fast
+        every = np.tile(values, len(node))
+        np.minimum.at(least[axis], flat, every)
+        np.maximum.at(most[axis], flat, every)
+    return (most > least).T.reshape(len(node), nodes, -1)
 
 
 def _rank(groups: IntArray) -> IntArray:
@@ -291,7 +321,7 @@ def _quantiles(
     keys = np.sort(split * len(points) + rank[chosen[split], inside[1]])
     split, place = np.divmod(keys, len(points))
     point = order[chosen[split], place]
-    value, weight = points[point, chosen[split]], weights[point]
+    value, weight = np.append(points[point, chosen[split]], 0.0), weights[point]
     counts = np.bincount(split, minlength=len(part))
     stop = np.cumsum(counts)
     start = stop - counts
@@ -302,6 +332,10 @@ def _quantiles(
     few = counts < 2
     last = np.where(few, 1, last)
     middle: FloatArray = 0.5 * (value[last - 1] + value[np.minimum(last, len(value) - 1)])
+    for each in np.flatnonzero(~few & (middle <= value[start])):  # else nobody would be below
+        own = value[start[each] : stop[each]]
+        above = own[own > own[0]]
+        middle[each] = 0.5 * (own[0] + above[0]) if len(above) else middle[each]
     return np.where(few, 0.5 * (ends[0] + ends[1]), middle)
 
 

@@ -3,7 +3,8 @@
 The density kappa of contexts over bins (features.py), relative to uniform, is learnt in two steps;
 for a source, whose arms are as private as contexts, it is the density of contexts and arms.
 
-*Likelihood.* Write kappa as 1 + phi' c with cosine features of the bins. A report of one of
+*Likelihood.* Write kappa as 1 + phi' c with cosine features of the bins (where numbers have
+indicators, with a basis of these that is orthonormal under the bins' volumes). A report of one of
 the cells j of C partitions has
 
     P_cj = 2 b + (p - b) integral over the cell of kappa     its probability in partition c,
@@ -28,7 +29,7 @@ from the likeliest in one term. With one cell reports say nothing.
 
 | array        | shape  | meaning                                                        |
 |--------------|--------|----------------------------------------------------------------|
-| shares       | (Z,)   | the density of bins relative to uniform; their mean is 1       |
+| shares       | (Z,)   | the density of bins relative to uniform; its mean is 1         |
 | located      | (Z,)   | sum over reports of the probability that x is in z             |
 | phi          | (Z, m) | features of the bins, without the constant                     |
 | precision    | (m, m) | J                                                              |
@@ -51,7 +52,7 @@ from scipy.sparse import csr_array
 from discreet.codec import Range, Serializable, Shape
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.kernel.design import many_more, reported_shares
-from discreet.learners.kernel.features import CosineFeatures
+from discreet.learners.kernel.features import CosineFeatures, DensityBins
 from discreet.learners.kernel.marginals import cell_probabilities
 from discreet.learners.kernel.policy import KernelPolicy
 from discreet.validation import BoolArray, FloatArray, IntArray
@@ -77,38 +78,35 @@ class Density(Serializable):
     shares: Annotated[FloatArray, Shape("Z"), Range(above=0.0)]
     located: Annotated[FloatArray, Shape("Z"), Range(0.0)]
     placed: Annotated[int, Range(0)]
-    precision: Annotated[FloatArray, Shape("m", "m")]
-    weighted: Annotated[FloatArray, Shape("m")]
+    precision: Annotated[FloatArray, Shape("r", "r")]
+    weighted: Annotated[FloatArray, Shape("r")]
     terms: Annotated[BoolArray, Shape("H", "T")]
     coefficients: Annotated[FloatArray, Shape("H", "m")]
 
     @classmethod
-    def uniform(cls, shape: tuple[int, ...]) -> Density:
-        """Before any report, for the number of bins of each column."""
-        prior = _Prior.of(shape)
-        bins, size = prior.phi.shape
-        model = np.zeros((1, prior.terms), dtype=np.bool_), np.zeros((1, size))
+    def uniform(cls, bins: DensityBins) -> Density:
+        """Before any report."""
+        prior, count = _Prior.of(bins), len(bins)
+        model = np.zeros((1, prior.terms), dtype=np.bool_), np.zeros((1, prior.phi.shape[1]))
+        size = prior.basis.shape[1]
         known = np.zeros((size, size)), np.zeros(size)
-        return cls(np.ones(bins), np.zeros(bins), 0, *known, *model)
+        return cls(np.ones(count), np.zeros(count), 0, *known, *model)
 
-    def after(
-        self, policy: KernelPolicy, shape: tuple[int, ...], located: FloatArray, placed: int
-    ) -> Density:
+    def after(self, policy: KernelPolicy, located: FloatArray, placed: int) -> Density:
         """Given the reports under a policy that came since, if any did.
 
         Args:
             policy: the last one; the few late reports under others are taken for its own.
-            shape: the number of bins of each column.
             located, placed: of all reports so far.
         """
         people = placed - self.placed
         if people == 0:
             return self
-        prior, kappa = _Prior.of(shape), policy.density
-        phi = prior.phi
-        fisher = people * _fisher_information(policy, phi)
-        weighted = self.weighted + phi.T @ ((located - self.located) / kappa)
-        weighted += fisher @ (phi.T @ (kappa - 1.0)) / len(phi)
+        prior, kappa = _Prior.of(policy.density_bins), policy.density
+        basis, volume = prior.basis, prior.volume
+        fisher = people * _fisher_information(policy, basis)
+        weighted = self.weighted + basis.T @ ((located - self.located) / kappa)
+        weighted += fisher @ (basis.T @ ((kappa - 1.0) * volume)) / len(basis)
         known = GaussianNaturalParameters(self.precision + fisher, weighted)
         models = dict(zip(map(tuple, self.terms.tolist()), self.coefficients, strict=True))
         if many_more(self.placed, placed):
@@ -121,7 +119,7 @@ class Density(Serializable):
         order = np.argsort(-weights, kind="stable")
         likely = order[weights[order] >= _LEAST_WEIGHT]
         return Density(
-            shares=shares / shares.mean(),
+            shares=shares / (shares * volume).mean(),
             located=located,
             placed=placed,
             precision=known.precision,
@@ -137,19 +135,24 @@ class _Prior:
 
     Attributes:
         phi: (Z, m).
+        basis: (Z, r).
+        volume: (Z,).
         deviations: (m,) prior deviations of coefficients.
         term: (m,) which term each feature belongs to; interactions come last.
         terms: T, of columns with several bins, and of their interactions.
     """
 
     phi: FloatArray
+    basis: FloatArray
+    volume: FloatArray
     deviations: FloatArray
     term: IntArray
     terms: int
 
     @classmethod
     @lru_cache(maxsize=8)
-    def of(cls, shape: tuple[int, ...]) -> _Prior:
+    def of(cls, bins: DensityBins) -> _Prior:
+        shape, volume = bins.shape, bins.volume
         features = CosineFeatures.of(shape, arms=1)
         used = np.arange(1, min(len(features), 1 + _MOST_FEATURES))
         places = np.array(list(np.ndindex(shape))) / np.maximum(np.array(shape) - 1, 1)
@@ -159,9 +162,10 @@ class _Prior:
         columns = np.where(along.sum(axis=1) == 1, along.argmax(axis=1), len(shape))
         labels, term = np.unique(columns, return_inverse=True)
         deviations = _DEVIATION * np.sqrt(variances / np.bincount(term, variances)[term])
-        for array in (phi, deviations, term):
+        basis = _orthonormal(phi, volume) if bins.implied else phi
+        for array in (phi, basis, deviations, term):
             array.flags.writeable = False
-        return cls(phi, deviations, term, len(labels))
+        return cls(phi, basis, volume, deviations, term, len(labels))
 
     def neighbours(self, terms: BoolArray) -> Iterator[tuple[bool, ...]]:
         """The models that differ in one term, and in those that follow from it."""
@@ -180,12 +184,13 @@ class _Prior:
         """Coefficients (m,), density (Z,) and log evidence of a model, searched from `start`."""
         used = np.array(terms, dtype=np.bool_)[self.term]
         phi, deviations, bins = self.phi[:, used], self.deviations[used], len(self.phi)
+        basis, volume = self.basis, self.volume
 
         def at(whitened: FloatArray) -> tuple[FloatArray, FloatArray, float]:
             log_density = phi @ (deviations * whitened)
             shares = np.exp(log_density - log_density.max())
-            shares *= bins / shares.sum()
-            moments = self.phi.T @ shares / bins  # the coefficients c of kappa
+            shares *= bins / (shares * volume).sum()
+            moments = basis.T @ (shares * volume) / bins  # the coefficients c of kappa
             fit = moments @ (known.weighted - 0.5 * (known.precision @ moments))
             return shares, moments, float(fit - 0.5 * (whitened @ whitened))
 
@@ -193,8 +198,9 @@ class _Prior:
         shares, moments, value = at(here)
         for _ in range(_MOST_STEPS if used.any() else 0):
             # The derivative (m_used, m) of c by the whitened coefficients.
-            jacobian = (phi * shares[:, None]).T @ self.phi / bins
-            jacobian -= np.outer(moments[used], moments)
+            mass = shares * volume
+            jacobian = (phi * mass[:, None]).T @ basis / bins
+            jacobian -= np.outer((self.phi.T @ mass / bins)[used], moments)
             jacobian *= deviations[:, None]
             gradient = jacobian @ (known.weighted - known.precision @ moments) - here
             root = np.linalg.cholesky(np.eye(len(here)) + jacobian @ known.precision @ jacobian.T)
@@ -215,25 +221,38 @@ class _Prior:
         return coefficients, shares, value - log_volume + _LOG_ODDS * sum(terms)
 
 
-def counted(located: FloatArray) -> FloatArray:
+def counted(located: FloatArray, volume: FloatArray) -> FloatArray:
     """The density where it is known in which bin each person is, with root(Z) more everywhere."""
     bins = len(located)
-    shares: FloatArray = (located + bins**-0.5) * (bins / (float(located.sum()) + bins**0.5))
+    apart = np.where(volume > 0.0, located / np.where(volume > 0.0, volume, 1.0), 0.0)
+    people = float((apart * volume).sum())
+    shares: FloatArray = (apart + bins**-0.5) * (bins / (people + bins**0.5))
     return shares
 
 
-def _fisher_information(policy: KernelPolicy, phi: FloatArray) -> FloatArray:
-    """(m, m) of a report under a policy, about the coefficients of phi."""
+def _orthonormal(phi: FloatArray, volume: FloatArray) -> FloatArray:
+    """(Z, r) an orthonormal basis, with the constant, of what phi spans in bins of this volume."""
+    root = np.sqrt(volume / len(volume))[:, None]
+    apart = root * (phi - (volume @ phi) / len(volume))
+    left, sizes, _ = np.linalg.svd(apart, full_matrices=False)
+    spanned = left[:, sizes > 1e-9 * sizes.max(initial=0.0)]
+    basis: FloatArray = np.divide(spanned, root, out=np.zeros_like(spanned), where=root > 0.0)
+    return basis
+
+
+def _fisher_information(policy: KernelPolicy, basis: FloatArray) -> FloatArray:
+    """(r, r) of a report under a policy, about the coefficients of the basis."""
     grid, count = policy.grid, policy.cells.count
     cells = policy.cells.locate_all(grid.points)
     shown = reported_shares(policy.mechanism, cells, grid.weights(policy.density))
     # The share of each bin that a cell holds, by the points in it.
-    share = 1.0 / (len(phi) * np.bincount(grid.bins, minlength=len(phi))[grid.bins])
+    bins = len(basis)
+    share = grid.volume[grid.bins] / (bins * np.bincount(grid.bins, minlength=bins)[grid.bins])
     partition = np.arange(len(cells))[:, None]
     place = (partition * count + cells).ravel(), np.broadcast_to(grid.bins, cells.shape).ravel()
     shares = np.broadcast_to(share, cells.shape).ravel()
-    held = csr_array((shares, place), shape=(shown.size, len(phi)))
+    held = csr_array((shares, place), shape=(shown.size, bins))
     _, gain = cell_probabilities(policy.mechanism)
-    scores: FloatArray = (held @ phi) * (gain / np.sqrt(shown.ravel() * len(cells)))[:, None]
+    scores: FloatArray = (held @ basis) * (gain / np.sqrt(shown.ravel() * len(cells)))[:, None]
     information: FloatArray = scores.T @ scores
     return information

@@ -224,7 +224,7 @@ class Measurements:
 
     def __init__(self, policy: KernelPolicy) -> None:
         self._policy, self._grid = policy, policy.grid
-        bins = len(policy.features.bins) * (1 if policy.chooses else policy.arms)
+        bins = len(policy.density_bins)
         if len(policy.density) != bins:  # which a device does not look at
             raise InvalidInput(
                 f"{policy.title} had a density of {len(policy.density)} bins; its learner has "
@@ -315,6 +315,7 @@ class Measurements:
         mean = np.bincount(rows, factor, minlength=bins) / np.maximum(points, 1)
         # Bins without a point this time stay what they were.
         located: FloatArray = density * np.where(points > 0, mean, counts.sum()) / bins
+        located *= self._grid.volume
         return located
 
 
@@ -324,7 +325,7 @@ def open_statistics(policy: OpenKernelPolicy, observations: Observations) -> Ker
     phi = _rounded(policy.features(ranks))
     values = _rounded(2.0 * observations.rewards - 1.0)
     size = phi.shape[1]
-    bins_of = policy.features.bins
+    bins_of = policy.density_bins
     columns, stage = policy.domain.dimension, policy.ranks.stage
     sums = KernelStatistics.zeros(policy.arms * size, len(bins_of), columns, stage)
     for column in policy.ranks.asked:

@@ -26,7 +26,8 @@ same arms and signs, bit for bit.
 of the generalised golden ratio (Roberts 2018) fills [0, 1]^d evenly for up to six columns, Sobol's
 sequence (1967) for more, and a random shift modulo 1
 makes averages over it unbiased (Cranley and Patterson 1976). Columns with levels keep the shifted
-value; features and cells look only at the level it falls into.
+value; features and cells look only at the level it falls into. Where a number has indicators, one
+of them is yes at half of the points, and the number is where that puts it, as it is with people.
 
 """
 
@@ -122,10 +123,9 @@ class CosineFeatures:
     def dimension(self) -> int:
         return len(self.levels)
 
-    @property
-    def bins(self) -> DensityBins:
+    def bins(self, implied: Implied = (), arms: int = 1) -> DensityBins:
         """The bins in which people are counted; one where functions are constant."""
-        return DensityBins(self.levels if len(self) > 1 else ())
+        return DensityBins(*((self.levels, implied) if len(self) > 1 else ((), ())), arms)
 
     @cached_property
     def index(self) -> IntArray:
@@ -303,6 +303,9 @@ def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
     return CosineFeatures(tuple(kept), levels, scales)
 
 
+# For each indicator its column, that of its number, and where the number is if it is yes
+# (`Box.implied`), as numbers are measured.
+Implied = tuple[tuple[int, int, float], ...]
 # Points in one, two, three, ... dimensions, and the binary logarithm of their number in more.
 _POINTS = (512, 576, 1000, 1400, 1800, 2200)
 _POWER_OF_POINTS = 12
@@ -317,6 +320,28 @@ def integration_points(seed: int, version: int, levels: tuple[int | None, ...]) 
     points: FloatArray = (even + shift) % 1.0
     points.flags.writeable = False
     return points
+
+
+def with_implied(points: FloatArray, features: CosineFeatures, implied: Implied) -> FloatArray:
+    """Points (Q, d) in [0, 1)^d, where each indicator that is yes puts its number in its place. Of
+    those with the first indicator of a number, as many have each of the others instead."""
+    points = points.copy()
+    for number, places in _by_number(implied).items():
+        first = points[:, places[0][0]]
+        which = np.floor((2.0 * first - 1.0) * len(places)).astype(np.int64)
+        for k, (column, place) in enumerate(places):
+            yes = which == k
+            points[:, column] = np.where(yes, 0.75, 0.25)
+            points[yes, number] = features.place(np.full(int(yes.sum()), place), number)
+    return points
+
+
+def _by_number(implied: Implied) -> dict[int, list[tuple[int, float]]]:
+    """For each number its indicators' columns and places."""
+    found: dict[int, list[tuple[int, float]]] = {}
+    for column, number, place in implied:
+        found.setdefault(number, []).append((column, place))
+    return found
 
 
 @lru_cache(maxsize=8)
@@ -356,16 +381,38 @@ _BINS = (24, 24, 10, 6, 4, 3, 1)
 
 @dataclass(frozen=True)
 class DensityBins:
-    """The bins of a domain with these levels."""
+    """The bins of a domain with these levels, and of contexts with arms for `arms` arms."""
 
     MOST_COLUMNS: ClassVar[int] = len(_BINS) - 1
 
     levels: tuple[int | None, ...]
+    implied: Implied = ()
+    arms: int = 1
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
         usual = _BINS[min(len(self.levels), len(_BINS)) - 1]
-        return tuple(usual if count is None else min(count, usual) for count in self.levels)
+        shape = tuple(usual if count is None else min(count, usual) for count in self.levels)
+        return (*(shape or (1,)), self.arms) if self.arms > 1 else shape or (1,)
+
+    @cached_property
+    def volume(self) -> FloatArray:
+        """(Z,) the share of points in each bin, relative to the mean: 1 without indicators, and 0
+        where no person is (`with_implied`)."""
+        volume = np.ones(self.shape)
+        for number, places in _by_number(self.implied).items():
+            axes = [number, *(column for column, _ in places)]
+            count, *levels = (self.shape[axis] for axis in axes)
+            share = np.zeros((count, math.prod(levels)))
+            share[:, 0] = 0.5 / count
+            for k, (_, place) in enumerate(places):
+                alone = (levels[k] - 1) * math.prod(levels[k + 1 :])
+                share[min(int(place * count), count - 1), alone] += 0.5 / len(places)
+            wide = [size if axis in axes else 1 for axis, size in enumerate(self.shape)]
+            volume = volume * (share * share.size).reshape(wide)
+        volume = volume.ravel()
+        volume.flags.writeable = False
+        return volume
 
     def __len__(self) -> int:
         return math.prod(self.shape)
@@ -373,7 +420,7 @@ class DensityBins:
     def of(self, points: FloatArray) -> IntArray:
         """(Q,) the bin of each point (Q, d) in [0, 1]^d."""
         index = np.zeros(len(points), dtype=np.int64)
-        for axis, count in enumerate(self.shape):
+        for axis, count in enumerate(self.shape[: len(self.levels)]):
             along = np.minimum((points[:, axis] * count).astype(np.int64), count - 1)
             index = index * count + along
         return index
@@ -388,12 +435,14 @@ class Grid:
         bins: (R,) the bin of the density.
         point: (R,) the point of each row, of Q.
         phi: (Q, M) all features there.
+        volume: (Z,) that of each bin.
     """
 
     points: FloatArray
     bins: IntArray
     point: IntArray
     phi: FloatArray
+    volume: FloatArray
 
     def weights(self, density: FloatArray) -> FloatArray:
         """(R,) the share of people that each row stands for."""
@@ -406,7 +455,8 @@ class Grid:
         and bin z K + k of the density is bin z of contexts with arm k."""
         point, arm = np.divmod(np.arange(len(self.points) * arms), arms)
         points = np.column_stack([self.points[point], arm_places(arm, arms)])
-        return Grid(points, self.bins[point] * arms + arm, point, self.phi)
+        volume = np.repeat(self.volume, arms)
+        return Grid(points, self.bins[point] * arms + arm, point, self.phi, volume)
 
 
 def arm_places(arms: IntArray, count: int) -> FloatArray:
@@ -416,11 +466,12 @@ def arm_places(arms: IntArray, count: int) -> FloatArray:
 
 
 @lru_cache(maxsize=4)
-def grid_of(seed: int, version: int, features: CosineFeatures) -> Grid:
+def grid_of(seed: int, version: int, features: CosineFeatures, implied: Implied = ()) -> Grid:
     """The grid of a policy version; the last few are kept."""
     if len(features) == 1:  # a constant has the same integral over any points
         points = np.full((1, features.dimension), 0.5)
     else:
         points = integration_points(seed, version, features.levels)
-    phi = features(on_levels(points, features.levels))
-    return Grid(points, features.bins.of(points), np.arange(len(points)), phi)
+        points = with_implied(points, features, implied)
+    phi, bins = features(on_levels(points, features.levels)), features.bins(implied)
+    return Grid(points, bins.of(points), np.arange(len(points)), phi, bins.volume)

@@ -110,6 +110,7 @@ from discreet.learners.kernel.features import (
     on_levels,
     sobol_points,
     whole_coefficients,
+    with_implied,
 )
 from discreet.learners.kernel.learner import KernelLearner, LocalKernel
 from discreet.learners.kernel.policy import (
@@ -441,8 +442,11 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
     @cached_property
     def _points(self) -> FloatArray:
         """(Q, d) public contexts over which integrals are sums."""
-        shift = np.random.default_rng([self.public_seed, 4]).random(self.domain.dimension)
-        return on_levels((sobol_points(self.domain.dimension) + shift) % 1.0, self.domain.levels)
+        levels, shift = self.domain.levels, np.random.default_rng([self.public_seed, 4])
+        points = (sobol_points(len(levels)) + shift.random(len(levels))) % 1.0
+        return on_levels(
+            with_implied(points, self.features, self._ranks.implied(self.domain)), levels
+        )
 
     @cached_property
     def _phi(self) -> FloatArray:
@@ -515,6 +519,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
                 knots[column] = np.interp(even_ranks, below, np.linspace(0.0, 1.0, count + 1))
         self._weights = weights / weights.sum()
         self._ranks = Ranks(knots, 0, np.zeros(0, dtype=np.int64))
+        if self.domain.implied:  # points are where ranks put the numbers of indicators
+            for kept in ("_points", "_phi", "_placed"):
+                self.__dict__.pop(kept, None)
 
     def _next_clipping_range(self) -> tuple[float, float]:
         """The shortest range with light tails, or the present one while it will do."""
@@ -723,7 +730,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         count = int(people * _CELL_WEIGHT / (_PEOPLE_PER_CELL * deviation))
         count = min(max(count, 1), MOST_CELLS if self.varies else 1)
         scales = np.ones(self.domain.dimension)
-        cells = Cells.split(self._placed, weights, count, 1, scales, self.domain.levels, rng)
+        levels, crowded = self.domain.levels, bool(self.domain.implied)
+        cells = Cells.split(self._placed, weights, count, 1, scales, levels, rng, crowded)
         return JointKernelPolicy(
             **self.policy_header(),
             frequencies=self.features.index[used],

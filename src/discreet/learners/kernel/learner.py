@@ -51,6 +51,7 @@ from discreet.learners.kernel.features import (
     MOST_COLUMNS,
     CosineFeatures,
     DensityBins,
+    Grid,
     grid_of,
     on_levels,
 )
@@ -329,7 +330,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     @property
     def _size(self) -> tuple[int, int]:
         """The numbers K M of coefficients and Z of bins."""
-        return self.arms * len(self.features), len(self.features.bins)
+        return self.arms * len(self.features), len(self.features.bins())
 
     def _empty(self) -> KernelStatistics:
         return KernelStatistics.zeros(*self._size, self.domain.dimension, self._stage)
@@ -360,7 +361,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         rng = np.random.default_rng([self.public_seed, version, 2])
         posterior = self._model_average(_MIXED, rng, self._source_weights.together)
         # The decisions that are uncertain, and the queries that are worth most for them.
-        grid = grid_of(self.public_seed, version, self.features)
+        grid = self._grid(version)
         mass, phi = grid.weights(density), grid.phi[:, posterior.used]
         contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
         if not private:
@@ -402,7 +403,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
                 thresholds=tuple(np.resize(self._tails.in_doubt, PARTITIONS).tolist()),
             )
         scales = np.array(self.length_scales)
-        cut = _cutting(grid.points, contrasts.weights, scales, self.domain.levels, rng)
+        levels, weights = self.domain.levels, contrasts.weights
+        cut = _cutting(grid.points, weights, scales, levels, rng, bool(self.domain.implied))
         most = most_cells(self.budget.contribution_epsilon) if self.varies else 1
         unknown = self._size[1] > 1 and self._sums.placed < _LOCATED_FIRST
         least = min(2 if unknown else 1, most)
@@ -509,19 +511,23 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     # Where people are.
 
+    def _grid(self, version: int) -> Grid:
+        """Where integrals are taken."""
+        implied = self._ranks.implied(self.domain)
+        return grid_of(self.public_seed, version, self.features, implied)
+
     def _density_of(self, stream: Stream[Any, KernelStatistics]) -> FloatArray:
         """The density given all reports so far (density.py)."""
         sums = stream._sums
+        arms = 1 if stream is self._target else self.arms
+        bins = self.features.bins(self._ranks.implied(self.domain), arms)
         if isinstance(stream.budget, NonPrivate):
-            return counted(sums.located)
-        shape = self.features.bins.shape or (1,)
-        if stream is not self._target:
-            shape = (*shape, self.arms)
-        density = self._densities.get(stream.name) or Density.uniform(shape)
+            return counted(sums.located, bins.volume)
+        density = self._densities.get(stream.name) or Density.uniform(bins)
         # People who are asked about thresholds tell nothing of where they are.
         last = next((each for each in reversed(stream.policies) if not each.thresholds), None)
         if last is not None:
-            density = density.after(last, shape, sums.located, sums.placed)
+            density = density.after(last, sums.located, sums.placed)
         if stream.people:
             self._densities[stream.name] = density
         return density.shares
@@ -618,7 +624,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         place = list(self._sources).index(source.name)
         rng = np.random.default_rng([self.public_seed, version, 3, place])
         posterior = self._model_average(_MIXED, rng)
-        grid = grid_of(self.public_seed, version, self.features).with_arms(self.arms)
+        grid = self._grid(version).with_arms(self.arms)
         share = density[grid.bins].reshape(-1, self.arms)
         share = share / share.sum()
         phi, mass = grid.phi[:, posterior.used], share.sum(axis=1)
@@ -633,7 +639,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         # source there were given them.
         weights = (contrasts.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
         scales = np.array([*self.length_scales, _ARM_LENGTH_SCALE])
-        cut = _cutting(grid.points, weights, scales, (*self.domain.levels, self.arms), rng)
+        levels = (*self.domain.levels, self.arms)
+        cut = _cutting(grid.points, weights, scales, levels, rng, bool(self.domain.implied))
         # A constant needs one cell for each arm.
         arms = self.arms if self.varies else (self.arms + 1) // 2
         counts = source_cell_counts(arms, source.budget.epsilon)
@@ -697,10 +704,10 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     @property
     def _located(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """By the density as learnt from reports, at the points of integrals."""
-        found, grid = self._densities.get(TARGET_NAME), grid_of(self.public_seed, 0, self.features)
+        found, grid = self._densities.get(TARGET_NAME), self._grid(0)
         density = np.ones(self._size[1]) if found is None else found.shares
         if isinstance(self.budget, NonPrivate):
-            density = counted(self._sums.located)
+            density = counted(self._sums.located, grid.volume)
         return grid.points, grid.weights(density), grid.phi
 
     def _value_posterior(self, contexts: Any) -> ValuePosterior:
@@ -722,9 +729,12 @@ def _cutting(
     length_scales: FloatArray,
     levels: tuple[int | None, ...],
     rng: np.random.Generator,
+    crowded: bool,
 ) -> Callable[[int], Cells]:
     """A function that cuts points with these weights into a number of cells."""
-    return lambda count: Cells.split(points, weights, count, PARTITIONS, length_scales, levels, rng)
+    return lambda count: Cells.split(
+        points, weights, count, PARTITIONS, length_scales, levels, rng, crowded
+    )
 
 
 def source_cell_counts(arms: int, epsilon: float) -> list[int]:

@@ -47,6 +47,7 @@ from discreet.learners.kernel.features import (
     LARGEST_COEFFICIENT,
     Coefficients,
     CosineFeatures,
+    DensityBins,
     Grid,
     arm_places,
     grid_of,
@@ -178,6 +179,11 @@ class FunctionPolicy(ArmPolicy):
     def features(self) -> CosineFeatures:
         """The features that functions are made of, and others."""
         return CosineFeatures.of(self.domain.levels, self.arms, self.varies)
+
+    @property
+    def density_bins(self) -> DensityBins:
+        """The bins in which people are counted; for a source, with their arms."""
+        return self.features.bins(self.ranks.implied(self.domain), 1 if self.chooses else self.arms)
 
     @cached_property
     def used(self) -> IntArray:
@@ -314,7 +320,8 @@ class KernelPolicy(FunctionPolicy):
     @property
     def grid(self) -> Grid:
         """Where integrals are taken: over the domain, or over contexts and arms."""
-        grid = grid_of(self.public_seed, self.version, self.features)
+        implied = self.ranks.implied(self.domain)
+        grid = grid_of(self.public_seed, self.version, self.features, implied)
         return grid if self.chooses else grid.with_arms(self.arms)
 
     def arms_of_rows(self, phi: FloatArray) -> IntArray:
