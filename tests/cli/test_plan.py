@@ -29,7 +29,7 @@ def test_a_plan_is_shown_and_written(tmp_path: Path) -> None:
     for text in (
         "Plan: Whom to call",
         "with 150 people",
-        "Asked: Losing at most 50% takes",
+        "Losing at most 50% takes",
         "it does not cover this plan",
         "one choice for everyone",
         "at random",

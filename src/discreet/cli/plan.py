@@ -220,7 +220,7 @@ def _show(made: Plan, details: bool) -> None:
         out.say(sentence)
     out.print(f"[bold]{plain(made.recommendation.headline)}[/]")
     if made.answer:
-        out.say(f"Asked: {made.answer}")
+        out.say(made.answer)
     out.print()
     out.print(loss_table(made))
     epsilon = made.shown_epsilon

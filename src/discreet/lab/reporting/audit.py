@@ -24,7 +24,7 @@ from discreet.lab.reporting.layout import (
     legend_above,
     sheet,
 )
-from discreet.lab.reporting.numbers import ABSENT
+from discreet.lab.reporting.numbers import ABSENT, counted
 from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.provenance import Provenance
 from discreet.lab.reporting.words import terminal_table
@@ -80,7 +80,7 @@ def audit_table(findings: Sequence[Finding], details: bool = False) -> Table:
                 alike[finding.trust_model, verdict] += 1
         for (model, word), count in alike.items():
             empty = [""] * (len(table.columns) - 3)
-            table.add_row(f"{count} checks", model, *empty, f"[{_COLORS[word]}]{word}[/]")
+            table.add_row(counted(count, "check"), model, *empty, f"[{_COLORS[word]}]{word}[/]")
     return table
 
 
