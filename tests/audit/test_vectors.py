@@ -25,7 +25,8 @@ LEARNT = ("kernel", "best_arm", "partition", "kernel_source")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
     folder = tmp_path_factory.mktemp("vectors")
     counts = write_vectors(folder, cases=200)
-    assert min(counts.values()) >= 200
+    assert min(counts[name] for name in (*LEARNT, "forged", "refusals")) >= 200
+    assert counts["shuffled"] == 90
     return folder, counts
 
 
@@ -39,7 +40,7 @@ def read(folder: Path, name: str) -> dict[str, Any]:
     return fields
 
 
-@pytest.mark.parametrize("name", [*LEARNT, "forged"])
+@pytest.mark.parametrize("name", [*LEARNT, "forged", "shuffled"])
 def test_one_person_alone_makes_the_same_report(folder: Path, name: str) -> None:
     """The cases of a policy were made in one go, as no device does."""
     fields = read(folder, name)
@@ -130,7 +131,8 @@ def test_client_decides_and_reports_as_python_to_the_bit(
     shown = set(node("vectors.mjs", folder).splitlines())
     refused = counts["refusals"]
     cases = {f"{name}: {n} cases agree" for name, n in counts.items() if name != "refusals"}
-    assert shown == {*cases, f"refusals: {refused} cases are refused"}
+    texts = f"shuffled: {counts['shuffled']} texts and 30 costs agree"
+    assert shown == {*cases, texts, f"refusals: {refused} cases are refused"}
 
 
 @pytest.mark.parametrize(
@@ -139,6 +141,8 @@ def test_client_decides_and_reports_as_python_to_the_bit(
         ("partition", ("cases", 7, "report", "signs", 0, 0), "partition, case 7, report"),
         ("kernel", ("cases", 3, "propensity"), "kernel, case 3, propensity"),
         ("kernel_source", ("policies", 0, "sha256"), "kernel_source, policy 0, its SHA-256"),
+        ("shuffled", ("cases", 5, "text"), "shuffled, text 5"),
+        ("shuffled", ("costs", 2, "cost"), "shuffled, cost 2"),
         ("refusals", ("cases", 0, "policy"), "refusals, .* found .accepted"),
     ],
 )

@@ -7,6 +7,7 @@
 | best_arm.json       | of `best_arm`                                                            |
 | partition.json      | of `partition`                                                           |
 | kernel_source.json  | reports of an auxiliary source of `kernel`                               |
+| shuffled.json       | of all three with a shuffler, the texts to encrypt, and what groups cost |
 | forged.json         | decisions and reports under forged policies that keep their promise      |
 | refusals.json       | policies to be refused under terms, before data are looked at, and why   |
 | schemas.json        | JSON Schemas of policies, reports, and what they hold                    |
@@ -40,8 +41,9 @@ from discreet.learners.policy import TARGET_NAME, Policy, Terms
 from discreet.learners.references.best_arm import BestArm
 from discreet.people.columns import Column
 from discreet.people.domain import Ball, Box, RewardBounds, unit_cube
-from discreet.privacy import Local, SecureNoise, SimulatedNoise
+from discreet.privacy import Local, SecureNoise, Shuffled, SimulatedNoise
 from discreet.privacy.noise import Shape, Words
+from discreet.privacy.shuffling import shuffled_epsilon
 from discreet.schemas import Schemas
 from discreet.validation import CoinArray, FloatArray, InvalidInput
 
@@ -134,6 +136,7 @@ def write_vectors(folder: Path, cases: int = CASES, seed: int = 0) -> dict[str, 
     kept, refused = _forged([*(agreed[-1] for agreed in learnt.values()), asking])
     met = [case for place, each in enumerate(kept) for case in _cases(each, place, _TRIED, rng)]
     files["forged"] = _file("forged", kept, met)
+    files["shuffled"] = _shuffled(rng)
     files["refusals"] = {"format": FORMAT, "cases": refused}
     folder.mkdir(parents=True, exist_ok=True)
     for name, fields in {**files, "schemas": schemas()}.items():
@@ -183,6 +186,40 @@ def _learnt(kind: Any, stream: str = TARGET_NAME) -> list[_Agreed]:
                 learner.update(policy.report(contexts, actions, rewards, noise))
             found.append(_Agreed(_cut(policy, people), terms))
     return found
+
+
+def _shuffled(rng: np.random.Generator) -> dict[str, Any]:
+    """Cases with the text that a device encrypts, and the secret half of the learner's key; `costs`
+    are epsilons of groups by that of a report, the group, the honest share and delta."""
+    from discreet.service.hpke import X25519PrivateKey, public_key, report_bytes
+
+    agreed: list[_Agreed] = []
+    secret = X25519PrivateKey.from_private_bytes(rng.bytes(32))
+    kinds: tuple[Any, ...] = (LocalKernel, BestArm, Partition)
+    for kind in kinds:
+        for domain, group, honest in zip(_DOMAINS, (2, 300, 10_000), (1.0, 0.5, 0.9), strict=True):
+            budget = Shuffled(0.7, 1e-6, group, honest)
+            options = {"reward_bounds": _BOUNDS, "public_seed": len(agreed), "identity": "vectors"}
+            policy = kind(domain, _ARMS, budget, horizon=50_000, **options).policy()
+            terms = Terms(
+                domain, _ARMS, 0.7, _BOUNDS, 1e-6, 1, group, honest, learner_key=public_key(secret)
+            )
+            agreed.append(_Agreed(policy, terms))
+    cases = [
+        {**case, "text": encode(decode(json.dumps(case["report"]), Reports)).ljust(size)}
+        for place, each in enumerate(agreed)
+        for size in [report_bytes(each.policy, each.terms)]
+        for case in _cases(each, place, _TRIED, rng)
+    ]
+    costs = []
+    for _ in range(_LISTED):
+        report, delta = float(np.exp(rng.uniform(-3.0, 2.0))), float(10.0 ** rng.uniform(-9, -4))
+        group, honest = int(np.exp(rng.uniform(1.0, 9.0))), float(rng.choice([1.0, 0.9, 0.5, 0.0]))
+        cost = shuffled_epsilon(report, group, delta, honest)
+        named = {"epsilon": report, "group_size": group, "honest": honest, "delta": delta}
+        costs.append({**named, "cost": cost})
+    file = _file("shuffled", agreed, cases)
+    return {**file, "secret": secret.private_bytes_raw().hex(), "costs": costs}
 
 
 def _cut(policy: Any, rng: np.random.Generator) -> Any:

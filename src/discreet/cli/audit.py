@@ -120,7 +120,7 @@ def vectors(
     """
     from discreet.audit.vectors import write_vectors
 
-    with reporting_errors():
+    with refusing_service():  # it encrypts reports for a shuffler
         written = write_vectors(folder, cases, seed)
     for name, count in written.items():
         out.say(f"{name}.json: {count:,} cases")

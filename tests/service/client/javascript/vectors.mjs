@@ -7,9 +7,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { InvalidInput, act, checkTerms, readPolicy, readTerms, report } from "../../../../src/discreet/service/client/javascript/index.js";
+import * as shuffling from "../../../../src/discreet/service/client/javascript/seal.js";
+import { openedReport, pairOf } from "./opening.mjs";
 import { listed, seeded } from "./words.mjs";
 
-const STREAMS = ["kernel", "partition", "best_arm", "kernel_source", "forged"];
+const STREAMS = ["kernel", "partition", "best_arm", "kernel_source", "forged", "shuffled"];
 const folder = process.argv[2];
 const timed = process.argv.includes("--time");
 const sha256 = (text) => createHash("sha256").update(text).digest("hex");
@@ -36,7 +38,7 @@ for (const name of STREAMS) {
   const policies = file.policies.map(({ policy: text, sha256: digest, terms: fields }, place) => {
     const where = `${name}, policy ${place}`;
     const policy = readPolicy(text, JSON.parse(text).stream);
-    const terms = readTerms(fields);
+    const terms = readTerms(fields, name === "shuffled" ? shuffling : null);
     if (sha256(text) !== digest) fail(`${where}, its SHA-256`, sha256(text), digest);
     if (sha256(terms.text) !== terms.sha256)
       fail(`${where}, terms`, sha256(terms.text), terms.sha256);
@@ -58,7 +60,7 @@ for (const name of STREAMS) {
     if (!isDeepStrictEqual(made, each.report)) fail(`${where}, report`, made, each.report);
   });
   console.log(`${name}: ${file.cases.length} cases agree`);
-  if (timed && name !== "forged") {
+  if (timed && !["forged", "shuffled"].includes(name)) {
     const cases = file.cases.map((each) => [policies[each.policy], each]);
     const of = (call) => cases[call % cases.length];
     time("read a policy", 20, (call) => {
@@ -75,6 +77,20 @@ for (const name of STREAMS) {
     });
   }
 }
+
+const { policies, cases: texts, secret, costs } = read("shuffled");
+for (const [place, { policy, report: made, text }] of texts.entries()) {
+  const { sha256: digest, terms } = policies[policy];
+  const body = await shuffling.groupsOf(terms).sealed(made, digest);
+  const pair = await pairOf(secret, terms.learner_key);
+  const found = await openedReport(body, pair, terms.learner_key);
+  if (found !== text) fail(`shuffled, text ${place}`, found, text);
+}
+for (const [place, { epsilon, group_size: group, delta, honest, cost }] of costs.entries()) {
+  const found = shuffling.shuffledEpsilon(epsilon, group, delta, honest);
+  if (Math.abs(found - cost) > 1e-9) fail(`shuffled, cost ${place}`, found, cost);
+}
+console.log(`shuffled: ${texts.length} texts and ${costs.length} costs agree`);
 
 const refusals = read("refusals").cases;
 for (const { name, policy, stream, terms } of refusals) {
