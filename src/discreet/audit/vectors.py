@@ -191,7 +191,9 @@ def _learnt(kind: Any, stream: str = TARGET_NAME) -> list[_Agreed]:
 def _shuffled(rng: np.random.Generator) -> dict[str, Any]:
     """Cases with the text that a device encrypts, and the secret half of the learner's key; `costs`
     are epsilons of groups by that of a report, the group, the honest share and delta."""
-    from discreet.service.hpke import X25519PrivateKey, public_key, report_bytes
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    from discreet.service.hpke import public_key, report_bytes
 
     agreed: list[_Agreed] = []
     secret = X25519PrivateKey.from_private_bytes(rng.bytes(32))
