@@ -11,7 +11,6 @@ import pytest
 from discreet.codec import from_json, to_json
 from discreet.learners.kernel.cells import Cells, Ranks
 from discreet.learners.kernel.features import (
-    CosineFeatures,
     integration_points,
     on_levels,
     with_implied,
@@ -316,9 +315,9 @@ def test_ranks_are_turned_back() -> None:
 def test_no_cell_is_empty_where_many_are_at_one_number(number: float) -> None:
     """Half of the points have an indicator and the number that it stands for."""
     levels = (None, 2, None)
-    features, implied = CosineFeatures.of(levels, 2), ((1, 0, number),)
+    implied = ((1, 0, number),)
     for seed in range(20):
-        points = with_implied(integration_points(3, seed, levels), features, implied)
+        points = with_implied(integration_points(3, seed, levels), implied)
         weights, rng = np.full(len(points), 1.0 / len(points)), np.random.default_rng(seed)
         for count in (2, 3, 8, 31, 64):
             scales = np.array([0.2, 3.2, 0.8])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import beta
 
 from discreet.gaussian import GaussianNaturalParameters
@@ -98,6 +99,7 @@ MANY = Box.of(
         "steps": {"lower": 0, "upper": 2, "levels": 3, "indicators": [2]},
     }
 )
+YEARS = Box.of({"age": {"lower": 0, "upper": 25, "levels": 26, "indicators": [1]}})
 REST = dict.fromkeys("abcdefg", (0, 1))
 NINE = Box.of({"x": {"lower": 0, "upper": 1, "indicators": [1]}, **REST})
 
@@ -109,7 +111,7 @@ def implied(domain: Box) -> Implied:
 class TestIndicators:
     """Points, volumes and the basis where a number has indicators."""
 
-    @pytest.mark.parametrize("domain", [ZERO, MANY, NINE])
+    @pytest.mark.parametrize("domain", [ZERO, MANY, YEARS, NINE])
     def test_points_are_where_people_can_be(self, domain: Box) -> None:
         """Their indicators are those that follow from the number, missing where it is unknown."""
         features = CosineFeatures.of(domain.levels, 2)
@@ -129,31 +131,36 @@ class TestIndicators:
         filled = np.asarray(domain.in_order(bare))
         assert filled == pytest.approx(contexts, abs=1e-12)
 
-    @pytest.mark.parametrize("domain", [ZERO, MANY, NINE])
+    @pytest.mark.parametrize("domain", [ZERO, MANY, YEARS, NINE])
     def test_volumes_are_shares_of_points(self, domain: Box) -> None:
         """Of 400,000 random points, to six deviations."""
         features, pinned = CosineFeatures.of(domain.levels, 2), implied(domain)
         uniform = np.random.default_rng(4).random((400_000, domain.dimension))
         bins = features.bins(pinned)
-        counts = np.bincount(bins.of(with_implied(uniform, features, pinned)), minlength=len(bins))
+        counts = np.bincount(bins.of(with_implied(uniform, pinned)), minlength=len(bins))
         expected = bins.volume / len(bins)
         assert ((counts > 0) == (expected > 0.0)).all()
         deviations = np.sqrt(expected * (1.0 - expected) / len(uniform))
         assert (np.abs(counts / len(uniform) - expected) <= 6.0 * deviations + 1e-12).all()
         assert features.bins(pinned, 3).volume == pytest.approx(np.repeat(bins.volume, 3))
 
-    @pytest.mark.parametrize("domain", [ZERO, MANY, NINE])
+    @pytest.mark.parametrize("domain", [ZERO, MANY, YEARS, NINE])
     def test_the_basis_is_orthonormal_and_spans_the_features(self, domain: Box) -> None:
         bins = CosineFeatures.of(domain.levels, 2).bins(implied(domain))
         prior = _Prior.of(bins)
         share, basis = bins.volume / len(bins), prior.basis
-        assert basis.T @ (share[:, None] * basis) == pytest.approx(np.eye(basis.shape[1]))
+        products = basis.T @ (share[:, None] * basis)  # a projection
+        assert products @ products == pytest.approx(products, abs=1e-9)
+        # The same on each machine: of all such bases the one nearest to the features is unique.
+        apart = basis.T @ (share[:, None] * prior.phi)
+        assert apart == pytest.approx(apart.T, abs=1e-9)
+        assert np.linalg.eigvalsh(apart).min(initial=0.0) > -1e-9
         assert share @ basis == pytest.approx(np.zeros(basis.shape[1]), abs=1e-9)
         spanned = basis @ (basis.T @ (share[:, None] * prior.phi)) + share @ prior.phi
         inside = share > 0.0
         assert spanned[inside] == pytest.approx(prior.phi[inside], abs=1e-6)
 
-    @pytest.mark.parametrize("domain", [ZERO, MANY, NINE])
+    @pytest.mark.parametrize("domain", [ZERO, MANY, YEARS, NINE])
     @pytest.mark.parametrize("budget", [Local(2.0), NonPrivate(), Joint(1.0, 1e-6)])
     def test_values_are_of_people_that_there_can_be(self, domain: Box, budget: Any) -> None:
         """In each trust model, in few columns and in many."""
@@ -177,6 +184,94 @@ class TestIndicators:
             yes, low, high = found[:, behind] == 1.0, domain.lower[place], domain.upper[place]
             assert 0.1 < yes.mean() < 0.9
             assert found[yes, place] == pytest.approx(low + at * (high - low), abs=1e-9)
+
+    @pytest.mark.parametrize("budget", [NonPrivate(), Local(8.0), Joint(8.0, 1e-6)])
+    def test_after_ranks_moved(self, budget: Any) -> None:
+        """Three in ten are at .31, all others just above .3: points follow the ranks, and the
+        share of people at the number is found."""
+        domain = Box.of({"x": {"lower": 0, "upper": 1, "indicators": [0.31]}})
+        noise = SimulatedNoise(1001) if isinstance(budget, Joint) else None
+        learner: Any = make_learner(
+            "kernel", domain, 2, budget, public_seed=1, noise=noise, horizon=200_000
+        )
+        rng, _ = np.random.default_rng(1), learner._located  # which may be asked for early
+        for step in range(16):
+            numbers = np.where(rng.random(500) < 0.3, 0.31, 0.3 + 0.02 * rng.random(500))
+            bare = np.column_stack([numbers, np.full(500, np.nan)])
+            contexts, policy = np.asarray(domain.in_order(bare)), learner.policy()
+            actions, _ = policy.act(contexts, rng)
+            learner.update(policy.report(contexts, actions, np.ones(500), SimulatedNoise(step)))
+        policy = learner.policy()
+        place = float(policy.ranks(np.array([[0.31, 1.0]]))[0, 0])
+        assert abs(place - 0.31) > 0.01
+        points, weights, phi = learner._located
+        yes = points[:, 1] >= 0.5
+        assert points[yes, 0] == pytest.approx(np.full(int(yes.sum()), place))
+        assert phi == pytest.approx(learner.features(on_levels(points, domain.levels)))
+        assert weights[yes].sum() == pytest.approx(0.3, abs=0.06)
+        if isinstance(budget, Joint):
+            assert learner._placed == pytest.approx(learner.features.placed(points))
+            return
+        density = learner._density_of(learner._target)
+        mass = density * learner._grid(0).volume / len(density)
+        assert mass.sum() == pytest.approx(1.0)
+        assert mass.reshape(-1, 2)[:, 1].sum() == pytest.approx(0.3, abs=0.06)
+        if isinstance(budget, Local):
+            grid = policy.grid
+            assert grid.points[grid.points[:, 1] >= 0.5, 0] == pytest.approx(place)
+            assert len(policy.density) == len(grid.volume)
+            assert (policy.density * grid.volume).mean() == pytest.approx(1.0)
+            assert grid.with_arms(3).volume == pytest.approx(np.repeat(grid.volume, 3))
+
+    def test_first_weights_under_joint_privacy(self) -> None:
+        """Of a number with three indicators, and of another; with little noise."""
+        columns: dict[str, Any] = {
+            "x": {"lower": 0, "upper": 1, "indicators": [0, 0.5, 1]},
+            "y": {"lower": 0, "upper": 1, "indicators": [0]},
+        }
+        domain, rng = Box.of(columns), np.random.default_rng(5)
+        noise = SimulatedNoise(1005)
+        learner: Any = make_learner(
+            "kernel", domain, 2, Joint(20.0, 1e-6), public_seed=1, noise=noise, first=4000
+        )
+        drawn = rng.random((4000, 2))
+        x = np.select([drawn[:, 0] < each for each in (0.1, 0.3, 0.6)], [0.0, 0.5, 1.0], 0.2)
+        y = np.where(drawn[:, 1] < 0.7, 0.0, 0.1 + 0.9 * rng.random(4000))
+        bare = np.full((4000, 6), np.nan)
+        bare[:, 0], bare[:, 4] = x, y
+        contexts, policy = np.asarray(domain.in_order(bare)), learner.policy()
+        actions, _ = policy.act(contexts, rng)
+        learner.update(policy.report(contexts, actions, np.ones(4000), SimulatedNoise(6)))
+        learner.policy()
+        shares = learner.weights @ learner._points
+        assert shares[[1, 2, 3, 5]] == pytest.approx([0.1, 0.2, 0.3, 0.7], abs=0.05)
+
+    @pytest.mark.parametrize("budget", [Local(8.0), Joint(8.0, 1e-6)])
+    def test_every_cell_holds_people(self, budget: Any) -> None:
+        """Of policies for the target and for a source."""
+        domain = Box.of({"x": {"lower": 0, "upper": 1, "indicators": [0]}, "y": (0, 1)})
+        noise = SimulatedNoise(1001) if isinstance(budget, Joint) else None
+        learner: Any = make_learner("kernel", domain, 2, budget, public_seed=1, noise=noise)
+        rng = np.random.default_rng(3)
+        policies = [learner.policy()]
+        for step in range(6):
+            bare = np.where(rng.random((1000, 1)) < 0.7, 0.0, rng.random((1000, 1)))
+            contexts = np.hstack([bare, bare == 0.0, rng.random((1000, 1))])
+            actions, _ = policies[-1].act(contexts, rng)
+            reports = policies[-1].report(contexts, actions, np.ones(1000), SimulatedNoise(step))
+            learner.update(reports)
+            policies.append(learner.policy())
+        if isinstance(budget, Local):
+            learner.open_source("clinic", 8.0)
+            policies.append(learner.policy("clinic"))
+        several = 0
+        for policy in policies:
+            points = learner._placed if isinstance(budget, Joint) else policy.grid.points
+            for found in policy.cells.locate_all(points):
+                used = policy.cells.child[policy.cells.axis < 0].max() + 1
+                assert len(np.unique(found)) == used
+                several += used > 3
+        assert several
 
     def test_how_many_are_at_the_number_is_learnt(self) -> None:
         """Three in ten at 0, and nobody above .7; without reports half are taken to be at 0."""
@@ -335,6 +430,29 @@ class TestModels:
         area = (line[1] - line[0]) ** 2 / (2.0 * np.pi)
         integral = np.log(np.exp(log_density - log_density.max()).sum() * area) + log_density.max()
         assert evidence - _LOG_ODDS == pytest.approx(integral, abs=0.5)
+
+    @pytest.mark.parametrize("domain", [unit_cube(1), ZERO])
+    def test_the_mode_is_the_largest_posterior(self, domain: Box) -> None:
+        """Within the gain at which steps end, of what a general optimiser finds."""
+        bins = CosineFeatures.of(domain.levels, 2).bins(implied(domain))
+        prior, rng = _Prior.of(bins), np.random.default_rng(4)
+        root = 0.7 * rng.standard_normal((20, prior.basis.shape[1]))
+        kappa = np.exp(1.5 * rng.standard_normal(len(bins)))
+        share = bins.volume / len(bins)
+        moments = prior.basis.T @ (share * kappa / (share @ kappa))
+        known = GaussianNaturalParameters(root.T @ root, root.T @ root @ moments)
+
+        def loss(whitened: FloatArray) -> float:
+            density = np.exp(prior.phi @ (prior.deviations * whitened))
+            found = prior.basis.T @ (share * density / (share @ density))
+            fit = found @ (known.weighted - 0.5 * known.precision @ found)
+            return float(0.5 * whitened @ whitened - fit)
+
+        all_terms = (True,) * prior.terms
+        coefficients, shares, _ = prior.mode(known, all_terms, np.zeros(len(prior.deviations)))
+        best = minimize(loss, np.zeros(len(prior.deviations)), method="BFGS")
+        assert loss(coefficients / prior.deviations) < float(best.fun) + 0.02
+        assert share @ shares == pytest.approx(1.0)
 
     def test_a_model_without_terms_is_uniform(self) -> None:
         prior = _Prior.of(DensityBins((24, 24)))

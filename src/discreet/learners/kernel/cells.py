@@ -106,9 +106,6 @@ class Cells(Serializable):
         wanted[:, 0] = count
         nodes_so_far = np.ones(partitions, dtype=np.int64)
         steps = np.array([0.0 if levels_of is None else 1.0 / levels_of for levels_of in levels])
-        on_steps = np.where(
-            steps > 0.0, np.floor(points / np.where(steps > 0.0, steps, 1.0)), points
-        )
         node = np.zeros((partitions, len(points)), dtype=np.int64)
         sorted_along = _sorted_along(points)
         for _ in range(_depth(count)):
@@ -116,7 +113,7 @@ class Cells(Serializable):
             draw = np.exp(_JITTER * rng.standard_normal(extent.shape))
             worth = np.where(extent > 1.5 * steps, extent / length_scales * draw, -1.0)
             if crowded:
-                worth = np.where(_apart(on_steps, node, nodes), worth, -1.0)
+                worth = np.where(_apart(points, node, nodes), worth, -1.0)
             along = worth.argmax(axis=2)
             splits = (wanted > 1) & (axis < 0) & (child == 0) & (worth.max(axis=2) > 0.0)
             if not splits.any():
@@ -231,11 +228,15 @@ class Ranks(Serializable):
         return ranks
 
     def implied(self, domain: Box) -> Implied:
-        """Where numbers are whose indicators are yes (`Box.implied`), in ranks."""
+        """Where numbers are whose indicators are yes (`Box.implied`), in ranks, or at the centre of
+        the cell of their level."""
         found = []
         for column, number, place in domain.implied:
-            unit = np.full((1, len(self.knots)), place)
-            found.append((column, number, float(self(unit)[0, number])))
+            at = float(self(np.full((1, len(self.knots)), place))[0, number])
+            count = domain.levels[number]
+            if count is not None:
+                at = (round(at * (count - 1)) + 0.5) / count
+            found.append((column, number, at))
         return tuple(found)
 
     def inverse(self, ranks: FloatArray) -> FloatArray:

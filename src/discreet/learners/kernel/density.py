@@ -4,8 +4,8 @@ The density kappa of contexts over bins (features.py), relative to uniform, is l
 for a source, whose arms are as private as contexts, it is the density of contexts and arms.
 
 *Likelihood.* Write kappa as 1 + phi' c with cosine features of the bins (where numbers have
-indicators, with a basis of these that is orthonormal under the bins' volumes). A report of one of
-the cells j of C partitions has
+indicators, with the nearest functions that are orthonormal under the bins' volumes). A report of
+one of the cells j of C partitions has
 
     P_cj = 2 b + (p - b) integral over the cell of kappa     its probability in partition c,
     F = (p - b)^2 / C sum w_cj w_cj' / P_cj                  its Fisher information of c,
@@ -78,8 +78,8 @@ class Density(Serializable):
     shares: Annotated[FloatArray, Shape("Z"), Range(above=0.0)]
     located: Annotated[FloatArray, Shape("Z"), Range(0.0)]
     placed: Annotated[int, Range(0)]
-    precision: Annotated[FloatArray, Shape("r", "r")]
-    weighted: Annotated[FloatArray, Shape("r")]
+    precision: Annotated[FloatArray, Shape("m", "m")]
+    weighted: Annotated[FloatArray, Shape("m")]
     terms: Annotated[BoolArray, Shape("H", "T")]
     coefficients: Annotated[FloatArray, Shape("H", "m")]
 
@@ -88,7 +88,7 @@ class Density(Serializable):
         """Before any report."""
         prior, count = _Prior.of(bins), len(bins)
         model = np.zeros((1, prior.terms), dtype=np.bool_), np.zeros((1, prior.phi.shape[1]))
-        size = prior.basis.shape[1]
+        size = prior.phi.shape[1]
         known = np.zeros((size, size)), np.zeros(size)
         return cls(np.ones(count), np.zeros(count), 0, *known, *model)
 
@@ -135,7 +135,7 @@ class _Prior:
 
     Attributes:
         phi: (Z, m).
-        basis: (Z, r).
+        basis: (Z, m).
         volume: (Z,).
         deviations: (m,) prior deviations of coefficients.
         term: (m,) which term each feature belongs to; interactions come last.
@@ -231,17 +231,20 @@ def counted(located: FloatArray, volume: FloatArray) -> FloatArray:
 
 
 def _orthonormal(phi: FloatArray, volume: FloatArray) -> FloatArray:
-    """(Z, r) an orthonormal basis, with the constant, of what phi spans in bins of this volume."""
+    """(Z, m) the functions nearest to phi that with the constant are orthonormal in bins of this
+    volume, or a projection of such where phi spans less than m of them (the polar factor). An SVD's
+    own basis would be another one on each machine."""
     root = np.sqrt(volume / len(volume))[:, None]
     apart = root * (phi - (volume @ phi) / len(volume))
-    left, sizes, _ = np.linalg.svd(apart, full_matrices=False)
-    spanned = left[:, sizes > 1e-9 * sizes.max(initial=0.0)]
+    left, sizes, right = np.linalg.svd(apart, full_matrices=False)
+    kept = sizes > 1e-9 * sizes.max(initial=0.0)
+    spanned = left[:, kept] @ right[kept]
     basis: FloatArray = np.divide(spanned, root, out=np.zeros_like(spanned), where=root > 0.0)
     return basis
 
 
 def _fisher_information(policy: KernelPolicy, basis: FloatArray) -> FloatArray:
-    """(r, r) of a report under a policy, about the coefficients of the basis."""
+    """(m, m) of a report under a policy, about the coefficients of the basis."""
     grid, count = policy.grid, policy.cells.count
     cells = policy.cells.locate_all(grid.points)
     shown = reported_shares(policy.mechanism, cells, grid.weights(policy.density))

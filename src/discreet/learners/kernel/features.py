@@ -304,7 +304,7 @@ def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
 
 
 # For each indicator its column, that of its number, and where the number is if it is yes
-# (`Box.implied`), as numbers are measured.
+# (`Ranks.implied`), as cells and bins look it up.
 Implied = tuple[tuple[int, int, float], ...]
 # Points in one, two, three, ... dimensions, and the binary logarithm of their number in more.
 _POINTS = (512, 576, 1000, 1400, 1800, 2200)
@@ -322,21 +322,21 @@ def integration_points(seed: int, version: int, levels: tuple[int | None, ...]) 
     return points
 
 
-def with_implied(points: FloatArray, features: CosineFeatures, implied: Implied) -> FloatArray:
-    """Points (Q, d) in [0, 1)^d, where each indicator that is yes puts its number in its place. Of
+def with_implied(points: FloatArray, implied: Implied) -> FloatArray:
+    """Points (Q, d) in [0, 1]^d, where each indicator that is yes puts its number in its place. Of
     those with the first indicator of a number, as many have each of the others instead."""
     points = points.copy()
-    for number, places in _by_number(implied).items():
+    for number, places in by_number(implied).items():
         first = points[:, places[0][0]]
         which = np.floor((2.0 * first - 1.0) * len(places)).astype(np.int64)
         for k, (column, place) in enumerate(places):
             yes = which == k
             points[:, column] = np.where(yes, 0.75, 0.25)
-            points[yes, number] = features.place(np.full(int(yes.sum()), place), number)
+            points[yes, number] = place
     return points
 
 
-def _by_number(implied: Implied) -> dict[int, list[tuple[int, float]]]:
+def by_number(implied: Implied) -> dict[int, list[tuple[int, float]]]:
     """For each number its indicators' columns and places."""
     found: dict[int, list[tuple[int, float]]] = {}
     for column, number, place in implied:
@@ -397,10 +397,10 @@ class DensityBins:
 
     @cached_property
     def volume(self) -> FloatArray:
-        """(Z,) the share of points in each bin, relative to the mean: 1 without indicators, and 0
-        where no person is (`with_implied`)."""
+        """(Z,) the share of points in each bin, relative to the mean (`with_implied`): 1 without
+        indicators."""
         volume = np.ones(self.shape)
-        for number, places in _by_number(self.implied).items():
+        for number, places in by_number(self.implied).items():
             axes = [number, *(column for column, _ in places)]
             count, *levels = (self.shape[axis] for axis in axes)
             share = np.zeros((count, math.prod(levels)))
@@ -431,7 +431,7 @@ class Grid:
     """What integrals under one policy version are sums over: points, or pairs of point and arm.
 
     Attributes:
-        points: (R, c) in [0, 1)^c, as cells look them up.
+        points: (R, c) in [0, 1]^c, as cells look them up.
         bins: (R,) the bin of the density.
         point: (R,) the point of each row, of Q.
         phi: (Q, M) all features there.
@@ -472,6 +472,6 @@ def grid_of(seed: int, version: int, features: CosineFeatures, implied: Implied 
         points = np.full((1, features.dimension), 0.5)
     else:
         points = integration_points(seed, version, features.levels)
-        points = with_implied(points, features, implied)
+        points = with_implied(points, implied)
     phi, bins = features(on_levels(points, features.levels)), features.bins(implied)
     return Grid(points, bins.of(points), np.arange(len(points)), phi, bins.volume)

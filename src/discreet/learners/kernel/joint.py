@@ -107,6 +107,7 @@ from discreet.learners.kernel.cells import MOST_CELLS, Cells, Ranks
 from discreet.learners.kernel.design import DecisionContrasts
 from discreet.learners.kernel.features import (
     LENGTH_SCALES,
+    by_number,
     on_levels,
     sobol_points,
     whole_coefficients,
@@ -444,9 +445,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """(Q, d) public contexts over which integrals are sums."""
         levels, shift = self.domain.levels, np.random.default_rng([self.public_seed, 4])
         points = (sobol_points(len(levels)) + shift.random(len(levels))) % 1.0
-        return on_levels(
-            with_implied(points, self.features, self._ranks.implied(self.domain)), levels
-        )
+        return on_levels(with_implied(points, self._ranks.implied(self.domain)), levels)
 
     @cached_property
     def _phi(self) -> FloatArray:
@@ -500,6 +499,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """Ranks and first weights from the histograms of columns."""
         people, deviation, at = drawn.people, drawn.scale, 0
         knots, weights = self._ranks.fine_knots(), self.weights.copy()
+        indicators = by_number(self._ranks.implied(self.domain))
+        shown: dict[int, float] = {}
+        behind = {column for places in indicators.values() for column, _ in places}
         for column, count in enumerate(policy.bins.tolist()):
             found, even = drawn.total[at : at + count], people / count
             at += count
@@ -508,7 +510,10 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
                 shares = np.maximum(found - noise, 0.0) + _FLOOR * even
                 sure = even**2 / (even**2 + deviation**2 + even)
                 shares = (1.0 - sure) / count + sure * shares / shares.sum()
-                weights *= count * shares[_bin(self._placed[:, column], count)]
+                if column in behind:  # of one number, a person has at most one
+                    shown[column] = float(shares[1])
+                else:
+                    weights *= count * shares[_bin(self._placed[:, column], count)]
                 continue
             shares = np.maximum(_smoothed(found, deviation**2 + even), _FLOOR * even)
             shares = shares / shares.sum()
@@ -517,6 +522,14 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
                 below = np.concatenate([[0.0], np.cumsum(0.9 * shares + 0.1 / count)])
                 even_ranks = np.linspace(0.0, below[-1], knots.shape[1])
                 knots[column] = np.interp(even_ranks, below, np.linspace(0.0, 1.0, count + 1))
+        for places in indicators.values():
+            none = np.ones(len(weights), dtype=np.bool_)
+            for column, _ in places:
+                yes = self._placed[:, column] > 0.5
+                none &= ~yes
+                weights[yes] *= 2.0 * len(places) * shown[column]
+            rest = 1.0 - sum(shown[column] for column, _ in places)
+            weights[none] *= 2.0 * max(rest, _FLOOR)
         self._weights = weights / weights.sum()
         self._ranks = Ranks(knots, 0, np.zeros(0, dtype=np.int64))
         if self.domain.implied:  # points are where ranks put the numbers of indicators
