@@ -513,8 +513,7 @@ class SearchSpace:
         values, (low, high) = values.copy(), (each.copy() for each in self._ends)
         for array in (values.T, low, high):
             array[self._logs] = np.log(array[self._logs])
-        unit: FloatArray = np.clip((values - low) / (high - low), 0.0, 1.0)
-        return unit
+        return np.clip((values - low) / (high - low), 0.0, 1.0)
 
     def values(self, unit: FloatArray) -> FloatArray:
         """Values at coordinates; of a column with levels the nearest one."""

@@ -488,8 +488,7 @@ def _together(uniform: Mapping[str, FloatArray]) -> str:
 def _correlation(one: FloatArray, other: FloatArray) -> FloatArray:
     """The sizes of correlations at all distances, around the end, in standard deviations."""
     turned = np.fft.irfft(np.fft.rfft(one) * np.conj(np.fft.rfft(other)), len(one))
-    scaled: FloatArray = np.abs(turned) / math.sqrt(len(one) * one.var() * other.var())
-    return scaled
+    return np.abs(turned) / math.sqrt(len(one) * one.var() * other.var())
 
 
 def fault_of_rows(privatise: Callable[[int, NoiseSource], FloatArray]) -> str:

@@ -218,8 +218,7 @@ class Participants:
 
     def table(self, people: int, rng: np.random.Generator) -> FloatArray:
         """(n, 997) what every choice would give people."""
-        drawn: FloatArray = rng.random((people, _CHOICES))
-        return drawn
+        return rng.random((people, _CHOICES))
 
     def rewards(self, table: FloatArray, actions: Actions) -> FloatArray:
         """(n,) rewards, in their units, of people with rows `table` (n, 997) for their actions."""

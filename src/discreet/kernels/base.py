@@ -240,8 +240,7 @@ def public_points(domain: Box, count: int | None = None, seed: int = 0) -> Float
     for column, levels in enumerate(domain.levels):
         if levels is not None:
             unit[:, column] = np.round(unit[:, column] * (levels - 1)) / (levels - 1)
-    points: FloatArray = domain.from_unit(np.unique(unit, axis=0))
-    return points
+    return domain.from_unit(np.unique(unit, axis=0))
 
 
 def sub_box(domain: Box, columns: Sequence[int]) -> Box:

@@ -260,14 +260,12 @@ def principal_axes(base: FeatureMap, points: FloatArray) -> FloatArray:
         _, singular, rows = np.linalg.svd(phi, full_matrices=False)
         values = singular**2 / len(points)
         kept = max(int((values > 1e-15 * values[0]).sum()), 1)
-        axes: FloatArray = rows[:kept].T
-        return axes
+        return rows[:kept].T
     # With few points for many features the small matrix of inner products is much faster. Its
     # axes below 1e-12 of the first are rounding, and QR repairs the orthogonality of the rest.
     values, left = np.linalg.eigh(phi @ phi.T / len(points))
     kept = max(int((values > 1e-12 * values[-1]).sum()), 1)
-    orthonormal: FloatArray = np.linalg.qr(phi.T @ left[:, ::-1][:, :kept])[0]
-    return orthonormal
+    return np.linalg.qr(phi.T @ left[:, ::-1][:, :kept])[0]
 
 
 def rotate(

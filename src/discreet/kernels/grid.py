@@ -105,8 +105,7 @@ class GridGroup:
 
     def regressors(self, points: FloatArray) -> FloatArray:
         """(n, m_g) what `psi` holds, of any points (n, d_g) of the group's box."""
-        regressors: FloatArray = self.map.compute(points) / self.norm - self.mean
-        return regressors
+        return self.map.compute(points) / self.norm - self.mean
 
     def summits(self, places: IntArray, coefficients: FloatArray) -> FloatArray:
         """(n, d_g) where f = psi' coefficients is largest in the cells of some grid points.

@@ -91,8 +91,7 @@ class ContributionLedger:
         """(n,) which of n more contributions are beyond the `covered` ones of their person."""
         before = np.array([self.counts.get(person, 0) for person in ids], dtype=np.int64)
         # Not an array of texts, which would drop zeros at their end and take two people for one.
-        over: BoolArray = before + earlier_contributions(np.array(ids, dtype=object)) >= covered
-        return over
+        return before + earlier_contributions(np.array(ids, dtype=object)) >= covered
 
     def add(self, ids: Sequence[str]) -> None:
         """Count more contributions."""

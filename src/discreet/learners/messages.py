@@ -69,8 +69,7 @@ def mix(words: CoinArray) -> CoinArray:
     """The output function of SplitMix64 (Steele, Lea and Flood 2014): a bijection of words."""
     mixed = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: CoinArray = mixed ^ (mixed >> np.uint64(31))
-    return result
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def public_uniforms(
@@ -86,8 +85,7 @@ def public_uniforms(
     """
     key = mix(np.asarray([seed], dtype=np.uint64) * STEP + np.uint64(version) + STEP)
     word = mix(mix(public_coins + key) + places.astype(np.uint64) * STEP)
-    uniforms: FloatArray = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return uniforms
+    return (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @dataclass(frozen=True)

@@ -613,8 +613,7 @@ class PointPolicy(Policy[CandidatesOrCount]):
                     f"person's decision set has {int(people.present[first].sum())} points; pass "
                     "the Actions that act() returned for these people."
                 )
-            points: FloatArray = people.points[rows, actions.arms]
-            return points
+            return people.points[rows, actions.arms]
         arms, points, _ = self._draw(actions.public_coins)
         if not np.array_equal(arms, actions.arms):
             first = int(np.argmax(arms != actions.arms))

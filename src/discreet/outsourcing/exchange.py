@@ -269,10 +269,7 @@ def _whole(frame: pd.DataFrame, name: str, least: int, path: Path) -> list[int]:
 
 def _numbers(values: pd.Series[Any]) -> FloatArray:
     """(n,) a column as numbers, NaN for what is none."""
-    numbers: FloatArray = pd.to_numeric(values, errors="coerce").to_numpy(
-        np.float64, na_value=np.nan
-    )
-    return numbers
+    return pd.to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
 
 
 def refuse_foreign(path: Path, columns: tuple[str, ...]) -> None:

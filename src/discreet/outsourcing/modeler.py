@@ -114,8 +114,7 @@ class ExpectedImprovement(Acquisition):
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
     ) -> FloatArray:
         sd = np.maximum(deviation, 1e-12)
-        score: FloatArray = np.log(sd) + _log_improvement((mean - best) / sd)
-        return score
+        return np.log(sd) + _log_improvement((mean - best) / sd)
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,7 @@ class PublishedUCB(Acquisition):
         self, mean: FloatArray, deviation: FloatArray, best: float, question: int
     ) -> FloatArray:
         beta = 2.0 * math.log(len(mean) * question**2 * math.pi**2 / (6.0 * self.delta))
-        score: FloatArray = mean + math.sqrt(beta) * deviation
-        return score
+        return mean + math.sqrt(beta) * deviation
 
 
 @dataclass(frozen=True)
@@ -156,8 +154,7 @@ class UpperConfidence(Acquisition):
         multiplier = self.multiplier
         if multiplier is None:
             multiplier = math.sqrt(2.0 * math.log(max(len(mean), 2)))
-        score: FloatArray = mean + multiplier * deviation
-        return score
+        return mean + multiplier * deviation
 
 
 @dataclass(frozen=True)
@@ -202,8 +199,7 @@ def _log_improvement(u: FloatArray) -> FloatArray:
     bracket = np.where(safe > -1e4, np.maximum(1.0 + safe * mills, 1e-300), 1.0 / safe**2)
     high = np.where(low, 0.0, u)
     direct = np.exp(-0.5 * high * high - _LOG_ROOT_TWO_PI) + high * np.exp(log_ndtr(high))
-    log_improvement: FloatArray = np.where(low, log_density + np.log(bracket), np.log(direct))
-    return log_improvement
+    return np.where(low, log_density + np.log(bracket), np.log(direct))
 
 
 @dataclass(frozen=True)

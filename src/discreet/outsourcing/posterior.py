@@ -154,8 +154,7 @@ class RowPrior(Serializable):
         for weight, factor in mixture_of(self.family):
             ratio = factor * squares / (factor * squares + 2.0 * beliefs.variance)
             common += weight * np.sqrt(np.prod(ratio, axis=1))
-        own: FloatArray = self.variance * (1.0 - np.minimum(common, 1.0))
-        return own
+        return self.variance * (1.0 - np.minimum(common, 1.0))
 
 
 class RowPosterior:

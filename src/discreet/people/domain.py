@@ -242,8 +242,7 @@ class Box:
                 f"the declared bounds are [{self.lower[column]}, {self.upper[column]}]{numbered}. "
                 "Declare wider bounds if such people exist, or leave them out."
             )
-        unit: FloatArray = (array - low) / (high - low)
-        return unit
+        return (array - low) / (high - low)
 
     def in_order(self, contexts: Any, extra: Extra = "refuse", lenient: bool = False) -> ArrayLike:
         """Contexts with names (a data frame, dictionaries) as an array (n, d) with the columns of
@@ -342,8 +341,7 @@ class Box:
         """Points of [0, 1]^d mapped back to the declared units."""
         low, high = self._ends
         # Rounding must not carry a corner of the cube past a bound.
-        points: FloatArray = np.clip(low + unit * (high - low), low, high)
-        return points
+        return np.clip(low + unit * (high - low), low, high)
 
     def text(self, column: int, value: float) -> str:
         """A value of a column as people call it: its category, or the number."""
@@ -445,8 +443,7 @@ class Ball(Box):
     def _shortened(self, points: FloatArray) -> FloatArray:
         # Squares in order: a device that adds up one row, in any language, finds the same bits.
         lengths = np.sqrt(np.cumsum(points * points, axis=-1)[..., -1])
-        shorter: FloatArray = points / np.maximum(lengths / self.radius, 1.0)[..., None]
-        return shorter
+        return points / np.maximum(lengths / self.radius, 1.0)[..., None]
 
 
 def unit_cube(dimension: int, names: Sequence[str] = ()) -> Box:
@@ -471,8 +468,7 @@ class RewardBounds:
 
     def clip(self, rewards: ArrayLike) -> FloatArray:
         """Rewards moved to the nearest bound; for data whose tails you mean to cut."""
-        clipped: FloatArray = np.clip(np.asarray(rewards, dtype=np.float64), self.lower, self.upper)
-        return clipped
+        return np.clip(np.asarray(rewards, dtype=np.float64), self.lower, self.upper)
 
     def to_unit(self, rewards: ArrayLike, people: int) -> FloatArray:
         """Rewards (people,) mapped onto [0, 1]; `InvalidInput` for one outside the bounds."""
@@ -495,8 +491,7 @@ class RewardBounds:
         return self._scaled(self.clip(np.where(np.isnan(array), place, array)))
 
     def _scaled(self, rewards: FloatArray) -> FloatArray:
-        unit: FloatArray = np.clip((rewards - self.lower) / (self.upper - self.lower), 0.0, 1.0)
-        return unit
+        return np.clip((rewards - self.lower) / (self.upper - self.lower), 0.0, 1.0)
 
 
 # Names of arms, in the order of their numbers; () for arms without names.

@@ -225,8 +225,7 @@ def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
     """The column called `name`; `InvalidInput` listing those which exist when it is not there."""
     count = int((frame.columns == name).sum())
     if count == 1:
-        series: pd.Series[Any] = frame[name]
-        return series
+        return frame[name]
     names = [str(column) for column in frame.columns]
     existing = _listed(names)
     if count:
@@ -262,8 +261,7 @@ def person_numbers(series: pd.Series[Any]) -> IntArray:
             "numbers."
         )
     _, numbers = np.unique(texts, return_inverse=True)
-    people: IntArray = numbers.astype(np.int64)
-    return people
+    return numbers.astype(np.int64)
 
 
 def numbers_of(series: pd.Series[Any], missing: MissingRule, may_drop: bool = True) -> FloatArray:

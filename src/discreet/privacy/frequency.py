@@ -313,8 +313,7 @@ class UnaryEncoding(Serializable):
             shown: (..., V) how many of their reports show each bit.
             people: n.
         """
-        estimate: FloatArray = (shown - people * self.other_probability) / self.contrast
-        return estimate
+        return (shown - people * self.other_probability) / self.contrast
 
 
 @dataclass(frozen=True)

@@ -217,8 +217,7 @@ class SimulatedNoise(NoiseSource):
 
     def coins(self, probability: Probability, shape: Shape) -> NDArray[np.bool_]:
         chance = float(probability) if isinstance(probability, Fraction) else probability
-        shown: NDArray[np.bool_] = self._rng.random(shape) < chance
-        return shown
+        return self._rng.random(shape) < chance
 
     def add_laplace(self, values: FloatArray, scale: float) -> FloatArray:
         return values + self._rng.laplace(0.0, positive_number(scale, "scale"), values.shape)
@@ -316,8 +315,7 @@ class SecureNoise(NoiseSource):
             raise InvalidInput("a probability was not between 0 and 1; nothing was drawn.")
         certain = chance >= 1.0
         thresholds = np.ceil(np.ldexp(np.where(certain, 0.0, chance), 64)).astype(np.uint64)
-        shown: NDArray[np.bool_] = (words < thresholds) | certain
-        return shown
+        return (words < thresholds) | certain
 
     def add_laplace(self, values: FloatArray, scale: float) -> FloatArray:
         return self._draw(self._laplace(positive_number(scale, "scale"), values.size), values)

@@ -126,8 +126,7 @@ class People(Population):
 
     def received(self, actions: Chosen, start: int) -> FloatArray:
         rows = np.arange(start, start + len(actions.arms))
-        rewards: FloatArray = self.rewards[rows, actions.arms].astype(np.float64)
-        return rewards
+        return self.rewards[rows, actions.arms].astype(np.float64)
 
     def value(self, actions: Chosen, start: int) -> FloatArray:
         return self.value_of(actions.arms, start)

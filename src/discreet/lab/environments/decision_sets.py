@@ -223,8 +223,7 @@ def dose_means(points: FloatArray) -> FloatArray:
     benefit = level**2 / (1.0 + level**2)
     tolerated = 4.0 - 2.0 * (age - _AGES[0]) / (_AGES[1] - _AGES[0])
     harm = 1.0 / (1.0 + np.exp(-(level - tolerated) / 0.4))
-    means: FloatArray = benefit - benefit * harm
-    return means
+    return benefit - benefit * harm
 
 
 class DoseProblem(Problem):

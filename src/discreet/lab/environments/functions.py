@@ -75,8 +75,7 @@ class FunctionPopulation(Population):
         if self.noise == BERNOULLI:
             return (draws < values).astype(np.float64)
         spread = 0.02 + 0.28 * values if self.noise == UNEVEN else self.noise
-        rewards: FloatArray = np.clip(values + spread * draws, 0.0, 1.0)
-        return rewards
+        return np.clip(values + spread * draws, 0.0, 1.0)
 
     def earned(self, chosen: IntArray | FloatArray) -> float:
         return float(self.function(np.atleast_2d(chosen))[0])
@@ -197,8 +196,7 @@ def camelback_values(points: FloatArray) -> FloatArray:
     lowest, highest = -1.031628453489877, 86.0 / 15.0
     a, b = points[:, 0] ** 2, points[:, 1] ** 2
     raw = (4.0 - 2.1 * a + a**2 / 3.0) * a + points[:, 0] * points[:, 1] + 4.0 * (b - 1.0) * b
-    values: FloatArray = (highest - raw) / (highest - lowest)
-    return values
+    return (highest - raw) / (highest - lowest)
 
 
 def styblinski_tang_values(points: FloatArray) -> FloatArray:

@@ -51,15 +51,13 @@ _NEGLIGIBLE = 1e-12
 
 def squared_exponential(distance: FloatArray) -> FloatArray:
     """exp(-r^2 / 2) at distances r in units of the length scale."""
-    values: FloatArray = np.exp(-0.5 * distance**2)
-    return values
+    return np.exp(-0.5 * distance**2)
 
 
 def matern52(distance: FloatArray) -> FloatArray:
     """(1 + s + s^2 / 3) exp(-s), s = sqrt(5) r, at distances r in units of the length scale."""
     scaled = math.sqrt(5.0) * distance
-    values: FloatArray = (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
-    return values
+    return (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
 
 
 _KERNELS: dict[Smoothness, Callable[[FloatArray], FloatArray]] = {
@@ -86,10 +84,7 @@ class GridPopulation(Population):
 
     def received(self, actions: Chosen, start: int) -> FloatArray:
         stop = start + len(actions.arms)
-        rewards: FloatArray = (
-            self.function[self.cells[start:stop], actions.arms] + self.draws[start:stop]
-        )
-        return rewards
+        return self.function[self.cells[start:stop], actions.arms] + self.draws[start:stop]
 
     def value(self, actions: Chosen, start: int) -> FloatArray:
         """The regret max over arms of f - f(arm) in the person's context, without noise."""

@@ -135,8 +135,7 @@ class RejectionPopulation(LogPopulation):
         )
 
     def received(self, actions: Chosen, start: int) -> FloatArray:
-        rewards: FloatArray = self._log.rewards[self._rows[start : start + len(actions.arms)]]
-        return rewards
+        return self._log.rewards[self._rows[start : start + len(actions.arms)]]
 
     def value(self, actions: Chosen, start: int) -> FloatArray:
         return self.received(actions, start)
@@ -178,10 +177,7 @@ class ModelPopulation(LogPopulation):
         self._used, self._hardly = np.zeros(len(rows)), np.zeros(len(rows))
 
     def received(self, actions: Chosen, start: int) -> FloatArray:
-        rewards: FloatArray = self._rewards[
-            np.arange(start, start + len(actions.arms)), actions.arms
-        ]
-        return rewards
+        return self._rewards[np.arange(start, start + len(actions.arms)), actions.arms]
 
     def value(self, actions: Chosen, start: int) -> FloatArray:
         people = np.arange(start, start + len(actions.arms))
@@ -201,8 +197,7 @@ class ModelPopulation(LogPopulation):
         earned = np.cumsum(self._used[seen] * self._estimates.rewards[seen])
         share = np.divide(earned, weights, out=np.zeros_like(earned), where=weights > 0.0)
         sums = np.concatenate([[0.0], np.arange(1, len(share) + 1) * share])
-        values: FloatArray = np.diff(sums)[people]
-        return values
+        return np.diff(sums)[people]
 
     def estimated(self, values: FloatArray) -> LogValue:
         """The value of a run that contributed these values (n,), with an interval over people."""

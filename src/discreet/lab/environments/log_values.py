@@ -256,8 +256,7 @@ class Estimates:
 
     def used(self, weights: FloatArray) -> FloatArray:
         """(n,) u_i of a choice with probabilities (n, K)."""
-        used: FloatArray = weights[np.arange(len(self)), self.actions] / self.propensities
-        return used
+        return weights[np.arange(len(self)), self.actions] / self.propensities
 
     def terms(self, weights: FloatArray, estimator: Estimator) -> FloatArray:
         """(n,) the terms whose mean is the value of a choice with probabilities (n, K)."""
@@ -298,8 +297,7 @@ def normalised_terms(used: FloatArray, rewards: FloatArray) -> FloatArray:
             "0; use 'dr'."
         )
     mean = float(used @ rewards) / total
-    terms: FloatArray = mean + used * (rewards - mean) * (len(used) / total)
-    return terms
+    return mean + used * (rewards - mean) * (len(used) / total)
 
 
 def effective_number(weights: FloatArray) -> float:
@@ -541,8 +539,7 @@ def split(people: IntArray, parts: int, rng: np.random.Generator) -> IntArray:
     """(n,) random parts 0, 1, ... of equally many people; all rows of a person are in the same."""
     _, who = np.unique(people, return_inverse=True)
     order = rng.permutation(int(who.max()) + 1)
-    part: IntArray = (order % parts)[who].astype(np.int64)
-    return part
+    return (order % parts)[who].astype(np.int64)
 
 
 def reward_models(

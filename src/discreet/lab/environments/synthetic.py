@@ -116,8 +116,7 @@ class ExponentialMeans:
         k = np.arange(1, self.arms + 1)
         centre = k / (self.arms if self.centres == "paper" else self.arms + 1)
         decay = np.exp(-2.0 * self.arms**2 * (contexts[:, :1] - centre) ** 2)
-        means: FloatArray = 2.0 * decay / (1.0 + decay)
-        return means
+        return 2.0 * decay / (1.0 + decay)
 
 
 def symmetric_means(contexts: FloatArray) -> FloatArray:
@@ -129,8 +128,7 @@ def symmetric_means(contexts: FloatArray) -> FloatArray:
     distance = np.abs(np.mod(2.0 * contexts[:, :2], 1.0) / 2.0 - 0.25).max(axis=1)
     sign = np.sign((contexts[:, 0] - 0.5) * (contexts[:, 1] - 0.5))
     height = 0.5 * sign * (1.0 - 4.0 * distance)
-    means: FloatArray = np.stack([0.5 - height, 0.5 + height], axis=1)
-    return means
+    return np.stack([0.5 - height, 0.5 + height], axis=1)
 
 
 @dataclass(frozen=True)

@@ -111,18 +111,16 @@ class Curve:
 def grid_of(horizons: FloatArray) -> FloatArray:
     """(g,) the numbers of people at which curves are kept; every horizon is one of them."""
     spread = np.geomspace(horizons[0], REACH * horizons[-1], _POINTS)
-    grid: FloatArray = np.unique(np.concatenate([spread, horizons]))
-    return grid
+    return np.unique(np.concatenate([spread, horizons]))
 
 
 def resamples(replicates: int, seed: int) -> FloatArray:
     """(b, r) weights of replicates in each resample."""
     rng = np.random.default_rng([seed, replicates])
     drawn = rng.integers(replicates, size=(RESAMPLES, replicates))
-    weights: FloatArray = (
+    return (
         np.stack([(drawn == each).sum(axis=1) for each in range(replicates)], axis=1) / replicates
     )
-    return weights
 
 
 def stretch(replicates: int) -> float:
@@ -137,8 +135,7 @@ def resampled_means(gain: FloatArray, weights: FloatArray) -> FloatArray:
     """(1 + b, h) the mean over replicates, and stretched resampled means."""
     mean = gain.mean(axis=0)
     moved = mean + stretch(len(gain)) * (weights @ gain - mean)
-    means: FloatArray = np.vstack([mean, moved])
-    return means
+    return np.vstack([mean, moved])
 
 
 def curve_of(
@@ -190,8 +187,7 @@ def power_of(means: FloatArray, horizons: FloatArray, ceiling: FloatArray | floa
     before, last = missed[:, -2], missed[:, -1]
     both = (before > 0.0) & (last > 0.0)
     steps = np.log(np.divide(last, before, out=np.ones_like(last), where=both))
-    grown: FloatArray = np.clip(steps / math.log(horizons[-1] / horizons[-2]), 0.0, 1.0)
-    return grown
+    return np.clip(steps / math.log(horizons[-1] / horizons[-2]), 0.0, 1.0)
 
 
 def _column(values: FloatArray | float, rows: int) -> FloatArray:
@@ -216,8 +212,7 @@ def along(places: FloatArray, rows: FloatArray, at: float) -> FloatArray:
     spot = float(np.interp(math.log(at), np.log(places), np.arange(len(places))))
     low = min(int(spot), len(places) - 1)
     high = min(low + 1, len(places) - 1)
-    value: FloatArray = rows[:, low] + (spot - low) * (rows[:, high] - rows[:, low])
-    return value
+    return rows[:, low] + (spot - low) * (rows[:, high] - rows[:, low])
 
 
 def first_from(places: FloatArray, rows: FloatArray, target: float) -> FloatArray:
@@ -845,5 +840,4 @@ class Forecast:
 
 def _known(lost: FloatArray) -> FloatArray:
     """Losses, infinite where they are not known."""
-    known: FloatArray = np.where(np.isnan(lost), np.inf, lost)
-    return known
+    return np.where(np.isnan(lost), np.inf, lost)

@@ -281,8 +281,7 @@ def _inches(axes: Axes) -> FloatArray:
     """Width and height of the axes."""
     figure = axes.get_figure(root=True)
     assert figure is not None
-    size: FloatArray = figure.get_size_inches() * axes.get_position().size
-    return size
+    return figure.get_size_inches() * axes.get_position().size
 
 
 def _names(axes: Axes) -> list[EndName]:

@@ -150,8 +150,7 @@ def _cells(domain: Box, column: int) -> FloatArray:
     """(n,) middles of cells along a column, in [0, 1]; its levels if it has some."""
     levels = domain.levels[column]
     if levels is None:
-        middles: FloatArray = (np.arange(_CELLS) + 0.5) / _CELLS
-        return middles
+        return (np.arange(_CELLS) + 0.5) / _CELLS
     chosen = np.unique(np.round(np.linspace(0, levels - 1, min(levels, _CELLS))))
     return np.asarray(chosen / (levels - 1))
 

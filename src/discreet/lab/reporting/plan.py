@@ -801,8 +801,7 @@ def people_figure(forecast: Forecast, width: float = WIDE, height: float = 3.1) 
 
 def _known(values: FloatArray) -> FloatArray:
     """Values with minus infinity where they are unknown."""
-    known: FloatArray = np.where(np.isnan(values), -np.inf, values)
-    return known
+    return np.where(np.isnan(values), -np.inf, values)
 
 
 def odds_figure(explanations: dict[float, Explanation], width: float = WIDE) -> Figure:

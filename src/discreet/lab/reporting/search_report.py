@@ -145,8 +145,7 @@ class SearchView:
     def widths(self) -> FloatArray:
         """(r,) how wide the possible values of each released number are, in units of distance."""
         low, high = self.search.table.box
-        width: FloatArray = high - low
-        return width
+        return high - low
 
     @cached_property
     def asked(self) -> pd.DataFrame:
@@ -176,8 +175,7 @@ class SearchView:
     @cached_property
     def so_far(self) -> FloatArray:
         """(m,) see the module."""
-        running: FloatArray = (np.minimum if self.minimize else np.maximum).accumulate(self.answers)
-        return running
+        return (np.minimum if self.minimize else np.maximum).accumulate(self.answers)
 
     @cached_property
     def predicted(self) -> tuple[FloatArray, FloatArray]:
@@ -276,8 +274,7 @@ def values_at(column: PublicColumn, coordinates: FloatArray) -> FloatArray:
     """(n,) the values that have these coordinates (n,), as `PublicColumn.value_at` gives one."""
     inside = np.clip(coordinates, 0.0, column.extent) * column.scale
     lower = column.column.lower
-    values: FloatArray = np.exp(math.log(lower) + inside) if column.log else lower + inside
-    return values
+    return np.exp(math.log(lower) + inside) if column.log else lower + inside
 
 
 def value_text(column: PublicColumn, coordinate: float, deviation: float) -> str:

@@ -160,13 +160,11 @@ class ClippedContribution(Serializable):
     def largest(self, phi: FloatArray) -> FloatArray:
         """(n,) the largest a(w) c(w): D row is at most that times turn' phi, whatever y is."""
         _, allowed, _ = self.around(phi)
-        largest: FloatArray = allowed * self._shortened(phi, allowed)
-        return largest
+        return allowed * self._shortened(phi, allowed)
 
     def _shortened(self, phi: FloatArray, allowed: FloatArray) -> FloatArray:
         length = allowed * lengths(phi, self.projection)
-        factor: FloatArray = np.minimum(1.0, self.clipping_norm / np.maximum(length, 1e-300))
-        return factor
+        return np.minimum(1.0, self.clipping_norm / np.maximum(length, 1e-300))
 
     def expected(
         self, phi: FloatArray, chances: FloatArray, around: Around | None = None
@@ -205,8 +203,7 @@ class LengthScales:
     @cached_property
     def log_prior(self) -> FloatArray:
         """(L,) log probabilities before anyone came, up to a constant."""
-        logs: FloatArray = math.log2(_RARER) * np.log(self.factors)
-        return logs
+        return math.log2(_RARER) * np.log(self.factors)
 
     def variance(self, root: FloatArray) -> float:
         """The mean variance of f under a covariance of theta with this root (m, r)."""
@@ -307,8 +304,7 @@ class Expected:
 
     def precision(self, people: int, noise: float) -> FloatArray:
         """(m, m) `information` without the statistic."""
-        precision: FloatArray = people**2 * self._weighing(people, noise) @ self.slope
-        return precision
+        return people**2 * self._weighing(people, noise) @ self.slope
 
     def _weighing(self, people: int, noise: float) -> FloatArray:
         """(m, d) F' C^-1."""
@@ -351,8 +347,7 @@ def cut(
 
 
 def _density(x: FloatArray) -> FloatArray:
-    density: FloatArray = np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi)
-    return density
+    return np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi)
 
 
 def contribution_candidates(

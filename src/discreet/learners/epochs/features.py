@@ -341,12 +341,10 @@ class GridFeatures(ArmFeatures):
         return self.values
 
     def all(self, contexts: FloatArray) -> FloatArray:
-        phi: FloatArray = self.values[self.contexts.places(contexts)]
-        return phi
+        return self.values[self.contexts.places(contexts)]
 
     def at(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
-        phi: FloatArray = self.values[self.contexts.places(contexts), arms]
-        return phi
+        return self.values[self.contexts.places(contexts), arms]
 
 
 class MappedFeatures(ArmFeatures):

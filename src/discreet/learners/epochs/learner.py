@@ -460,8 +460,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def chances(self, probabilities: FloatArray) -> FloatArray:
         """(N K,) probabilities rho of context and arm, from those of arms (N, K)."""
-        joint: FloatArray = (self.features.contexts.weights[:, None] * probabilities).ravel()
-        return joint
+        return (self.features.contexts.weights[:, None] * probabilities).ravel()
 
     def doubt(self, belief: QueryPosterior, probabilities: FloatArray) -> FloatArray:
         """(r, r) V: second moment of differences of offered arms, in coordinates of `asked`."""

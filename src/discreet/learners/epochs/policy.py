@@ -382,8 +382,7 @@ class EpochPolicy(ArmPolicy):
             self.features.all(unit[some]) @ self.believed
             for some in self.features.portions(len(unit))
         ]
-        believed: FloatArray = np.clip(CENTRE + np.concatenate(parts), 0.0, 1.0)
-        return believed
+        return np.clip(CENTRE + np.concatenate(parts), 0.0, 1.0)
 
     def release(self, noise: str) -> Release | None:
         if self.local is None:

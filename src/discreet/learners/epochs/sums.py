@@ -51,8 +51,7 @@ def contribution_sensitivity(size: int, people: int = 1, width: float = BALL_WID
 
 def whole(contributions: FloatArray) -> IntArray:
     """Rows as whole multiples of 2^-30."""
-    rounded: IntArray = np.rint(contributions * RESOLUTION).astype(np.int64)
-    return rounded
+    return np.rint(contributions * RESOLUTION).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -326,10 +326,9 @@ class Usca(EpochLearner):
         contribution = self.published(0).contribution
         added = self._sums.epochs.get(0)
         total = np.zeros(contribution.size) if added is None else added.total / RESOLUTION
-        scores: FloatArray = (
+        return (
             self.features.all(unit) @ contribution.projection @ (contribution.clipping_norm * total)
         )
-        return scores
 
     def _central_releases(self) -> list[Release]:
         if self.mechanism_of_one is None:

@@ -66,8 +66,7 @@ _AT_ONCE = 2**16
 
 def mean_reward(link: Link, linear: FloatArray) -> FloatArray:
     """mu of theta'phi, within [0, 1]; NaN where theta'phi is NaN."""
-    mean: FloatArray = np.clip(0.5 + linear, 0.0, 1.0) if link == "linear" else expit(linear)
-    return mean
+    return np.clip(0.5 + linear, 0.0, 1.0) if link == "linear" else expit(linear)
 
 
 def slope(link: Link, linear: FloatArray) -> FloatArray:

@@ -52,8 +52,7 @@ SYMMETRIC = math.sqrt(2.0)
 
 def rounded(values: FloatArray) -> FloatArray:
     """Whole multiples of 2^-18, as whole numbers in float64."""
-    whole: FloatArray = np.rint(values * RESOLUTION)
-    return whole
+    return np.rint(values * RESOLUTION)
 
 
 def exact_product(left: FloatArray, right: FloatArray) -> IntArray:

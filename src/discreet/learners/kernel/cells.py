@@ -164,16 +164,14 @@ class Cells(Serializable):
             axis = self.axis[partition, node]
             right = unit[rows, np.maximum(axis, 0)] >= self.cut[partition, node]
             node = np.where(axis >= 0, self.child[partition, node] + right, node)
-        cells: IntArray = self.child[partition, node]
-        return cells
+        return self.child[partition, node]
 
     def locate_all(self, unit: FloatArray) -> IntArray:
         """(C, n) the cell of each context in every partition."""
         node = np.zeros((len(self.axis), len(unit)), dtype=np.int64)
         for _ in range(_depth(self.count)):
             node = _descend(self.axis, self.cut, self.child, unit, node)
-        cells: IntArray = np.take_along_axis(self.child, node, axis=1)
-        return cells
+        return np.take_along_axis(self.child, node, axis=1)
 
 
 # Ranks that are estimated have one knot more than this, a power of two, so that those of columns
@@ -268,8 +266,7 @@ def _descend(
     along = axis.take(flat)
     values = points.take(np.maximum(along, 0) + points.shape[1] * np.arange(len(points)))
     right = values >= cut.take(flat)
-    below: IntArray = np.where(along >= 0, child.take(flat) + right, node)
-    return below
+    return np.where(along >= 0, child.take(flat) + right, node)
 
 
 def _apart(points: FloatArray, node: IntArray, nodes: int) -> BoolArray:
@@ -287,8 +284,7 @@ def _rank(groups: IntArray) -> IntArray:
     """The position of each entry among those equal to it, for groups in order."""
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
     lengths = np.diff(np.r_[starts, len(groups)])
-    rank: IntArray = np.arange(len(groups)) - np.repeat(starts, lengths)
-    return rank
+    return np.arange(len(groups)) - np.repeat(starts, lengths)
 
 
 def _sorted_along(points: FloatArray) -> tuple[IntArray, IntArray]:
@@ -346,5 +342,4 @@ def _between_levels(
     """Cuts moved between two levels, strictly inside the node."""
     width = np.where(step > 0.0, step, 1.0)
     snapped = np.clip(np.round(at / width) * width, ends[0] + width, ends[1] - width)
-    cuts: FloatArray = np.where(step > 0.0, snapped, at)
-    return cuts
+    return np.where(step > 0.0, snapped, at)

@@ -257,5 +257,4 @@ def _fisher_information(policy: KernelPolicy, basis: FloatArray) -> FloatArray:
     held = csr_array((shares, place), shape=(shown.size, bins))
     _, gain = cell_probabilities(policy.mechanism)
     scores: FloatArray = (held @ basis) * (gain / np.sqrt(shown.ravel() * len(cells)))[:, None]
-    information: FloatArray = scores.T @ scores
-    return information
+    return scores.T @ scores

@@ -206,8 +206,7 @@ def reported_shares(
     shares of people (R,)."""
     wrong, gain = cell_probabilities(mechanism)
     masses = np.stack([np.bincount(row, mass, minlength=mechanism.bins) for row in cells])
-    shown: FloatArray = wrong + gain * np.maximum(masses, LEAST_MASS)
-    return shown
+    return wrong + gain * np.maximum(masses, LEAST_MASS)
 
 
 class Measurements:
@@ -345,8 +344,7 @@ def open_statistics(policy: OpenKernelPolicy, observations: Observations) -> Ker
 
 def _rounded(numbers: FloatArray) -> FloatArray:
     """On the grid on which sums are exact."""
-    on_grid: FloatArray = np.round(numbers / _GRID) * _GRID
-    return on_grid
+    return np.round(numbers / _GRID) * _GRID
 
 
 FUNCTIONS, PARTITIONS = 32, 8
@@ -424,8 +422,7 @@ class _Candidates:
 
     def worth_most(self, gain: FloatArray) -> IntArray:
         """(F,) the candidates whose gain (C,) exceeds their cost by most."""
-        best: IntArray = np.argsort(self.cost - gain, kind="stable")[:FUNCTIONS]
-        return best
+        return np.argsort(self.cost - gain, kind="stable")[:FUNCTIONS]
 
 
 class _Responses:

@@ -180,8 +180,7 @@ class CosineFeatures:
         count = self.levels[axis]
         if count is None:
             return column
-        placed: FloatArray = (np.round(column * (count - 1)) + 0.5) / count
-        return placed
+        return (np.round(column * (count - 1)) + 0.5) / count
 
     def placed(self, unit: FloatArray) -> FloatArray:
         """(n, d) contexts as cells and bins look them up."""
@@ -265,8 +264,7 @@ def _mean_axis_spectrum(
     spectra = [_axis_spectrum(value, levels, length_scales) for value in length_scales]
     chances = [commonness(value) for value in length_scales[:-1]]
     varying = np.average(spectra[:-1], axis=0, weights=chances)
-    mean: FloatArray = matters * varying + (1.0 - matters) * spectra[-1]
-    return mean
+    return matters * varying + (1.0 - matters) * spectra[-1]
 
 
 @lru_cache(maxsize=64)
@@ -351,8 +349,7 @@ def _recurrent_points(dimension: int) -> FloatArray:
     for _ in range(60):  # the root of r^(d+1) = r + 1
         ratio = (1.0 + ratio) ** (1.0 / (dimension + 1))
     steps = ratio ** -np.arange(1.0, dimension + 1.0)
-    points: FloatArray = np.arange(_POINTS[dimension - 1])[:, None] * steps[None]
-    return points
+    return np.arange(_POINTS[dimension - 1])[:, None] * steps[None]
 
 
 @lru_cache(maxsize=8)
@@ -461,8 +458,7 @@ class Grid:
 
 def arm_places(arms: IntArray, count: int) -> FloatArray:
     """(n,) where arms lie on the column of arms."""
-    places: FloatArray = (arms + 0.5) / count
-    return places
+    return (arms + 0.5) / count
 
 
 @lru_cache(maxsize=4)

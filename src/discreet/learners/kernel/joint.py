@@ -908,8 +908,7 @@ def _doubts(contrasts: DecisionContrasts, rng: np.random.Generator) -> FloatArra
     vectors = np.zeros((_DOUBTS, arms, size))
     vectors[np.arange(_DOUBTS), best[point]] = scaled
     vectors[np.arange(_DOUBTS), rival] -= scaled
-    flat: FloatArray = vectors.reshape(_DOUBTS, -1).T
-    return flat
+    return vectors.reshape(_DOUBTS, -1).T
 
 
 def _root(

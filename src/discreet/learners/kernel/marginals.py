@@ -97,8 +97,7 @@ def reported_parts(parts: IntArray, mechanism: SignedSubsetSelection) -> FloatAr
     (.., BINS)."""
     wrong, gain = cell_probabilities(mechanism)
     masses = MARGINALS @ np.eye(mechanism.bins)[parts]
-    shown: FloatArray = wrong + gain * np.maximum(masses, LEAST_MASS)
-    return shown
+    return wrong + gain * np.maximum(masses, LEAST_MASS)
 
 
 def people_asked(mechanism: SignedSubsetSelection) -> float:

@@ -111,8 +111,7 @@ class ArmFunctions:
     def function_of(self, public_coins: CoinArray) -> IntArray:
         """(n,) the arm functions that public coins pick."""
         uniforms = public_uniforms(*self.coin, public_coins, _FUNCTION)
-        picked: IntArray = (uniforms * len(self.values)).astype(np.int64)
-        return picked
+        return (uniforms * len(self.values)).astype(np.int64)
 
     def arms_of_all(self, phi: FloatArray) -> IntArray:
         """(n, F) the arm of every arm function at contexts with features (n, m)."""
@@ -381,8 +380,7 @@ class KernelPolicy(FunctionPolicy):
             return reached.astype(np.float64)
         # Clipped first: however short a range is, no reward overflows.
         low, high = self.clipping_range
-        clipped: FloatArray = (np.clip(rewards, low, high) - low) / (high - low)
-        return clipped
+        return (np.clip(rewards, low, high) - low) / (high - low)
 
     def release(self, noise: str) -> Release:
         return self.reporter.release(self, noise)

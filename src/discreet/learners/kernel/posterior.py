@@ -101,14 +101,12 @@ class FeaturePrior:
 
     def places(self, arms: int, features: int) -> IntArray:
         """(K m,) where coefficients that are used are among all K M."""
-        places: IntArray = (np.arange(arms)[:, None] * features + self.used[None]).ravel()
-        return places
+        return (np.arange(arms)[:, None] * features + self.used[None]).ravel()
 
     def precision(self, arms: int) -> FloatArray:
         """(K, K, m) D^-1 between the arms of each feature."""
         shared = self.common / (self.own * (self.own + arms * self.common))
-        inverse: FloatArray = np.eye(arms)[..., None] / self.own - shared
-        return inverse
+        return np.eye(arms)[..., None] / self.own - shared
 
 
 @dataclass(frozen=True)
@@ -385,8 +383,7 @@ class PosteriorMixture:
     def _places(self, part: CoefficientPosterior) -> IntArray:
         """Where the coefficients of a part are among all K m."""
         at = np.searchsorted(self.used, part.used)
-        places: IntArray = (np.arange(self.arms)[:, None] * len(self.used) + at).ravel()
-        return places
+        return (np.arange(self.arms)[:, None] * len(self.used) + at).ravel()
 
     def draws(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Deviations from the mean (K m, F); each part gives its share of the draws, in random
@@ -416,8 +413,7 @@ class PosteriorMixture:
             own = part.deviations(phi[:, np.searchsorted(self.used, part.used)])
             shift = phi @ apart.reshape(self.arms, -1).T
             variance += weight * (own**2 + shift**2)
-        deviations: FloatArray = np.sqrt(variance)
-        return deviations
+        return np.sqrt(variance)
 
 
 def _solved(root: FloatArray, right: FloatArray, transposed: bool = False) -> FloatArray:

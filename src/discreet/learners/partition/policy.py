@@ -285,8 +285,7 @@ class PartitionPolicy(ArmPolicy):
         return arms
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
-        offers: FloatArray = self.offers[self.bins.leaf_of(unit)]
-        return offers
+        return self.offers[self.bins.leaf_of(unit)]
 
     def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
         leaves = self.bins.leaf_of(unit)

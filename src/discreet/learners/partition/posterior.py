@@ -79,8 +79,7 @@ def interval_covariance(lower: FloatArray, upper: FloatArray, length_scale: floa
 
     def second_integral(distance: FloatArray) -> FloatArray:
         reach = rate * np.abs(distance)
-        result: FloatArray = (2.0 * reach - 3.0 + (3.0 + reach) * np.exp(-reach)) / rate**2
-        return result
+        return (2.0 * reach - 3.0 + (3.0 + reach) * np.exp(-reach)) / rate**2
 
     low, high = lower[:, None], upper[:, None]
     total = (
@@ -89,8 +88,7 @@ def interval_covariance(lower: FloatArray, upper: FloatArray, length_scale: floa
         - second_integral(low - lower)
         - second_integral(high - upper)
     )
-    average: FloatArray = total / ((high - low) * (upper - lower))
-    return average
+    return total / ((high - low) * (upper - lower))
 
 
 def box_within_variance(
@@ -287,8 +285,7 @@ class NodeInformation(GaussianNaturalParameters):
 def solved(factor: FloatArray, right: FloatArray) -> FloatArray:
     """R^-1 B for lower triangular R (K, r, r) and B (K, r, M)."""
     if factor.shape[1] <= _FEW_LEAVES:
-        solved: FloatArray = np.linalg.solve(factor, right).astype(np.float64, copy=False)
-        return solved
+        return np.linalg.solve(factor, right).astype(np.float64, copy=False)
     pairs = zip(factor, right, strict=True)
     return np.stack([solve_triangular(r, b, lower=True, check_finite=False) for r, b in pairs])
 
@@ -356,8 +353,7 @@ class LeafPosterior:
     def mean(self) -> FloatArray:
         """(L, K)."""
         own, moved = self._own_and_ones
-        mean: FloatArray = own + self.level * moved
-        return mean
+        return own + self.level * moved
 
     @property
     def variances(self) -> FloatArray:

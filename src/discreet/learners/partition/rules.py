@@ -357,8 +357,7 @@ def large(tree: Tree, mass: FloatArray, people: int, arms: int, epsilon: float) 
     finer = max(1.0, tree.leaf_count / _MOST_FREE_BINS)
     crowd = _CROWD * arms * finer**2 if epsilon == math.inf else math.inf
     uneven = (mass > 1.5 / free) & (tree.leaf_count < 2.0 * free)
-    many: BoolArray = uneven | (people * mass > crowd)
-    return many
+    return uneven | (people * mass > crowd)
 
 
 def badly_cut(

@@ -380,8 +380,7 @@ def mixture_variance(
     total = masses.split_variance * 4.0 * within_cell_variance * masses.mass**2
     for parent in reversed(tree.generations):
         total[parent] += total[tree.left[parent]] + total[tree.left[parent] + 1]
-    spread: FloatArray = total / masses.mass**2
-    return spread
+    return total / masses.mass**2
 
 
 def mixing(tree: Tree, mass: FloatArray, nodes: IntArray) -> FloatArray:
@@ -438,8 +437,7 @@ def splittable(tree: Tree, nodes: IntArray, levels: tuple[int | None, ...]) -> B
 def _first_level(edge: FloatArray, count: int) -> FloatArray:
     """The number of the first of `count` equally spaced levels at or above an edge in [0, 1]."""
     level = np.ceil(edge * (count - 1) - 1.0)  # one too low at most, whatever the rounding
-    first: FloatArray = level + (level / (count - 1) < edge)
-    return first
+    return level + (level / (count - 1) < edge)
 
 
 def spread_within(tree: Tree, count: int, levels: tuple[int | None, ...]) -> FloatArray:

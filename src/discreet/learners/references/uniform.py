@@ -65,8 +65,7 @@ def no_release(policy: Policy[Any], noise: str) -> Release | None:
 def _places(policy: Policy[Any], public_coins: CoinArray, count: int | IntArray) -> IntArray:
     """(n,) one of 0 .. count - 1 for each public_coin."""
     uniforms = public_uniforms(policy.public_seed, policy.version, public_coins, np.array(0))
-    places: IntArray = np.minimum((uniforms * count).astype(np.int64), count - 1)
-    return places
+    return np.minimum((uniforms * count).astype(np.int64), count - 1)
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,7 @@ def ball_points(inside: int = 240, boundary: int = 40) -> FloatArray:
     angle = np.concatenate([angle, edge])
     # A part in 10^12 keeps rounded points within the bounds of the domain.
     radius = np.concatenate([radius, np.full(len(edge), _RADIUS * (1.0 - 1e-12))])
-    points: FloatArray = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    return points
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
 
 @dataclass(frozen=True)

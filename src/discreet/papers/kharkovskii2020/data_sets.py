@@ -223,8 +223,7 @@ def branin_hoo(points: FloatArray) -> FloatArray:
     """
     a, b = points[:, 0], points[:, 1]
     bowl = b - 5.1 / (4.0 * math.pi**2) * a**2 + 5.0 / math.pi * a - 6.0
-    values: FloatArray = bowl**2 + 10.0 * (1.0 - 1.0 / (8.0 * math.pi)) * np.cos(a) + 10.0
-    return values
+    return bowl**2 + 10.0 * (1.0 - 1.0 / (8.0 * math.pi)) * np.cos(a) + 10.0
 
 
 def _mesh(first: FloatArray, second: FloatArray) -> FloatArray:

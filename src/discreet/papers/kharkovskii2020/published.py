@@ -144,8 +144,7 @@ class RandomProjection:
         """(n, r) the released table Z, with M from `rng`."""
         table = self.prepared(rows)
         projection = rng.standard_normal((table.shape[1], self.columns))
-        points: FloatArray = table @ projection / math.sqrt(self.columns)
-        return points
+        return table @ projection / math.sqrt(self.columns)
 
     def guarantee(self) -> Guarantee:
         """The true guarantee: none (`REASON`)."""
@@ -202,8 +201,7 @@ def neighbour(rows: FloatArray) -> FloatArray:
 
 def column_space(table: FloatArray) -> FloatArray:
     """(n, d) an orthonormal basis of what the columns of a table (n, d) span."""
-    basis: FloatArray = np.linalg.svd(table, full_matrices=False)[0]
-    return basis
+    return np.linalg.svd(table, full_matrices=False)[0]
 
 
 def subspace_score(rows: FloatArray, moved: FloatArray) -> Score:
@@ -247,8 +245,7 @@ def projected(algorithm: RandomProjection) -> Releasing:
     def release(rows: FloatArray, trials: int, rng: np.random.Generator) -> FloatArray:
         table, columns = algorithm.prepared(rows), algorithm.columns
         drawn = rng.standard_normal((trials, table.shape[1], columns))
-        points: FloatArray = table @ drawn / math.sqrt(columns)
-        return points
+        return table @ drawn / math.sqrt(columns)
 
     return release
 

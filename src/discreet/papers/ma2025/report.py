@@ -148,8 +148,7 @@ def density(gamma: float, points: int = _POINTS) -> FloatArray:
     """
     at = np.abs((np.arange(points) + 0.5) / points - 0.5)
     norm = np.maximum(at[:, None], at[None, :])
-    values: FloatArray = (2.0 + gamma) / 2.0 * (2.0 * norm) ** gamma
-    return values
+    return (2.0 + gamma) / 2.0 * (2.0 * norm) ** gamma
 
 
 def average_figure(what: Any, results: PaperResults, log_scale: bool = False) -> Figure:

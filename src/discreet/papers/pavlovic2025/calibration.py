@@ -68,8 +68,7 @@ _BASIS, _COVARIANCE, _APPROXIMATION = range(3)
 def drawn_counts(chances: FloatArray, points: int, seed: int, which: int = 0) -> FloatArray:
     """(w,) how often each pair is among `points` public draws with probabilities (w,)."""
     rng = np.random.default_rng([seed, points, which])
-    counts: FloatArray = rng.multinomial(points, chances / chances.sum()).astype(np.float64)
-    return counts
+    return rng.multinomial(points, chances / chances.sum()).astype(np.float64)
 
 
 def projected_turn(

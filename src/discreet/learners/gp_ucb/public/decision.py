@@ -154,8 +154,7 @@ def exploratory_pulls(group: GroupPosterior) -> FloatArray:
         net = gain - counts * (gap[:, None] + price)
         chosen: IntArray = net.argmax(axis=1)[:, None]
         worth = np.take_along_axis(net, chosen, axis=1) > 0.0
-        spent: FloatArray = np.where(worth, np.take_along_axis(people, chosen, axis=1), 0.0)[:, 0]
-        return spent
+        return np.where(worth, np.take_along_axis(people, chosen, axis=1), 0.0)[:, 0]
 
     spare = _MOST_EXPLORING * group.people
     exploring = wanted(0.0)
@@ -233,8 +232,7 @@ def thompson(group: GroupPosterior, confidence: float, rng: np.random.Generator)
     normal = rng.standard_normal((_DRAWS, average.root.shape[1]))
     theta = average.mean + confidence * normal @ average.root.T
     best = (group.psi @ theta.T).argmax(axis=0)
-    shares: FloatArray = np.bincount(best, minlength=len(group.psi)) / _DRAWS
-    return shares
+    return np.bincount(best, minlength=len(group.psi)) / _DRAWS
 
 
 RULES: dict[DecisionRule, Callable[[GroupPosterior, float, np.random.Generator], FloatArray]] = {

@@ -102,16 +102,14 @@ def triangle(features: int) -> tuple[IntArray, IntArray]:
 def triangle_weights(features: int, off_diagonal: float) -> FloatArray:
     """(m (m + 1)/2,) 1 on the diagonal and w elsewhere."""
     rows, columns = triangle(features)
-    weights: FloatArray = np.where(rows == columns, 1.0, off_diagonal)
-    return weights
+    return np.where(rows == columns, 1.0, off_diagonal)
 
 
 def symmetric(upper: FloatArray, features: int) -> FloatArray:
     """The (m, m) matrix whose upper triangle is given."""
     full = np.zeros((features, features))
     full[triangle(features)] = upper
-    mirrored: FloatArray = full + np.triu(full, 1).T
-    return mirrored
+    return full + np.triu(full, 1).T
 
 
 def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> FloatArray:
@@ -121,8 +119,7 @@ def single_rows(phi: FloatArray, centred: FloatArray, weights: RowWeights) -> Fl
     gram = whole[:, rows] * whole[:, columns]
     gram *= triangle_weights(phi.shape[1], weights.off_diagonal)
     squares = weights.squares * reward[:, None] ** 2
-    joined: FloatArray = np.hstack([gram, weights.rewards * reward[:, None] * whole, squares])
-    return joined
+    return np.hstack([gram, weights.rewards * reward[:, None] * whole, squares])
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +171,7 @@ class KnowledgeGradient(Serializable):
         moved = np.maximum(variance / np.sqrt(variance + noise), 1e-300)
         z = gap / moved
         gain = moved * (normal_excess(z) - normal_excess(z + room[:, None] / moved))
-        net: FloatArray = _PROFIT * self.remaining * np.maximum(gain, 0.0) - counts * gap
-        return net
+        return _PROFIT * self.remaining * np.maximum(gain, 0.0) - counts * gap
 
     def choose(
         self, mean: FloatArray, root: FloatArray, room: FloatArray

@@ -94,5 +94,4 @@ class Abse(EliminationLearner[Observations]):
 
     def _known(self, leaves: IntArray, sums: CellSums) -> BoolArray:
         side = 2.0 ** (-self._bins.tree.depth[leaves] / self.domain.dimension)
-        known: BoolArray = self._width(leaves, sums) <= 2.0 * self.smoothness * side
-        return known
+        return self._width(leaves, sums) <= 2.0 * self.smoothness * side
