@@ -71,31 +71,6 @@ from numpy.typing import NDArray
 
 from discreet.validation import InvalidInput, invalid, with_article
 
-__all__ = [
-    "OPTIONAL_FIELD",
-    "CheckedBy",
-    "Range",
-    "Serializable",
-    "Shape",
-    "canonical",
-    "canonical_json",
-    "check_fields",
-    "class_of",
-    "codec_of",
-    "decode",
-    "described",
-    "encode",
-    "fields_from_json",
-    "fields_of",
-    "fields_to_json",
-    "from_json",
-    "padded",
-    "register",
-    "register_lazy",
-    "short_id",
-    "to_json",
-]
-
 # Raised when a field is removed, changes its meaning, or is added without OPTIONAL_FIELD.
 SCHEMA = 1
 # That of a message that names none.

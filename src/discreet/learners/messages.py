@@ -26,16 +26,6 @@ from discreet.codec import OPTIONAL_FIELD, CheckedBy, Range, Serializable, Shape
 from discreet.privacy.noise import check_noise_name
 from discreet.validation import BoolArray, CoinArray, FloatArray, IntArray, InvalidInput
 
-__all__ = [
-    "PUBLIC_COINS",
-    "NoiseName",
-    "Observations",
-    "Reports",
-    "Statistics",
-    "Totals",
-    "public_uniforms",
-]
-
 # Public coins are below this: JSON readers in browsers hold whole numbers exactly up to here.
 PUBLIC_COINS = 2**53
 STEP = np.uint64(0x9E3779B97F4A7C15)
