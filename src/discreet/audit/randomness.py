@@ -67,7 +67,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "learners.gp_ucb.sets.policy SetPolicy._explore",
             "learners.gp_ucb.sets.policy SetPolicy.scores",
             "learners.gp_ucb.public.policy PublicPolicy.places",
-            "learners.kernel.policy ArmFunctions.function_of",
+            "learners.kernel.policy FunctionPolicy.function_of",
             "learners.kernel.policy KernelPolicy.picked",
             "learners.policy ArmPolicy._drawn",
             "learners.partition.policy PartitionPolicy.offered",

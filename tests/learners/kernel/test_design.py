@@ -19,7 +19,7 @@ from discreet.learners.kernel.design import (
 )
 from discreet.learners.kernel.features import CosineFeatures, grid_of
 from discreet.learners.kernel.learner import LocalKernel
-from discreet.learners.kernel.policy import KernelPolicy
+from discreet.learners.kernel.policy import KernelPolicy, arms_of_all
 from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     Hyperparameters,
@@ -125,7 +125,7 @@ def test_gains_are_those_of_the_measurements(count: int, epsilon: float) -> None
     functions = len(design.values)
     columns = np.concatenate([arm * len(FEATURES) + mixed.used for arm in range(ARMS)])
     phi = GRID.phi[:, mixed.used]
-    arms = policy.functions.arms_of_all(phi)
+    arms = arms_of_all(policy.values, phi)
     given = (arms[None] == np.arange(ARMS)[:, None, None]) * measured._weights[:, None]
     local = (phi @ contrasts.covariances.reshape(ARMS, len(mixed.used), -1)).reshape(-1, 96)
     responses = _Responses(

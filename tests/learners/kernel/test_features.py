@@ -21,7 +21,7 @@ from discreet.learners.kernel.features import (
     cos_pi,
     whole_coefficients,
 )
-from discreet.learners.kernel.policy import KernelPolicy
+from discreet.learners.kernel.policy import KernelPolicy, arms_of_all
 from discreet.people.domain import Box, unit_cube
 from discreet.privacy import SimulatedNoise
 from discreet.validation import FloatArray
@@ -250,7 +250,7 @@ def test_one_by_one_and_together_people_get_the_same_arms_and_signs(dimension: i
     contexts = rng.random((60, dimension))
     contexts[:30, 1] = contexts[:30, 0]
     phi = policy.features(contexts, policy.used)
-    chosen = policy.functions.arms_of_all(phi)
+    chosen = arms_of_all(policy.values, phi)
     signs = policy.signs_of_all(phi, chosen)
     # Where columns are equal the first arm beats the second, and the third wins by its last bit.
     assert (chosen[:30, ::2] == 2).all()
@@ -260,7 +260,7 @@ def test_one_by_one_and_together_people_get_the_same_arms_and_signs(dimension: i
     for person in range(60):
         alone = policy.features(contexts[person : person + 1], policy.used)
         assert np.array_equal(alone[0], phi[person])
-        own = policy.functions.arms_of_all(alone)
+        own = arms_of_all(policy.values, alone)
         assert np.array_equal(own[0], chosen[person])
         assert np.array_equal(policy.signs_of_all(alone, own)[0], signs[person])
 
@@ -271,7 +271,7 @@ def test_exact_arms_and_signs() -> None:
     contexts = np.random.default_rng(4).random((12, 2))
     contexts[:6, 1] = contexts[:6, 0]
     phi = policy.features(contexts, policy.used)
-    chosen = policy.functions.arms_of_all(phi)
+    chosen = arms_of_all(policy.values, phi)
     signs = policy.signs_of_all(phi, chosen)
 
     def value(row: np.ndarray, theta: np.ndarray) -> Fraction:
@@ -301,7 +301,7 @@ def test_reports_use_the_same_arms_and_signs(dimension: int) -> None:
     phi = policy.features(contexts, policy.used)
     function, _ = policy.picked(actions.public_coins)
     rows = np.arange(200)
-    chosen = policy.functions.arms_of_all(phi)
+    chosen = arms_of_all(policy.values, phi)
     assert np.array_equal(actions.arms, chosen[rows, function])
     assert np.array_equal(reports.signs[:, 0], policy.signs_of_all(phi, chosen)[rows, function])
     for person in range(0, 200, 10):
@@ -322,7 +322,7 @@ def test_the_policy_with_its_features_in_another_order_is_the_same_policy() -> N
         values=policy.values[..., ::-1].copy(),
         directions=policy.directions[..., ::-1].copy(),
     )
-    chosen = policy.functions.arms_of_all(phi)
+    chosen = arms_of_all(policy.values, phi)
     turned = np.ascontiguousarray(phi[:, ::-1])
-    assert np.array_equal(reverse.functions.arms_of_all(turned), chosen)
+    assert np.array_equal(arms_of_all(reverse.values, turned), chosen)
     assert np.array_equal(reverse.signs_of_all(turned, chosen), policy.signs_of_all(phi, chosen))

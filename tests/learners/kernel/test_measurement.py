@@ -16,7 +16,7 @@ from discreet.lab.environments.synthetic import ExponentialMeans
 from discreet.learners.kernel.design import KernelStatistics, Measurements
 from discreet.learners.kernel.features import DensityBins
 from discreet.learners.kernel.learner import LocalKernel
-from discreet.learners.kernel.policy import KernelPolicy
+from discreet.learners.kernel.policy import KernelPolicy, arms_of_all
 from discreet.learners.messages import Observations
 from discreet.learners.signs import SignedReports
 from discreet.people.domain import Box, unit_cube
@@ -195,7 +195,7 @@ def test_levels_are_measured_without_any_error() -> None:
     placed = np.stack([policy.features.place(contexts[:, a], a) for a in range(2)], axis=1)
     cells = policy.cells.locate_all(placed)
     contrast = math.expm1(2.0) / (math.exp(2.0) + 5.0)
-    arms = policy.functions.arms_of_all(phi)
+    arms = arms_of_all(policy.values, phi)
     signs = policy.signs_of_all(phi, arms)
     own = np.take_along_axis(value, arms, axis=1) * signs * contrast / 6.0
     exact = [

@@ -107,6 +107,7 @@ from discreet.learners.kernel.cells import MOST_CELLS, Cells, Ranks
 from discreet.learners.kernel.design import DecisionContrasts
 from discreet.learners.kernel.features import (
     LENGTH_SCALES,
+    Coefficients,
     by_number,
     on_levels,
     sobol_points,
@@ -115,9 +116,9 @@ from discreet.learners.kernel.features import (
 )
 from discreet.learners.kernel.learner import KernelLearner, LocalKernel
 from discreet.learners.kernel.policy import (
-    ArmFunctions,
     FunctionPolicy,
     Functions,
+    arms_of_all,
     check_clipping_range,
     clipped_to,
 )
@@ -595,7 +596,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
     ) -> GaussianNaturalParameters:
         """J and b of one release (see the module)."""
         phi, size, people = self._phi[:, policy.used], len(self.features), drawn.people
-        shares = self._shares(policy.functions, phi) * self.weights[:, None]
+        shares = self._shares(policy.values, phi) * self.weights[:, None]
         slope = np.zeros((policy.directions, self.arms * size))
         offset, spread = np.zeros(policy.directions), np.zeros((policy.directions,) * 2)
         for arm in range(self.arms):
@@ -615,9 +616,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             0.5 * (precision + precision.T), people * (weighing @ seen)
         )
 
-    def _shares(self, functions: ArmFunctions, phi: FloatArray) -> FloatArray:
+    def _shares(self, values: Coefficients, phi: FloatArray) -> FloatArray:
         """(Q, K) the shares of arm functions with each arm."""
-        chosen = functions.arms_of_all(phi)
+        chosen = arms_of_all(values, phi)
         return np.stack([(chosen == arm).mean(axis=1) for arm in range(self.arms)], axis=1)
 
     # The posterior.
@@ -724,10 +725,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         values[:, :, inside] = whole_coefficients(functions)
         believed = np.zeros((self.arms, len(used)))
         believed[:, inside] = mixture.mean
-        decision = ArmFunctions(
-            values, self.features, used, self._ranks, (self.public_seed, len(self._policies))
-        )
-        shares = self._shares(decision, self._phi[:, used]) * weights[:, None]
+        shares = self._shares(values, self._phi[:, used]) * weights[:, None]
         doubts = np.zeros((self.arms * len(used), _DOUBTS))
         rows = (np.arange(self.arms)[:, None] * len(used) + inside).ravel()
         doubts[rows] = _doubts(contrasts, rng)

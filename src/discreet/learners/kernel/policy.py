@@ -90,55 +90,16 @@ def clipped_to(
     return (bounds.lower + low * width, bounds.lower + high * width) if high - low < 1 else None
 
 
-@dataclass(frozen=True, eq=False)
-class ArmFunctions:
-    """How a policy chooses: by arm functions, of which a public coin picks one.
-
-    Attributes:
-        values: (F, K, m) coefficients theta, in units of 2^-20.
-        features: of which functions are made, and others.
-        used: (m,) those that are used.
-        ranks: how contexts are measured before anything else looks at them.
-        coin: public seed and version of the policy.
-    """
-
-    values: Coefficients
-    features: CosineFeatures
-    used: IntArray
-    ranks: Ranks
-    coin: tuple[int, int]
-
-    def function_of(self, public_coins: CoinArray) -> IntArray:
-        """(n,) the arm functions that public coins pick."""
-        uniforms = public_uniforms(*self.coin, public_coins, _FUNCTION)
-        return (uniforms * len(self.values)).astype(np.int64)
-
-    def arms_of_all(self, phi: FloatArray) -> IntArray:
-        """(n, F) the arm of every arm function at contexts with features (n, m)."""
-        functions, arms, size = self.values.shape
-        table = self.values.reshape(-1, size).T.astype(np.float64)
-        chosen = np.empty((len(phi), functions), dtype=np.int64)
-        most = max(1, _NUMBERS_AT_ONCE // (functions * arms))
-        for start in range(0, len(phi), most):
-            part = phi[start : start + most] @ table
-            chosen[start : start + most] = part.reshape(-1, functions, arms).argmax(axis=2)
-        return chosen
-
-    def _arms_at(self, unit: FloatArray) -> IntArray:
-        """(n, F) the arm of every arm function for contexts in [0, 1]^d."""
-        return self.arms_of_all(self.features(self.ranks(unit), self.used))
-
-    def probabilities(self, unit: FloatArray) -> FloatArray:
-        """(n, K) the shares of arm functions with each arm."""
-        arms = self._arms_at(unit)
-        shares: FloatArray = (arms[..., None] == np.arange(self.values.shape[1])).mean(axis=1)
-        return shares
-
-    def choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
-        """Arms and propensities."""
-        all_arms = self._arms_at(unit)
-        arms = all_arms[np.arange(len(unit)), self.function_of(public_coins)]
-        return arms, (all_arms == arms[:, None]).mean(axis=1)
+def arms_of_all(values: Coefficients, phi: FloatArray) -> IntArray:
+    """(n, F) the arm of every arm function (F, K, m) at contexts with features (n, m)."""
+    functions, arms, size = values.shape
+    table = values.reshape(-1, size).T.astype(np.float64)
+    chosen = np.empty((len(phi), functions), dtype=np.int64)
+    most = max(1, _NUMBERS_AT_ONCE // (functions * arms))
+    for start in range(0, len(phi), most):
+        part = phi[start : start + most] @ table
+        chosen[start : start + most] = part.reshape(-1, functions, arms).argmax(axis=2)
+    return chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,18 +150,26 @@ class FunctionPolicy(ArmPolicy):
         """(m,) which of the features functions are made of."""
         return self.features.places(self.frequencies)
 
-    @cached_property
-    def functions(self) -> ArmFunctions:
-        """The decision."""
+    def function_of(self, public_coins: CoinArray) -> IntArray:
+        """(n,) the arm functions that public coins pick."""
         assert self.values is not None
-        coin = self.public_seed, self.version
-        return ArmFunctions(self.values, self.features, self.used, self.ranks, coin)
+        uniforms = public_uniforms(self.public_seed, self.version, public_coins, _FUNCTION)
+        return (uniforms * len(self.values)).astype(np.int64)
+
+    def _arms_at(self, unit: FloatArray) -> IntArray:
+        """(n, F) the arm of every arm function for contexts in [0, 1]^d."""
+        assert self.values is not None
+        return arms_of_all(self.values, self.features(self.ranks(unit), self.used))
 
     def _probabilities(self, unit: FloatArray) -> FloatArray:
-        return self.functions.probabilities(unit)
+        """(n, K) the shares of arm functions with each arm."""
+        shares: FloatArray = (self._arms_at(unit)[..., None] == np.arange(self.arms)).mean(axis=1)
+        return shares
 
     def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
-        return self.functions.choose(unit, public_coins)
+        all_arms = self._arms_at(unit)
+        arms = all_arms[np.arange(len(unit)), self.function_of(public_coins)]
+        return arms, (all_arms == arms[:, None]).mean(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,8 +294,8 @@ class KernelPolicy(FunctionPolicy):
 
     def arms_of_rows(self, phi: FloatArray) -> IntArray:
         """(R, F) the arm of each row of the grid, whose points have features (Q, m)."""
-        if self.chooses:
-            return self.functions.arms_of_all(phi)
+        if self.values is not None:
+            return arms_of_all(self.values, phi)
         arms = np.tile(np.arange(self.arms), len(phi))
         return np.broadcast_to(arms[:, None], (len(arms), len(self.directions)))
 
@@ -346,7 +315,7 @@ class KernelPolicy(FunctionPolicy):
             return function, partition
         uniforms = public_uniforms(self.public_seed, self.version, public_coins, _PARTITION)
         partition = (uniforms * self.partitions).astype(np.int64)
-        return self.functions.function_of(public_coins), partition
+        return self.function_of(public_coins), partition
 
     def answers(
         self, unit: FloatArray, arms: IntArray, public_coins: CoinArray
