@@ -86,7 +86,7 @@ from discreet.learners.kernel.marginals import (
     reported_parts,
 )
 from discreet.learners.kernel.policy import KernelPolicy, OpenKernelPolicy
-from discreet.learners.kernel.posterior import PosteriorMixture
+from discreet.learners.kernel.posterior import PosteriorMixture, resampled
 from discreet.learners.messages import Observations, Statistics
 from discreet.learners.signs import SignedReports
 from discreet.privacy.frequency import SignedSubsetSelection
@@ -509,15 +509,14 @@ class DecisionContrasts:
         # w s^2, with a floor under which nothing is at stake anywhere.
         stake = mass * deviation * np.maximum(np.exp(-0.5 * (gaps / deviation) ** 2), 1e-200)
         stake[best, points] = 0.0
-        ends = np.cumsum(stake)
-        at = np.searchsorted(ends, (np.arange(_CONTRASTS) + rng.random()) * (ends[-1] / _CONTRASTS))
-        rival, point = np.divmod(np.minimum(at, stake.size - 1), len(phi))
+        whole = float(np.cumsum(stake)[-1])
+        rival, point = np.divmod(resampled(stake, _CONTRASTS, rng), len(phi))
         scale = 1.0 / (deviation[rival, point] * math.sqrt(_CONTRASTS))
         vectors = np.zeros((arms, size, _CONTRASTS))
         vectors[best[point], :, np.arange(_CONTRASTS)] = phi[point] * scale[:, None]
         vectors[rival, :, np.arange(_CONTRASTS)] -= phi[point] * scale[:, None]
         covariances = posterior.covariance_times(vectors.reshape(-1, _CONTRASTS))
-        importance = stake.sum(axis=0) / ends[-1]
+        importance = stake.sum(axis=0) / whole
         return cls(
             posterior=posterior,
             phi=singles,
@@ -529,7 +528,7 @@ class DecisionContrasts:
             margin=gaps[rival, point] / deviation[rival, point],
             covariances=covariances.astype(np.float32),
             # Of f, which is half of 2 f - 1.
-            total=0.5 * float(ends[-1]) / math.sqrt(8.0 * math.pi),
+            total=0.5 * whole / math.sqrt(8.0 * math.pi),
         )
 
     def _candidates(self, rng: np.random.Generator) -> Singles:

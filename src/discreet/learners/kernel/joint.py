@@ -126,6 +126,8 @@ from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     Hyperparameters,
     PosteriorMixture,
+    coefficient_places,
+    resampled,
 )
 from discreet.learners.messages import Observations
 from discreet.learners.values import ValuePosterior
@@ -727,8 +729,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         believed[:, inside] = mixture.mean
         shares = self._shares(values, self._phi[:, used]) * weights[:, None]
         doubts = np.zeros((self.arms * len(used), _DOUBTS))
-        rows = (np.arange(self.arms)[:, None] * len(used) + inside).ravel()
-        doubts[rows] = _doubts(contrasts, rng)
+        doubts[coefficient_places(inside, self.arms, len(used))] = _doubts(contrasts, rng)
         projection, norm = _projection(
             _root(mixture, wide, used),
             self._phi[:, used],
@@ -899,9 +900,7 @@ def _doubts(contrasts: DecisionContrasts, rng: np.random.Generator) -> FloatArra
     deviation = np.sqrt(contrasts.spread + contrasts.spread[best, points]) + 1e-9
     stake = deviation * np.exp(-0.5 * (contrasts.gaps / deviation) ** 2)
     stake[best, points] = 0.0
-    ends = np.cumsum(stake)
-    at = np.searchsorted(ends, (np.arange(_DOUBTS) + rng.random()) * (ends[-1] / _DOUBTS))
-    rival, point = np.divmod(np.minimum(at, stake.size - 1), len(points))
+    rival, point = np.divmod(resampled(stake, _DOUBTS, rng), len(points))
     scaled = contrasts.phi[point] / np.sqrt(deviation[rival, point])[:, None]
     vectors = np.zeros((_DOUBTS, arms, size))
     vectors[np.arange(_DOUBTS), best[point]] = scaled
@@ -916,21 +915,16 @@ def _root(
     arms = mixture.arms
     covariance = np.zeros((arms * len(used),) * 2)
 
-    def add(part: CoefficientPosterior, weight: float) -> None:
-        at = np.searchsorted(used, part.used)
-        rows = (np.arange(arms)[:, None] * len(used) + at).ravel()
-        root = part.draws(np.eye(part.mean.size))
-        covariance[np.ix_(rows, rows)] += weight * root @ root.T
+    def add(features: IntArray, part: FloatArray) -> None:
+        rows = coefficient_places(np.searchsorted(used, features), arms, len(used))
+        covariance[np.ix_(rows, rows)] += part
 
     share = 1.0 - _WIDE_SHARE
-    for part, weight in zip(mixture.parts, mixture.weights, strict=True):
-        add(part, share * weight)
-    for part in wide:
-        add(part, _WIDE_SHARE / len(wide))
-    at = np.searchsorted(used, mixture.used)
-    rows = (np.arange(arms)[:, None] * len(used) + at).ravel()
-    apart = mixture.apart.T @ (mixture.weights[:, None] * mixture.apart)
-    covariance[np.ix_(rows, rows)] += share * apart
+    weights = [*(share * mixture.weights), *[_WIDE_SHARE / len(wide)] * len(wide)]
+    for part, weight in zip([*mixture.parts, *wide], weights, strict=True):
+        half = part.draws(np.eye(part.mean.size))
+        add(part.used, weight * half @ half.T)
+    add(mixture.used, share * (mixture.apart.T @ (mixture.weights[:, None] * mixture.apart)))
     values, axes = np.linalg.eigh(covariance)
     kept = np.flatnonzero(values > _LEAST_DIRECTION * values[-1])[-_MOST_DIRECTIONS:]
     root: FloatArray = axes[:, kept] * np.sqrt(values[kept])

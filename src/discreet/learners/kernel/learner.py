@@ -72,6 +72,7 @@ from discreet.learners.kernel.posterior import (
     Hyperparameters,
     PosteriorMixture,
     SourceWeights,
+    coefficient_places,
     hyperparameter_posterior,
     source_weights,
 )
@@ -327,13 +328,13 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         least = max(self.batch, _LEAST_OF_ARM * self.arms)
         return longest(self.half_life, max(least, portion(self._published_at, self.growth)))
 
-    @property
-    def _size(self) -> tuple[int, int]:
-        """The numbers K M of coefficients and Z of bins."""
-        return self.arms * len(self.features), len(self.features.bins())
+    def _shape(self, arms: int = 1) -> tuple[int, int, int, int]:
+        """K M coefficients, Z bins, or Z K of people with their arms, d columns and the stage."""
+        coefficients, bins = self.arms * len(self.features), arms * len(self.features.bins())
+        return coefficients, bins, self.domain.dimension, self._stage
 
     def _empty(self) -> KernelStatistics:
-        return KernelStatistics.zeros(*self._size, self.domain.dimension, self._stage)
+        return KernelStatistics.zeros(*self._shape())
 
     @property
     def _stage(self) -> int:
@@ -406,7 +407,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         levels, weights = self.domain.levels, contrasts.weights
         cut = _cutting(grid.points, weights, scales, levels, rng, bool(self.domain.implied))
         most = most_cells(self.budget.contribution_epsilon) if self.varies else 1
-        unknown = self._size[1] > 1 and self._sums.placed < _LOCATED_FIRST
+        unknown = len(self.features.bins()) > 1 and self._sums.placed < _LOCATED_FIRST
         least = min(2 if unknown else 1, most)
         counts = [count for count in CELL_COUNTS if least <= count <= most]
         if self._ranks.asked.size:
@@ -442,14 +443,12 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             self._statistics(policy, reports)
 
     def _check_sums(self, statistics: KernelStatistics) -> None:
-        statistics.check(*self._size, self.domain.dimension, self._stage)
+        statistics.check(*self._shape())
 
     def _check_source_sums(
         self, source: Stream[Any, KernelStatistics], statistics: KernelStatistics
     ) -> None:
-        coefficients, bins = self._size
-        dimension, stage = self.domain.dimension, self._stage
-        statistics.check(coefficients, bins * self.arms, dimension, stage)
+        statistics.check(*self._shape(self.arms))
 
     # The posterior.
 
@@ -500,7 +499,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         Ten reports of variance 1 are its prior.
         """
         sums, posterior = self._sums, self._posterior(self._hyperparameters.best)
-        at = posterior.prior.places(self.arms, len(self.features))
+        at = coefficient_places(posterior.used, self.arms, len(self.features))
         mean = posterior.mean.ravel()
         apart = sums.squares + mean @ (
             sums.precision[np.ix_(at, at)] @ mean - 2.0 * sums.weighted[at]
@@ -611,9 +610,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         return max(self.batch, _LEAST_OF_SOURCE, int(self.source_total * 2.0 * self.growth))
 
     def _empty_source(self) -> KernelStatistics:
-        coefficients, bins = self._size
-        dimension, stage = self.domain.dimension, self._stage
-        return KernelStatistics.zeros(coefficients, bins * self.arms, dimension, stage)
+        return KernelStatistics.zeros(*self._shape(self.arms))
 
     def _publish_source(self, source: Stream[Any, KernelStatistics]) -> KernelPolicy:
         version = len(source.policies)
@@ -705,7 +702,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     def _located(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """By the density as learnt from reports, at the points of integrals."""
         found, grid = self._densities.get(TARGET_NAME), self._grid(0)
-        density = np.ones(self._size[1]) if found is None else found.shares
+        density = np.ones(len(self.features.bins())) if found is None else found.shares
         if isinstance(self.budget, NonPrivate):
             density = counted(self._sums.located, grid.volume)
         return grid.points, grid.weights(density), grid.phi
@@ -718,7 +715,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         """
         found, rng = self._densities.get(TARGET_NAME), np.random.default_rng(self.public_seed)
         own = self._model_average(_MIXED_TO_PREDICT, rng, alone=True)
-        located = found is not None and found.placed > 0 and self._size[1] > 1
+        located = found is not None and found.placed > 0 and len(self.features.bins()) > 1
         located |= not self.budget.private
         return self._values_under(contexts, own, self._predictive, located)
 

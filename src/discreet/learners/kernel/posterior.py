@@ -99,14 +99,15 @@ class FeaturePrior:
     own: FloatArray
     common: FloatArray
 
-    def places(self, arms: int, features: int) -> IntArray:
-        """(K m,) where coefficients that are used are among all K M."""
-        return (np.arange(arms)[:, None] * features + self.used[None]).ravel()
-
     def precision(self, arms: int) -> FloatArray:
         """(K, K, m) D^-1 between the arms of each feature."""
         shared = self.common / (self.own * (self.own + arms * self.common))
         return np.eye(arms)[..., None] / self.own - shared
+
+
+def coefficient_places(features: IntArray, arms: int, count: int) -> IntArray:
+    """(K m,) where coefficients of features (m,) are among those of all `count`, arm by arm."""
+    return (np.arange(arms)[:, None] * count + features).ravel()
 
 
 @dataclass(frozen=True)
@@ -203,12 +204,12 @@ class HyperparameterPosterior:
             return [Hyperparameters.drawn(columns, rng) for _ in range(count)], np.full(
                 count, 1.0 / count
             )
-        places, times = np.unique(_resampled(self.weights, count, rng), return_counts=True)
+        places, times = np.unique(resampled(self.weights, count, rng), return_counts=True)
         return [self.candidates[place] for place in places], times / count
 
 
-def _resampled(weights: ArrayLike, count: int, rng: np.random.Generator) -> IntArray:
-    """(count,) indices by systematic resampling, in increasing order."""
+def resampled(weights: ArrayLike, count: int, rng: np.random.Generator) -> IntArray:
+    """(count,) indices of weights, one after another, by systematic resampling; increasing."""
     ends = np.cumsum(weights)
     at = np.searchsorted(ends, (np.arange(count) + rng.random()) * (ends[-1] / count))
     places: IntArray = np.minimum(at, len(ends) - 1)
@@ -248,7 +249,7 @@ def hyperparameter_posterior(
         log_weights = np.zeros(_FIRST)
     log_weights = log_weights + [evidence(each) for each in particles]
     counts: Counter[Hyperparameters] = Counter()
-    for place in _resampled(np.exp(log_weights - log_weights.max()), _PARTICLES, rng):
+    for place in resampled(np.exp(log_weights - log_weights.max()), _PARTICLES, rng):
         particle = particles[place]
         for _ in range(sweeps * (3 + 2 * columns)):
             other, log_uniform = particle.proposal(rng, length_scales), math.log(1.0 - rng.random())
@@ -285,7 +286,7 @@ class CoefficientPosterior:
         """From J (K M, K M) and b (K M,), ordered by arm and then by feature."""
         size, m = len(information.weighted), len(prior.used)
         arms = size // len(features)
-        at = prior.places(arms, len(features))
+        at = coefficient_places(prior.used, arms, len(features))
         inner = information.precision.take(at[:, None] * size + at)
         of_features = np.einsum("kili->kli", inner.reshape(arms, m, arms, m))  # a view
         of_features += prior.precision(arms)
@@ -383,7 +384,7 @@ class PosteriorMixture:
     def _places(self, part: CoefficientPosterior) -> IntArray:
         """Where the coefficients of a part are among all K m."""
         at = np.searchsorted(self.used, part.used)
-        return (np.arange(self.arms)[:, None] * len(self.used) + at).ravel()
+        return coefficient_places(at, self.arms, len(self.used))
 
     def draws(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Deviations from the mean (K m, F); each part gives its share of the draws, in random
