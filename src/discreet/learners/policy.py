@@ -695,6 +695,8 @@ class Terms:
 
     def _fields(self) -> dict[str, Any]:
         space, names = with_names(self.arms)
+        shuffled = {"group_size": self.group_size, "honest": self.honest}
+        key = {"learner_key": self.learner_key} if self.learner_key else {}
         return {
             "domain": to_json(self.domain),
             "space": to_json(space, ActionSpace),
@@ -703,13 +705,8 @@ class Terms:
             "reward_bounds": to_json(self.reward_bounds),
             "delta": self.delta,
             "max_contributions": self.max_contributions,
-            **({} if self.group_size == 1 else self._shuffled),
+            **({} if self.group_size == 1 else {**shuffled, **key}),
         }
-
-    @property
-    def _shuffled(self) -> dict[str, Any]:
-        key = {"learner_key": self.learner_key} if self.learner_key else {}
-        return {"group_size": self.group_size, "honest": self.honest, **key}
 
     @classmethod
     def from_fields(cls, fields: Any) -> Terms:

@@ -38,7 +38,7 @@ from statistics import NormalDist
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.gaussian import Posterior
 from discreet.learners.policy import ArmPolicy, Policy
@@ -307,7 +307,7 @@ def linear_values(
     )
 
 
-def _read(given: Any, people: int, arms: int, name: str) -> FloatArray:
+def _read(given: NDArray[Any], people: int, arms: int, name: str) -> FloatArray:
     """Arms (n,) or probabilities (n, K) as probabilities."""
     if given.shape == (people, arms) and given.dtype.kind in "fiub":
         shares: FloatArray = given.astype(np.float64)
@@ -315,15 +315,9 @@ def _read(given: Any, people: int, arms: int, name: str) -> FloatArray:
             return shares
     whole = given.dtype.kind in "iu" or (given.dtype.kind == "f" and bool((given % 1 == 0).all()))
     if given.shape == (people,) and whole and ((given >= 0) & (given < arms)).all():
-        return _certain(given.astype(np.int64), arms)
+        return np.eye(arms)[given.astype(np.int64)]
     raise InvalidInput(
         f"{name} gave {given!r:.80} of shape {given.shape}; for these {people} people give arms "
         f"from 0 to {arms - 1}, ({people},), or their probabilities, ({people}, {arms}), adding up "
         "to 1 for each."
     )
-
-
-def _certain(arms: Any, count: int) -> FloatArray:
-    """(n, K) shares of arms that are certain."""
-    shares: FloatArray = np.equal.outer(arms, np.arange(count)).astype(np.float64)
-    return shares

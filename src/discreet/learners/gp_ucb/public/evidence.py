@@ -106,7 +106,8 @@ class Evidence(Serializable):
             return self.information + seen[:, :-1], self.projected + seen[:, -1]
 
         def remaining(information: FloatArray, projected: FloatArray) -> float:
-            both = _with_constant(root)
+            # (p, r + 1) of the sum of two independent functions: a constant, and what varies.
+            both = np.hstack([math.sqrt(UNIFORM_VARIANCE) * np.eye(len(root), 1), root])
             inside = np.eye(both.shape[1]) + both.T @ information @ both
             mean = both @ cho_solve(cho_factor(inside), both.T @ projected)
             return left_over(squares - float(mean @ spread @ mean), doubt, people) + extra
@@ -123,11 +124,6 @@ class Evidence(Serializable):
         return Evidence(
             information, projected, spread, people, came, squares, doubt, variance, noise
         )
-
-
-def _with_constant(root: FloatArray) -> FloatArray:
-    """(p, r + 1) of the sum of two independent functions: a constant, and what varies."""
-    return np.hstack([math.sqrt(UNIFORM_VARIANCE) * np.eye(len(root), 1), root])
 
 
 @dataclass(frozen=True, eq=False)
