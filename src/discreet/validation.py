@@ -312,7 +312,7 @@ def _as_float(values: ArrayLike, name: str) -> FloatArray:
         if array.dtype.kind not in "biufO" or np.ma.isMaskedArray(values):
             raise TypeError(f"its type was {array.dtype}, or it was masked")
         if array.dtype.kind == "O":
-            array = np.array([_number(value) for value in array.flat]).reshape(array.shape)
+            array = np.array([number_of(value) for value in array.flat]).reshape(array.shape)
         if array.dtype.itemsize <= 8:
             return array.astype(np.float64)
         with np.errstate(over="ignore"):  # beyond float64 is infinity
@@ -323,7 +323,7 @@ def _as_float(values: ArrayLike, name: str) -> FloatArray:
         ) from error
 
 
-def _number(value: Any) -> float:
+def number_of(value: Any) -> float:
     """A Python object as a float: what no float reaches as infinity, what is missing as NaN."""
     try:
         return float(value)

@@ -47,6 +47,7 @@ from discreet.validation import (
     finite_number,
     invalid,
     nearest,
+    number_of,
     one_of,
     ordered,
     whole_number,
@@ -589,14 +590,8 @@ def _plain(values: Objects) -> FloatArray:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, str | bytes) or is_missing(value):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    except (TypeError, ValueError):
-        return math.nan
+    absent = isinstance(value, str | bytes) or is_missing(value)
+    return math.nan if absent else number_of(value)
 
 
 def is_missing(value: Any) -> bool:
