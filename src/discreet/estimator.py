@@ -50,7 +50,7 @@ from discreet.learners.kernel.features import MOST_COLUMNS
 from discreet.learners.kernel.joint import JointKernel
 from discreet.learners.kernel.learner import KernelLearner
 from discreet.learners.partition.learner import Partition
-from discreet.learners.policy import Actions, ArmPolicy, Terms
+from discreet.learners.policy import Actions, ArmPolicy
 from discreet.learners.registry import Declared as Facts
 from discreet.learners.registry import learner_class, make_learner, usual_learner
 from discreet.people.columns import Declared
@@ -380,7 +380,8 @@ class _Fitted:
                 "twice pays twice. Pass what each act() returned once."
             )
         # After that check: noise is drawn once for each person.
-        self.learner.update(policy.report(rows, actions, rewards, *self._reporting()))
+        reporting = self.learner.reporting(self.noise)
+        self.learner.update(policy.report(rows, actions, rewards, *reporting))
         self._public_coins |= public_coins
         self.learner.policy()
 
@@ -448,14 +449,8 @@ class _Fitted:
             policy = learner.policy(LOG)
             stop = start + max(learner.batch_of(LOG), int(_GROWTH * start))
             people = rows[start:stop], arms[start:stop], rewards[start:stop]
-            learner.update(policy.report(*people, *self._reporting()))
+            learner.update(policy.report(*people, *learner.reporting(self.noise)))
             start = stop
-
-    def _reporting(self) -> tuple[NoiseSource, Terms | None]:
-        """The noise source and terms under which people's sides report."""
-        if self.learner.budget.is_local:
-            return self.noise, self.learner.terms()
-        return Unprotected(), None
 
     def act(self, contexts: Any) -> tuple[Actions, FloatArray]:
         """See `PrivateBandit.act`."""

@@ -59,7 +59,7 @@ from discreet.learners.gp_ucb.policy import GPPolicy
 from discreet.learners.gp_ucb.public.learner import PublicGPUCB, best_point
 from discreet.learners.gp_ucb.public.policy import PublicPolicy
 from discreet.learners.messages import PUBLIC_COINS
-from discreet.learners.policy import Actions, Terms
+from discreet.learners.policy import Actions
 from discreet.learners.saving import learner_content, learner_of, read_sealed, sealed
 from discreet.people.columns import (
     UNKNOWN,
@@ -279,7 +279,8 @@ class Search:
             actions = self._open[number]
             policy = actions.policy
             assert isinstance(policy, GPPolicy)
-            self.learner.update(policy.report(1, actions, [reward], *self._reporting()))
+            reporting = self.learner.reporting(self._noise)
+            self.learner.update(policy.report(1, actions, [reward], *reporting))
             del self._open[number]
 
     def _reward(self, value: Any) -> float:
@@ -295,12 +296,6 @@ class Search:
                 "bounds, or cut values by a rule that is public."
             )
         return self._sign * number
-
-    def _reporting(self) -> tuple[NoiseSource, Terms | None]:
-        """The noise source and terms under which a person's side reports."""
-        if self.learner.budget.is_local:
-            return self._noise, self.learner.terms()
-        return Unprotected(), None
 
     def best(self) -> Best:
         """The setting with the largest expected value (the least where that is sought).

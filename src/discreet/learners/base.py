@@ -373,6 +373,11 @@ class Learner(ABC, Generic[P, R, S]):
         """What people of the target agree to."""
         return self._target.terms()
 
+    def reporting(self, noise: NoiseSource) -> tuple[NoiseSource, Terms | None]:
+        """The noise source and terms under which people's own sides report, if they can draw
+        from `noise`; a learner that is trusted takes reports as they are."""
+        return (noise, self.terms()) if self.budget.is_local else (Unprotected(), None)
+
     @property
     def _target(self) -> Stream[P, S]:
         return self.streams[TARGET_NAME]
@@ -502,7 +507,8 @@ class Learner(ABC, Generic[P, R, S]):
                     f"reports had type {type(batch).__name__}; {self.name} takes {kind.__name__}, "
                     "as its policies make them."
                 )
-            policy = stream.policy_of(batch)
+            policy = stream.published(batch.policy_version)
+            stream.check_noise((batch.noise,))
             if whole:
                 stream.check_groups(len(batch))
             made.append((stream, policy, batch))

@@ -153,17 +153,6 @@ class Stream(Generic[P, S]):
             _LOG.warning("refused %d reports to %s of %s", *refused)
             raise
 
-    def policy_of(self, reports: Reports) -> P:
-        """The policy that made reports of this stream.
-
-        Raises:
-            InvalidInput: for a version that was never published, or a noise source that cannot
-                have made them private.
-        """
-        policy = self.published(reports.policy_version)
-        self.check_noise((reports.noise,))
-        return policy
-
     def check_noise(self, names: Sequence[object]) -> None:
         """Refuse noise sources that do not exist, or that cannot have made reports private."""
         for name in names:
