@@ -184,6 +184,7 @@ class Problem(ABC):
         warnings: about data that can be used, each one sentence.
         files: the user's files that were read.
         tables: the digest of each table that was given in memory.
+        ids: the person of each row; None where each person comes once.
     """
 
     rows: RowCounts | None = None
@@ -195,6 +196,7 @@ class Problem(ABC):
     reward_bounds: RewardBounds = RewardBounds(0.0, 1.0)
     size: int | None = None
     source: str
+    ids: IntArray | None = None
     _space: ActionSpace | None = None
 
     @property
@@ -265,4 +267,4 @@ class Problem(ABC):
     @property
     def visits(self) -> IntArray | None:
         """(people,) how often each person comes, where some come more than once."""
-        return None
+        return None if self.ids is None else np.unique(self.ids, return_counts=True)[1]

@@ -266,7 +266,7 @@ class LogProblem(Problem):
     ) -> None:
         self.log = log
         self.domain, self.arm_names = log.domain, log.arm_names
-        self.reward_bounds, self.rows = log.reward_bounds, log.rows
+        self.reward_bounds, self.rows, self.ids = log.reward_bounds, log.rows, log.ids
         if replay is not None:
             one_of(replay, "replay", ("rejection", "model"))
         if estimator is not None:
@@ -300,10 +300,6 @@ class LogProblem(Problem):
     @property
     def metric(self) -> Metric:
         return "reward"
-
-    @property
-    def visits(self) -> IntArray | None:
-        return None if self.log.ids is None else np.unique(self.log.ids, return_counts=True)[1]
 
     def check_size(self, people: int) -> None:
         if self.replay == "rejection" and people > self.size:

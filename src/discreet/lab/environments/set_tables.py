@@ -130,10 +130,6 @@ class SetTableProblem(Problem):
     def metric(self) -> Metric:
         return "reward"
 
-    @property
-    def visits(self) -> IntArray | None:
-        return None if self.ids is None else np.unique(self.ids, return_counts=True)[1]
-
     def sample(self, people: int, rng: np.random.Generator) -> SetPeople:
         self.check_size(people)
         chosen = rng.permutation(self.size)[:people]

@@ -128,10 +128,6 @@ class TableProblem(Problem):
         ids = None if self.ids is None else self.ids[rows]
         return People(self.contexts[rows], self.rewards[rows], ids=ids)
 
-    @property
-    def visits(self) -> IntArray | None:
-        return None if self.ids is None else np.unique(self.ids, return_counts=True)[1]
-
 
 class ClassificationProblem(TableProblem):
     """Arms are classes; the reward is 1 where the arm is the person's class, otherwise 0.
