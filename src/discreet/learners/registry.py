@@ -249,18 +249,12 @@ class Choice:
     reason: str
 
 
-@dataclass(frozen=True)
-class _Rule:
-    fits: Callable[[Declared], bool]
-    choice: Choice
-
-
 # Kernel takes no more than _MOST_COLUMNS.
 _MANY_COLUMNS, _MOST_COLUMNS, _MANY_ARMS = 6, 32, 20
 # Trust models in which private reports leave people.
 _REPORTED = ("local", "shuffled")
-_RULES = (
-    _Rule(
+_RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
+    (
         lambda declared: (
             isinstance(declared.space, DecisionSets) and declared.trust_model in _REPORTED
         ),
@@ -270,18 +264,18 @@ _RULES = (
             "apart",
         ),
     ),
-    _Rule(
+    (
         lambda declared: declared.arms is None,
         Choice("gp_ucb", "actions are points, which it compares by a kernel"),
     ),
-    _Rule(
+    (
         lambda declared: isinstance(declared.space, ArmPoints) or declared.kernel,
         Choice(
             "released_thompson",
             "a kernel says how alike contexts and arms are, so a reward tells about its neighbours",
         ),
     ),
-    _Rule(
+    (
         lambda declared: (
             declared.trust_model == "joint"
             and declared.columns <= _MANY_COLUMNS
@@ -292,18 +286,18 @@ _RULES = (
             "under joint privacy it alone estimates the distribution of contexts",
         ),
     ),
-    _Rule(
+    (
         lambda declared: declared.trust_model == "joint",
         Choice("released_thompson", "kernel is slow with many columns or arms"),
     ),
-    _Rule(
+    (
         lambda declared: (
             declared.columns
             > (_MANY_COLUMNS if declared.trust_model in _REPORTED else _MOST_COLUMNS)
         ),
         Choice("partition", "of many columns it cuts those that matter, in little time"),
     ),
-    _Rule(
+    (
         lambda declared: True,
         Choice(
             "kernel",
@@ -316,7 +310,7 @@ _RULES = (
 
 def usual_learner(declared: Declared) -> Choice:
     """The learner for what was declared, and the reason."""
-    return next(rule.choice for rule in _RULES if rule.fits(declared))
+    return next(choice for fits, choice in _RULES if fits(declared))
 
 
 def usual_trust_model(space: ActionSpace) -> str:
