@@ -448,7 +448,7 @@ class Learner(ABC, Generic[P, R, S]):
 
     @property
     def published_from(self) -> int:
-        """How many of them the current policy follows from."""
+        """How many reports of the target the current policy follows from."""
         return self._published_at
 
     def policy(self, stream: str = TARGET_NAME) -> P:
