@@ -373,54 +373,46 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
                 ranks=self._ranks,
                 values=values,
             )
-        before = [
-            policy
-            for policy in self._policies
-            if isinstance(policy, KernelPolicy)
-            and not policy.ranks.asked.size
-            and not policy.thresholds
-        ]
 
         def design(cells: Cells) -> QueryDesign:
             mechanism = k_ary_response(cells.count, self.budget.contribution_epsilon)
             response = ResponseModel.of(cells, mechanism, grid.points, mass)
             return contrasts.design(response, self._left, rng)
 
-        header = {
-            **self.policy_header(),
-            "frequencies": self.features.index[posterior.used],
-            "ranks": self._ranks,
-            "density": density,
-            "epsilon": self.budget.contribution_epsilon,
-        }
+        thresholds: tuple[float, ...] = ()
         if self._asks_rewards and version % _ASK_EVERY:
-            whole = Cells.whole(PARTITIONS)
-            queries = design(whole)
-            return KernelPolicy(
-                **header,
-                values=queries.values,
-                directions=np.zeros_like(queries.directions),
-                cells=whole,
-                thresholds=tuple(np.resize(self._tails.in_doubt, PARTITIONS).tolist()),
-            )
-        scales = np.array(self.length_scales)
-        levels, weights = self.domain.levels, contrasts.weights
-        cut = _cutting(grid.points, weights, scales, levels, rng, bool(self.domain.implied))
-        most = most_cells(self.budget.contribution_epsilon) if self.varies else 1
-        unknown = len(self.features.bins()) > 1 and self._sums.placed < _LOCATED_FIRST
-        least = min(2 if unknown else 1, most)
-        counts = [count for count in CELL_COUNTS if least <= count <= most]
-        if self._ranks.asked.size:
+            thresholds = tuple(np.resize(self._tails.in_doubt, PARTITIONS).tolist())
+            cells = Cells.whole(PARTITIONS)
+        elif self._ranks.asked.size:
             cells = cells_asked(self._ranks, self._sums.marginals, self._part_mechanism)
         else:
+            before = [
+                policy
+                for policy in self._policies
+                if isinstance(policy, KernelPolicy)
+                and not policy.ranks.asked.size
+                and not policy.thresholds
+            ]
+            scales = np.array(self.length_scales)
+            levels, weights = self.domain.levels, contrasts.weights
+            cut = _cutting(grid.points, weights, scales, levels, rng, bool(self.domain.implied))
+            most = most_cells(self.budget.contribution_epsilon) if self.varies else 1
+            unknown = len(self.features.bins()) > 1 and self._sums.placed < _LOCATED_FIRST
+            least = min(2 if unknown else 1, most)
+            counts = [count for count in CELL_COUNTS if least <= count <= most]
             cells = next_cells(before, (self._published_at, self.people), counts, cut, design)
         queries = design(cells)
         return KernelPolicy(
-            **header,
+            **self.policy_header(),
+            frequencies=self.features.index[posterior.used],
+            ranks=self._ranks,
             values=queries.values,
-            directions=queries.directions,
+            directions=np.zeros_like(queries.directions) if thresholds else queries.directions,
             cells=cells,
+            density=density,
+            epsilon=self.budget.contribution_epsilon,
             clipping_range=self.clipping_range,
+            thresholds=thresholds,
         )
 
     # Statistics.
