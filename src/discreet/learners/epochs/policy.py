@@ -85,11 +85,8 @@ def design_probabilities(
     if design == "uniform":
         return probabilities
     features = table.shape[2]
-    phi, uniform, leverage = (
-        table.reshape(-1, features),
-        probabilities,
-        np.zeros(probabilities.shape),
-    )
+    phi, uniform = table.reshape(-1, features), probabilities
+    leverage = np.zeros(probabilities.shape)
     pairs = offered(phi, active)
     phi = phi if len(pairs) == len(phi) else phi[pairs]
     for _ in range(_STEPS):
@@ -257,13 +254,10 @@ class ActionTable(Decision):
     @cached_property
     def _cumulative(self) -> FloatArray:
         """(N, K) cumulative probabilities, 1 from the last arm with positive probability on."""
-        steps = np.cumsum(self.action_probabilities, axis=1)
-        last = (
-            self.action_probabilities.shape[1]
-            - 1
-            - (self.action_probabilities[:, ::-1] > 0.0).argmax(axis=1)
-        )
-        steps[np.arange(self.action_probabilities.shape[1]) >= last[:, None]] = 1.0
+        shares = self.action_probabilities
+        steps, arms = np.cumsum(shares, axis=1), shares.shape[1]
+        last = arms - 1 - (shares[:, ::-1] > 0.0).argmax(axis=1)
+        steps[np.arange(arms) >= last[:, None]] = 1.0
         return steps
 
     def probabilities(self, unit: FloatArray) -> FloatArray:

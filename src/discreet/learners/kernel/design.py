@@ -171,10 +171,8 @@ class KernelStatistics(Statistics):
         Raises:
             InvalidInput: for other shapes, or numbers beyond what these many reports can give.
         """
-        shape, wanted = (
-            (len(self.weighted), len(self.located), len(self.marginals)),
-            (coefficients, bins, dimension),
-        )
+        shape = len(self.weighted), len(self.located), len(self.marginals)
+        wanted = coefficients, bins, dimension
         if shape != wanted or self.stage > stage:
             raise InvalidInput(
                 f"statistics had (coefficients, bins, columns) {shape} and stage {self.stage}; "
