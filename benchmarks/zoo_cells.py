@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -365,6 +366,15 @@ def _rows() -> Iterator[Target]:
         bins = [replace(each, learner="partition") for each in private]
         for each in (central, *private, cell, *bins):
             yield Target(f"zeros: {each.place}", each)
+    # Many columns, of which two matter; or six, of which one has many zeros, and its indicator.
+    for dimension in (8, 16):
+        given = {"dimension": dimension}
+        cell = Cell("few_columns", "kernel", 20_000, "joint", 1.0, DELTA, given=given)
+        for learner in ("kernel", "released_thompson", "best_arm"):
+            yield Target(f"many columns: {cell.place}", replace(cell, learner=learner))
+    for epsilon, learner in product((1.0, 4.0), ("kernel", "partition")):
+        cell = _local("zeros", learner, 20_000, epsilon, indicator=True, dimension=6)
+        yield Target(f"many columns: {cell.place}", cell)
     # Shuffled reports beside local and joint privacy at the same epsilon.
     for problem, people, epsilons in _SHUFFLED:
         for epsilon, asked in epsilons.items():

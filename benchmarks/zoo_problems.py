@@ -182,13 +182,15 @@ class ManyZeros:
     Attributes:
         share: of people.
         indicator: whether an indicator of these follows the column.
+        dimension: the number of columns without it.
     """
 
     share: float
     indicator: bool
+    dimension: int
 
     def __call__(self, people: int, rng: np.random.Generator) -> FloatArray:
-        unit = rng.random((people, 2))
+        unit = rng.random((people, self.dimension))
         zero = rng.random(people) < self.share
         unit[zero, 0] = 0.0
         return np.insert(unit, 1, zero, axis=1) if self.indicator else unit
@@ -487,10 +489,12 @@ def _same_means(means: Sequence[float], unit: FloatArray) -> FloatArray:
     return np.tile(means, (len(unit), 1))
 
 
-def _zeros(share: float = 0.3, indicator: bool = False) -> SyntheticProblem:
-    problem = _surface("zeros", means_apart_at_zero, 2, ManyZeros(share, indicator))
+def _zeros(share: float = 0.3, indicator: bool = False, dimension: int = 2) -> SyntheticProblem:
+    contexts = ManyZeros(share, indicator, dimension)
+    problem = _surface("zeros", means_apart_at_zero, 2, contexts, dimension=dimension)
     if indicator:
-        problem.domain = Box.of({"x1": {"lower": 0, "upper": 1, "indicators": [0]}, "x2": (0, 1)})
+        first = {"x1": {"lower": 0, "upper": 1, "indicators": [0]}}
+        problem.domain = Box.of({**first, **{f"x{i}": (0, 1) for i in range(2, dimension + 1)}})
     return problem
 
 

@@ -113,6 +113,12 @@ ARMS: tuple[Block, ...] = (
         command="python benchmarks/zoo.py --only targets --rows zeros --seed 36000 --replicates 12",
     ),
     Printed(
+        name="many-columns",
+        page=KERNEL,
+        seconds=240,
+        command="python benchmarks/zoo.py --only targets --rows many --seed 38000 --replicates 8",
+    ),
+    Printed(
         name="shuffled",
         page="docs/shuffling.md",
         seconds=1300,

@@ -44,6 +44,18 @@ def test_many_columns() -> None:
 def test_joint_learners_of_arms() -> None:
     names = [
         usual_learner(Declared("joint", arms, columns, 1000, kernel)).learner
-        for arms, columns, kernel in ((20, 6, False), (21, 6, False), (2, 7, False), (2, 6, True))
+        for arms, columns, kernel in (
+            *((20, 6, False), (2, 32, False), (21, 7, False)),
+            *((21, 6, False), (2, 33, False), (2, 6, True)),
+        )
     ]
-    assert names == ["kernel", *["released_thompson"] * 3]
+    assert names == [*["kernel"] * 3, *["released_thompson"] * 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "indicators", "learner"),
+    [(9, 3, "kernel"), (9, 2, "partition"), (33, 30, "partition")],
+)
+def test_columns_besides_indicators(columns: int, indicators: int, learner: str) -> None:
+    declared = Declared("local", 3, columns, 1000, indicators=indicators)
+    assert usual_learner(declared).learner == learner

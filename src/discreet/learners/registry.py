@@ -227,6 +227,7 @@ class Declared:
         columns: of a context, or of a point.
         people: how many are expected.
         kernel: whether the study says how alike contexts and arms are.
+        indicators: how many of the columns are indicators of a number.
     """
 
     trust_model: str
@@ -234,6 +235,7 @@ class Declared:
     columns: int
     people: int
     kernel: bool = False
+    indicators: int = 0
 
     @property
     def arms(self) -> int | None:
@@ -278,8 +280,8 @@ _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
     (
         lambda declared: (
             declared.trust_model == "joint"
-            and declared.columns <= _MANY_COLUMNS
-            and (declared.arms or 0) <= _MANY_ARMS
+            and declared.columns <= _MOST_COLUMNS
+            and (declared.columns > _MANY_COLUMNS or (declared.arms or 0) <= _MANY_ARMS)
         ),
         Choice(
             "kernel",
@@ -288,12 +290,15 @@ _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
     ),
     (
         lambda declared: declared.trust_model == "joint",
-        Choice("released_thompson", "kernel is slow with many columns or arms"),
+        Choice("released_thompson", "kernel is slow with many arms, and takes 32 columns"),
     ),
     (
         lambda declared: (
-            declared.columns
-            > (_MANY_COLUMNS if declared.trust_model in _REPORTED else _MOST_COLUMNS)
+            declared.columns > _MOST_COLUMNS
+            or (
+                declared.trust_model in _REPORTED
+                and declared.columns - declared.indicators > _MANY_COLUMNS
+            )
         ),
         Choice("partition", "of many columns it cuts those that matter, in little time"),
     ),

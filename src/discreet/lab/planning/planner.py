@@ -282,8 +282,10 @@ def usual_budget(model: str, epsilon: float, people: int) -> Budget:
 
 
 def _usual(study: Study, model: str, people: int) -> str:
-    columns = study.problem.domain.dimension
-    return usual_learner(Declared(model, study.problem.space, columns, people)).learner
+    space, domain = study.problem.space, study.problem.domain
+    indicators = len(domain.implied)
+    declared = Declared(model, space, domain.dimension, people, indicators=indicators)
+    return usual_learner(declared).learner
 
 
 def _free(study: Study, private: Sequence[Contender], people: int) -> tuple[Contender, ...]:

@@ -160,8 +160,9 @@ def _chosen(entry: LearnerEntry, model: str, problem: Problem | None, people: in
     """The learner that an entry names, or the usual one under a trust model, with the reason."""
     if entry.name is not None or problem is None:
         return Choice(entry.name or "", "")
-    columns, kernel = problem.domain.dimension, "kernel" in entry.options
-    return usual_learner(Declared(model, problem.space, columns, people, kernel))
+    columns, indicators = problem.domain.dimension, len(problem.domain.implied)
+    kernel = "kernel" in entry.options
+    return usual_learner(Declared(model, problem.space, columns, people, kernel, indicators))
 
 
 def _budget(
