@@ -168,6 +168,21 @@ class TestServing:
         with pytest.raises(InvalidInput, match="5 actions for 4 people"):
             both.partial_fit(pending, np.ones(4), crowd[:4])
 
+    @pytest.mark.parametrize(
+        ("options", "learner"),
+        [
+            ({}, "kernel"),
+            ({"least_propensity": 0.2}, "released_thompson"),
+            (JOINT, "released_thompson"),
+            ({"learner": "best_arm"}, "best_arm"),
+        ],
+    )
+    def test_the_usual_joint_learner(self, options: dict[str, Any], learner: str) -> None:
+        """A log needs one whose first epoch releases rewards."""
+        joint, crowd = bandit(**{"trust_model": "joint", "delta": 1e-6, **options}), people(3, 1)
+        actions, _ = joint.act(crowd)
+        assert joint.partial_fit(actions, np.ones(3), crowd).learner_.name == learner
+
     def test_joint_people_wait_for_their_release(self) -> None:
         joint, crowd = bandit(**JOINT), people(3, 1)
         assert joint.partial_fit(joint.act(crowd)[0], np.ones(3), crowd).waiting_ == 3

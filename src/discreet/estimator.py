@@ -107,9 +107,11 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
         rewards: the least and the largest reward; public.
         trust_model: "local": what is kept of each person is a private report; "joint": this process
             keeps what happened and releases private sums of it; "none": no privacy.
-        learner: the name of a learner (`docs/learners`); by default the usual one.
+        learner: the name of a learner (`docs/learners`); by default the usual one, for logs under
+            joint privacy `released_thompson`.
         options: its options.
-        least_propensity: a public lower bound of the propensities in a log, for joint learners.
+        least_propensity: a public lower bound of the propensities in a log, for joint learners;
+            None where all people are served by `act`.
         horizon: how many people `act` is expected to serve.
         noise: "secure", or "simulated" in simulations.
         random_state: the seed of public randomness and simulated noise; a whole number or None.
@@ -307,11 +309,13 @@ class _Fitted:
             self.noise = SimulatedNoise(int(self.rng.integers(2**63)))
         budget = _budget_of(bandit.trust_model, bandit.epsilon, bandit.delta)
         people = _USUAL_PEOPLE if horizon is None else whole_number(horizon, "horizon", minimum=1)
-        facts = Facts(budget.trust_model, len(self.arms), self.domain.dimension, people)
+        columns = self.domain.dimension
+        kernel = isinstance(bandit.options, Mapping) and "kernel" in bandit.options
+        facts = Facts(budget.trust_model, len(self.arms), columns, people, kernel)
         usual = usual_learner(facts).learner
         if usual == "partition" and self.domain.dimension <= MOST_COLUMNS:
             usual = "kernel"  # which takes a log as a source
-        elif usual == "kernel" and budget.is_central:
+        elif usual == "kernel" and budget.is_central and self.least is not None:
             usual = "released_thompson"  # its first epoch, which a log is, releases rewards
         name = bandit.learner or usual
         if int not in learner_class(name).spaces:
@@ -401,7 +405,8 @@ class _Fitted:
         if isinstance(learner, JointKernel):
             raise InvalidInput(
                 "decisions were logged, but a log is one epoch, and the first epoch of kernel "
-                "releases contexts without rewards; choose released_thompson, capri or usca."
+                "releases contexts without rewards; give least_propensity, with which "
+                "released_thompson is the default, or choose it, capri or usca."
             )
         policy = learner.policy()
         if not policy.accepts_logged_actions:
