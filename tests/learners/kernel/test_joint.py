@@ -33,7 +33,12 @@ from ..spy import Spy, furthest
 
 ARMS = 3
 MIXED = Box((0.0, -1.0), (2.0, 1.0), levels=(4, None))
-DOMAINS = {"square": unit_cube(2), "mixed": MIXED, "three columns": unit_cube(3)}
+DOMAINS = {
+    "square": unit_cube(2),
+    "mixed": MIXED,
+    "three columns": unit_cube(3),
+    "twenty columns": unit_cube(20),
+}
 
 
 def kernel(
@@ -77,14 +82,16 @@ def serve(
 
 
 def records(domain: Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Contexts on a grid with corners, every arm, and rewards 0, .4 and 1."""
+    """Contexts on a grid with corners, or in many columns two corners and others at random, every
+    arm, and rewards 0, .4 and 1."""
     columns = [np.linspace(0.0, 1.0, count or 5) for count in domain.levels]
-    every = [
-        (context, arm, reward)
-        for context, arm, reward in product(product(*columns), range(ARMS), (0.0, 0.4, 1.0))
-    ]
-    contexts, arms, rewards = (np.array(part) for part in zip(*every, strict=True))
-    return contexts.astype(float), arms, rewards.astype(float)
+    contexts: Any = product(*columns)
+    if domain.dimension > 4:
+        drawn = np.random.default_rng(2).random((100, domain.dimension))
+        contexts = [*np.round(drawn), *drawn, 0.0 * drawn[0], 0.0 * drawn[0] + 1.0]
+    every = list(product(contexts, range(ARMS), (0.0, 0.4, 1.0)))
+    where, arms, rewards = (np.array(part) for part in zip(*every, strict=True))
+    return where.astype(float), arms, rewards.astype(float)
 
 
 CASES = {name: ("kernel", domain) for name, domain in DOMAINS.items()} | {
