@@ -59,9 +59,9 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_164),
+    "src": (254, 77_162),
     "service": (46, 12_110),
-    "library": (107, 32_904),
+    "library": (107, 32_902),
     "lab": (44, 14_950),
     "LocalKernel, a round": (31, 11_060),
     "Capri, a round": (41, 13_304),

@@ -374,8 +374,8 @@ class Learner(ABC, Generic[P, R, S]):
         return self._target.terms()
 
     def reporting(self, noise: NoiseSource) -> tuple[NoiseSource, Terms | None]:
-        """The noise source and terms under which people's own sides report, if they can draw
-        from `noise`; a learner that is trusted takes reports as they are."""
+        """The noise source and terms for `Policy.report`: `noise` and `terms()` where reports are
+        private, else `Unprotected()` and none."""
         return (noise, self.terms()) if self.budget.is_local else (Unprotected(), None)
 
     @property

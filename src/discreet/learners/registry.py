@@ -290,7 +290,7 @@ _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
     ),
     (
         lambda declared: declared.trust_model == "joint",
-        Choice("released_thompson", "kernel is slow with many arms, and takes 32 columns"),
+        Choice("released_thompson", "kernel is slow with many arms and takes at most 32 columns"),
     ),
     (
         lambda declared: (

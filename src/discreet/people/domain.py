@@ -198,8 +198,8 @@ class Box:
 
     @cached_property
     def implied(self) -> tuple[tuple[int, int, float], ...]:
-        """For each indicator its column, that of its number, and where in [0, 1] this is if it is
-        yes."""
+        """For each indicator its column, the column of its number, and the value in [0, 1] of that
+        number when the indicator is yes."""
         found = []
         for at, column in enumerate(self.columns if self.unknown or self.indicators else ()):
             numbers, low, high = [*column.indicators], self.lower[at], self.upper[at]

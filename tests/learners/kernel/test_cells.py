@@ -321,7 +321,7 @@ def test_no_cell_is_empty_where_many_are_at_one_number(number: float) -> None:
         weights, rng = np.full(len(points), 1.0 / len(points)), np.random.default_rng(seed)
         for count in (2, 3, 8, 31, 64):
             scales = np.array([0.2, 3.2, 0.8])
-            cells = Cells.split(points, weights, count, 4, scales, levels, rng, crowded=True)
+            cells = Cells.split(points, weights, count, 4, scales, levels, rng, ties=True)
             for found in cells.locate_all(points):
                 held = np.bincount(found, weights)
                 assert (held > 0.0).all()

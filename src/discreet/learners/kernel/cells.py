@@ -87,11 +87,11 @@ class Cells(Serializable):
         length_scales: FloatArray,
         levels: tuple[int | None, ...],
         rng: np.random.Generator,
-        crowded: bool = False,
+        ties: bool = False,
     ) -> Cells:
         """Partitions of the points (Q, d) with weights (Q,) into `count` cells each.
 
-        Where many points are at one place (`crowded`), parts without a point are avoided.
+        With `ties` points may coincide; then no node is cut along an axis on which all are equal.
         """
         if count == 1:
             return cls.whole(partitions)
@@ -112,7 +112,7 @@ class Cells(Serializable):
             extent = upper - lower
             draw = np.exp(_JITTER * rng.standard_normal(extent.shape))
             worth = np.where(extent > 1.5 * steps, extent / length_scales * draw, -1.0)
-            if crowded:
+            if ties:
                 worth = np.where(_apart(points, node, nodes), worth, -1.0)
             along = worth.argmax(axis=2)
             splits = (wanted > 1) & (axis < 0) & (child == 0) & (worth.max(axis=2) > 0.0)
@@ -226,8 +226,8 @@ class Ranks(Serializable):
         return ranks
 
     def implied(self, domain: Box) -> Implied:
-        """Where numbers are whose indicators are yes (`Box.implied`), in ranks, or at the centre of
-        the cell of their level."""
+        """The values that indicators imply (`Box.implied`) as cells look them up: ranks, and for
+        columns with levels the centre of the level's cell."""
         found = []
         for column, number, place in domain.implied:
             at = float(self(np.full((1, len(self.knots)), place))[0, number])
@@ -329,7 +329,7 @@ def _quantiles(
     few = counts < 2
     last = np.where(few, 1, last)
     middle: FloatArray = 0.5 * (value[last - 1] + value[np.minimum(last, len(value) - 1)])
-    for each in np.flatnonzero(~few & (middle <= value[start])):  # else nobody would be below
+    for each in np.flatnonzero(~few & (middle <= value[start])):  # else the first part is empty
         own = value[start[each] : stop[each]]
         above = own[own > own[0]]
         middle[each] = 0.5 * (own[0] + above[0]) if len(above) else middle[each]

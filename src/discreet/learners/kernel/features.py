@@ -26,8 +26,8 @@ same arms and signs, bit for bit.
 of the generalised golden ratio (Roberts 2018) fills [0, 1]^d evenly for up to six columns, Sobol's
 sequence (1967) for more, and a random shift modulo 1
 makes averages over it unbiased (Cranley and Patterson 1976). Columns with levels keep the shifted
-value; features and cells look only at the level it falls into. Where a number has indicators, one
-of them is yes at half of the points, and the number is where that puts it, as it is with people.
+value; features and cells look only at the level it falls into. Indicators and their numbers agree
+(`with_implied`).
 
 """
 
@@ -301,8 +301,8 @@ def _features(levels: tuple[int | None, ...], arms: int) -> CosineFeatures:
     return CosineFeatures(tuple(kept), levels, scales)
 
 
-# For each indicator its column, that of its number, and where the number is if it is yes
-# (`Ranks.implied`), as cells and bins look it up.
+# For each indicator its column, the column of its number, and the value of that number when the
+# indicator is yes, as cells and bins look it up (`Ranks.implied`).
 Implied = tuple[tuple[int, int, float], ...]
 # Points in one, two, three, ... dimensions, and the binary logarithm of their number in more.
 _POINTS = (512, 576, 1000, 1400, 1800, 2200)
@@ -321,8 +321,8 @@ def integration_points(seed: int, version: int, levels: tuple[int | None, ...]) 
 
 
 def with_implied(points: FloatArray, implied: Implied) -> FloatArray:
-    """Points (Q, d) in [0, 1]^d, where each indicator that is yes puts its number in its place. Of
-    those with the first indicator of a number, as many have each of the others instead."""
+    """Points (Q, d) in [0, 1]^d on which indicators and numbers agree. At half of the points one
+    indicator of a number is yes, each equally often, and the number has its value."""
     points = points.copy()
     for number, places in by_number(implied).items():
         first = points[:, places[0][0]]
@@ -335,7 +335,7 @@ def with_implied(points: FloatArray, implied: Implied) -> FloatArray:
 
 
 def by_number(implied: Implied) -> dict[int, list[tuple[int, float]]]:
-    """For each number its indicators' columns and places."""
+    """For each number the columns of its indicators, and the values that they imply."""
     found: dict[int, list[tuple[int, float]]] = {}
     for column, number, place in implied:
         found.setdefault(number, []).append((column, place))

@@ -513,7 +513,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
                 shares = np.maximum(found - noise, 0.0) + _FLOOR * even
                 sure = even**2 / (even**2 + deviation**2 + even)
                 shares = (1.0 - sure) / count + sure * shares / shares.sum()
-                if column in behind:  # of one number, a person has at most one
+                if column in behind:  # a person has at most one of the indicators of a number
                     shown[column] = float(shares[1])
                 else:
                     weights *= count * shares[_bin(self._placed[:, column], count)]
@@ -526,16 +526,14 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
                 even_ranks = np.linspace(0.0, below[-1], knots.shape[1])
                 knots[column] = np.interp(even_ranks, below, np.linspace(0.0, 1.0, count + 1))
         for places in indicators.values():
-            none = np.ones(len(weights), dtype=np.bool_)
-            for column, _ in places:
-                yes = self._placed[:, column] > 0.5
-                none &= ~yes
-                weights[yes] *= 2.0 * len(places) * shown[column]
             rest = 1.0 - sum(shown[column] for column, _ in places)
-            weights[none] *= 2.0 * max(rest, _FLOOR)
+            factor = np.full(len(weights), 2.0 * max(rest, _FLOOR))
+            for column, _ in places:
+                factor[self._placed[:, column] > 0.5] = 2.0 * len(places) * shown[column]
+            weights *= factor
         self._weights = weights / weights.sum()
         self._ranks = Ranks(knots, 0, np.zeros(0, dtype=np.int64))
-        if self.domain.implied:  # points are where ranks put the numbers of indicators
+        if self.domain.implied:  # points contain numbers of indicators, which ranks have moved
             for kept in ("_points", "_phi", "_placed"):
                 self.__dict__.pop(kept, None)
 
@@ -742,8 +740,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         count = int(people * _CELL_WEIGHT / (_PEOPLE_PER_CELL * deviation))
         count = min(max(count, 1), MOST_CELLS if self.varies else 1)
         scales = np.ones(self.domain.dimension)
-        levels, crowded = self.domain.levels, bool(self.domain.implied)
-        cells = Cells.split(self._placed, weights, count, 1, scales, levels, rng, crowded)
+        levels, ties = self.domain.levels, bool(self.domain.implied)
+        cells = Cells.split(self._placed, weights, count, 1, scales, levels, rng, ties)
         return JointKernelPolicy(
             **self.policy_header(),
             frequencies=self.features.index[used],

@@ -718,11 +718,11 @@ def _cutting(
     length_scales: FloatArray,
     levels: tuple[int | None, ...],
     rng: np.random.Generator,
-    crowded: bool,
+    ties: bool,
 ) -> Callable[[int], Cells]:
     """A function that cuts points with these weights into a number of cells."""
     return lambda count: Cells.split(
-        points, weights, count, PARTITIONS, length_scales, levels, rng, crowded
+        points, weights, count, PARTITIONS, length_scales, levels, rng, ties
     )
 
 
