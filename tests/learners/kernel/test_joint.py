@@ -38,6 +38,7 @@ DOMAINS = {
     "mixed": MIXED,
     "three columns": unit_cube(3),
     "twenty columns": unit_cube(20),
+    "an indicator": Box.of({"x": {"lower": 0, "upper": 1, "indicators": [0]}, "y": (0, 1)}),
 }
 
 
