@@ -59,7 +59,7 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_162),
+    "src": (254, 77_172),
     "service": (46, 12_110),
     "library": (107, 32_902),
     "lab": (44, 14_950),

@@ -255,9 +255,11 @@ class EstimatorRun(SurfaceRun):
 
     Attributes:
         served: whether the person is one whom it serves; else one of the log.
+        learner: its name; None for the default, under joint privacy without a log.
     """
 
     served: bool
+    learner: str | None
 
     def run(self, person: Labelled, transcript: Transcript) -> Promise:
         with _same_luck(_Clock()):
@@ -268,6 +270,7 @@ class EstimatorRun(SurfaceRun):
 
         secure()  # the source that it makes itself
         rng, joint = np.random.default_rng(_SEED), self.budget.is_central
+        logged = self.learner is not None
         bandit = PrivateBandit(
             ["call", "visit"],
             self.budget.epsilon,
@@ -275,8 +278,9 @@ class EstimatorRun(SurfaceRun):
             bounds=_LEVELS,
             rewards=(-1.0, 1.0),
             trust_model=self.budget.trust_model,
-            learner="capri" if joint else "kernel",
-            least_propensity=0.5 if joint else None,
+            learner=self.learner,
+            options=None if logged else {"first": _PEOPLE // 2},
+            least_propensity=0.5 if joint and logged else None,
             horizon=2 * _PEOPLE,
             random_state=_SEED,
         )
@@ -290,8 +294,9 @@ class EstimatorRun(SurfaceRun):
             arms[_PLACE] = arm
         first, second, others = np.split(contexts, 3)
         chances = np.full(_PEOPLE, 0.5) if joint else None
-        bandit.fit(arms, rewards[:_PEOPLE], first, chances)
-        self._look(bandit, others, transcript)
+        if logged:
+            bandit.fit(arms, rewards[:_PEOPLE], first, chances)
+            self._look(bandit, others, transcript)
         served = []
         for half in np.split(np.arange(_PEOPLE), 2):
             actions, _ = bandit.act(second[half])
@@ -333,9 +338,14 @@ def _fits(budget: Joint | Local) -> Iterator[EstimatorRun]:
             (0.5, 5.0, "visit", 0.123456789),
         )
     ]
-    for served in (False, True):
-        state = "a person whom it serves" if served else "a person of a log"
-        yield EstimatorRun(state=state, people=people, budget=budget, served=served)
+    learner = "capri" if budget.is_central else "kernel"
+    logged = EstimatorRun(
+        state="a person of a log", people=people, budget=budget, served=False, learner=learner
+    )
+    yield logged
+    yield replace(logged, state="a person whom it serves", served=True)
+    if budget.is_central:
+        yield replace(logged, state="the default learner, without a log", served=True, learner=None)
 
 
 # Devices and clients.
