@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_172),
+    "src": (254, 77_254),
     "service": (46, 12_110),
-    "library": (107, 32_902),
+    "library": (107, 32_956),
     "lab": (44, 14_950),
-    "LocalKernel, a round": (31, 11_060),
-    "Capri, a round": (41, 13_304),
+    "LocalKernel, a round": (31, 11_082),
+    "Capri, a round": (41, 13_309),
     "a policy on a device": (17, 5_700),
-    "a study run": (64, 19_252),
+    "a study run": (64, 19_274),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

@@ -16,8 +16,6 @@ EARNINGS = "discreet run examples/earnings.toml --report earnings.html"
 ADULT = "discreet run examples/adult.toml --data DIR"
 LOANS = "discreet run examples/loan_quotes.toml"
 GRID = "discreet run examples/kernel_grid.toml"
-SOURCES = "discreet reproduce ldpmab-figure-7 --method ours --epsilon 1 --trials 5"
-SOURCES += " --rounds 10000 --sources 2"
 
 
 def _synthetic(name: str) -> str:
@@ -185,19 +183,10 @@ ARMS: tuple[Block, ...] = (
         seconds=6,
         command="python benchmarks/policy_bytes.py",
     ),
-    Table(
+    Printed(
         name="sources",
         page=AUXILIARY,
-        seconds=400,
-        heads=("epsilon", "people", "sources"),
-        rows=(
-            Row(("1", "10,000", "none"), SOURCES, {"rounds": 10_000, "n_auxiliary": 0}),
-            Row(
-                ("1", "10,000", "two of 5,000, epsilon 8"),
-                SOURCES,
-                {"rounds": 10_000, "n_auxiliary": 5_000},
-            ),
-        ),
-        columns=(Column("regret of `kernel`"),),
+        seconds=180,
+        command="python benchmarks/sources.py",
     ),
 )

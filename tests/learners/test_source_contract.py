@@ -5,6 +5,7 @@ A new one is a row here. Who the people of a source are is in source_scene.py.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -21,7 +22,7 @@ from discreet.learners.policy import TARGET_NAME, Policy, Terms
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.learners.saving import load, save
 from discreet.people.domain import Box, RewardBounds
-from discreet.privacy import Budget, Local, NonPrivate, SimulatedNoise, Unprotected
+from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise, Unprotected
 from discreet.validation import InvalidInput
 
 from .contract import ARMS, BOUNDS, DOMAIN, Row, arrays, described, state, visit
@@ -44,7 +45,8 @@ def maker(name: str, budget: Budget, **options: Any) -> Callable[[int], Any]:
     """Makes a learner with that public seed."""
 
     def fresh(seed: int) -> Any:
-        make = partial(make_learner, name, DOMAIN, ARMS, budget, reward_bounds=BOUNDS)
+        noise = SimulatedNoise(seed) if budget.is_central and budget.private else None
+        make = partial(make_learner, name, DOMAIN, ARMS, budget, reward_bounds=BOUNDS, noise=noise)
         return make(options=options, public_seed=seed, horizon=4000, identity=f"sources {seed}")
 
     return fresh
@@ -53,7 +55,9 @@ def maker(name: str, budget: Budget, **options: Any) -> Callable[[int], Any]:
 ROWS = {
     "kernel": SourceRow(maker("kernel", Local(1.0))),
     "kernel, non-private": SourceRow(maker("kernel", NonPrivate())),
+    "kernel, joint": SourceRow(maker("kernel", Joint(1.0, 1e-6), first=100)),
     "best_arm": SourceRow(maker("best_arm", Local(1.0))),
+    "best_arm, joint": SourceRow(maker("best_arm", Joint(1.0, 1e-6), first=100)),
     "published_partition": SourceRow(maker("published_partition", Local(4.0), batch_size=50)),
     "private_linear": SourceRow(maker("private_linear", Local(1.0), batch=100)),
     "private_linear, non-private": SourceRow(maker("private_linear", NonPrivate(), batch=100)),
@@ -199,7 +203,8 @@ class TestSourceContract:
         learner.update(told(learner.policy("shop"), 7, 3))
         path = tmp_path / "learner.json"
         save(learner, path)
-        again = load(path)
+        # Noise goes on where the old source of noise stopped.
+        again = load(path, copy.deepcopy(learner.noise))
         assert state(again) == state(learner)
         assert again.sources == learner.sources
         for name in learner.streams:

@@ -50,7 +50,15 @@ from discreet.audit.replay import (
     worst_of,
     written_out,
 )
-from discreet.audit.runs import AnyLearner, JointRun, LocalReport, Maker, Person, broken_rule
+from discreet.audit.runs import (
+    SOURCE,
+    AnyLearner,
+    JointRun,
+    LocalReport,
+    Maker,
+    Person,
+    broken_rule,
+)
 from discreet.audit.tape import NoiseTape, loss_between, watching
 from discreet.codec import decode, encode
 from discreet.lab.environments.base import Problem
@@ -105,7 +113,6 @@ _PREDICTIONS = 3
 # How many people are compared in every state besides the worst two: reports are cheap.
 _WHOLE_RUNS, _OTHERS = 1, 24
 _LEARNT = "a report under a policy learnt from others"
-SOURCE = "auxiliary"
 # The number of people who report under every forged policy.
 _PEOPLE = 7
 # Budgets of the states besides the usual one.
@@ -333,6 +340,8 @@ def joint_states(maker: Maker, predictions: int = 0) -> Iterator[JointRun]:
         yield other(f"saved and loaded, person {place + 1}", variant="saved", place=place)
     for discounted in _discounting(maker):
         yield other("with a half-life", maker=discounted)
+    if _class_of(maker).takes_sources:
+        yield other("beside a source", variant="source")
     yield other("under SecureNoise", variant="secure")
     for epsilon in _EPSILONS:
         budget = maker.budget.at(epsilon)

@@ -319,7 +319,10 @@ class Maker:
 
 
 AnyLearner = Learner[Any, Any, Any]
-Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure"]
+Variant = Literal["plain", "late", "lagging", "alone", "saved", "secure", "source"]
+SOURCE = "auxiliary"
+# People of a source who report under each of its policies.
+_OF_SOURCE = 100
 # Public names left out: the audit's own objects, a policy that would be made anew, and what goes
 # into a file that is marked as secret (`open_file`).
 _NOT_PUBLIC = ("noise", "policy", "secret_fields")
@@ -405,8 +408,12 @@ class JointRun(Subject):
         late: list[Any] = []
         # Nothing depends on the person before their first batch.
         came, first, compared, learnt = 0, min(places), transcript.wanted, False
+        if self.variant == "source":
+            learner.open_source(SOURCE, self.maker.budget.epsilon)
         while came < count:
             transcript.wanted = compared and came > first
+            if self.variant == "source":
+                self._source_reports(learner, rng, transcript)
             learner, policy = self._published(learner, transcript)
             if learnt:
                 self._looked_at(learner, transcript, _DEAR)
@@ -448,6 +455,17 @@ class JointRun(Subject):
                 transcript.add("whether a prediction is refused", type(error).__name__)
         self._looked_at(learner, transcript, ("repr",))
         return learner
+
+    def _source_reports(
+        self, learner: AnyLearner, rng: np.random.Generator, transcript: Transcript
+    ) -> None:
+        """People of a source report, under a policy that everybody sees."""
+        people, policy = self._people, learner.policy(SOURCE)
+        transcript.add("a policy of a source", policy)
+        contexts = people.contexts(people.crowd(_OF_SOURCE, rng))
+        arms = rng.integers(policy.arms, size=_OF_SOURCE)
+        rewards = people.in_units(rng.random(_OF_SOURCE))
+        learner.update(policy.report(contexts, arms, rewards, SimulatedNoise(self.seed)))
 
     def _own(self, sent: _Sent) -> bool:
         """Whether the person is one of these."""

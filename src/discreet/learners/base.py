@@ -526,7 +526,10 @@ class Learner(ABC, Generic[P, R, S]):
             InvalidInput: reports of another learner, of a policy that was never published, or
                 malformed ones.
         """
-        return reduce(add, (self._statistics_of(*batch) for batch in self._read(reports)))
+        read = self._read(reports)
+        if any(stream is not read[0][0] for stream, *_ in read):
+            raise InvalidInput("reports were of several streams; pass those of one at a time.")
+        return reduce(add, (self._statistics_of(*batch) for batch in read))
 
     def check_reports(self, reports: R, stream: str | None = None) -> None:
         """`InvalidInput` for reports that `statistics` refuses, and for those of another stream
@@ -558,7 +561,7 @@ class Learner(ABC, Generic[P, R, S]):
         stream = self._named_by(statistics) or self._target
         with stream.refusing(statistics):
             stream.check_unnamed("the statistics")
-            kind = self.statistics_type
+            kind = type(stream._sums)
             if not isinstance(statistics, kind):
                 raise InvalidInput(
                     f"statistics had type {type(statistics).__name__}; {self.name} adds "
@@ -605,19 +608,21 @@ class Learner(ABC, Generic[P, R, S]):
             people: under joint privacy the ids of who made them, (n,) texts or whole numbers, for
                 several batches a list of such; needed where the budget covers several contributions
                 of a person. Contributions beyond those count as contributions, but nothing is
-                learnt from them.
+                learnt from them. Reports of sources come in a call of their own, without ids.
         """
         single, given = isinstance(reports, Reports), cast(Any, reports)
         first = given[0] if isinstance(given, Sequence) and given else given
         with self.lock, (self._named_by(first) or self._target).refusing(reports):
-            if people is None:
-                self._target.check_unnamed("the reports")
             batches = self._read(reports)
             who: list[str] = []
             beyond: Sequence[BoolArray | None] = [None] * len(batches)
-            if people is not None:
+            if people is None:
+                for stream, *_ in batches:
+                    stream.check_unnamed("the reports")
+            else:
                 sizes = [len(batch) for *_, batch in batches]
-                who, beyond = self._target.contributions([people] if single else people, sizes)
+                of = next((each for each, *_ in batches if each is not self._target), self._target)
+                who, beyond = of.contributions([people] if single else people, sizes)
             self._add(
                 [
                     (batch[0], self._statistics_of(*batch, some))

@@ -64,6 +64,11 @@ def kernel(
     return learner
 
 
+def people_of(domain: Box, unit: FloatArray) -> FloatArray:
+    """(n, d) the contexts nearest to places in [0, 1]^d."""
+    return domain.from_unit(domain.nearest_unit(domain.from_unit(unit)))
+
+
 def serve(
     learner: JointKernel, epochs: int = 4, seed: int = 0, reward: float = 1.0
 ) -> list[JointKernelPolicy]:
@@ -72,9 +77,7 @@ def serve(
     for _ in range(epochs):
         policy = learner.policy()
         unit = rng.random((learner.batch_size, learner.domain.dimension)) ** 3
-        contexts = learner.domain.from_unit(
-            learner.domain.nearest_unit(learner.domain.from_unit(unit))
-        )
+        contexts = people_of(learner.domain, unit)
         actions, _ = policy.act(contexts, rng)
         rewards = reward * (rng.random(len(contexts)) < 0.2 + 0.3 * actions.arms)
         learner.update(policy.report(contexts, actions, rewards, SimulatedNoise(seed)))
@@ -118,6 +121,10 @@ def test_no_two_records_are_further_apart_than_was_paid_for(
     policies: list[JointKernelPolicy],
 ) -> None:
     """Brute force over pairs of records, of contributions as they are added."""
+    check_widths(policies)
+
+
+def check_widths(policies: list[JointKernelPolicy]) -> None:
     for policy in policies:
         rows = policy.contributions(*records(policy.domain)) / RESOLUTION
         covered = policy.width + math.sqrt(policy.size) / RESOLUTION
@@ -127,6 +134,26 @@ def test_no_two_records_are_further_apart_than_was_paid_for(
         assert np.linalg.norm(rows[:, : policy.directions], axis=1).max(initial=0.0) <= 1.0 + 1e-7
         # The noise is not too large either.
         assert apart >= 0.8 * covered
+
+
+@pytest.mark.parametrize("name", ["kernel", "best_arm"])
+@pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+def test_beside_a_source_no_two_records_are_further_apart_either(name: str, domain: Box) -> None:
+    """The first epoch then measures arm functions, too, under the arms that the source taught."""
+    learner = kernel(domain, name=name)
+    learner.open_source("bank", 8.0)
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        policy = learner.policy("bank")
+        contexts = people_of(domain, rng.random((100, domain.dimension)))
+        arms = rng.integers(ARMS, size=100)
+        rewards = (rng.random(100) < 0.2 + 0.3 * arms).astype(float)
+        learner.update(policy.report(contexts, arms, rewards, SimulatedNoise(0)))
+    first, *later = serve(learner)
+    assert first.directions
+    assert (len(first.bins), first.cells.count) == (domain.dimension * first.varies, 1)
+    assert first.width <= math.sqrt(4.5 + 2.0 * len(first.bins)) + 1e-9
+    check_widths([first, *later])
 
 
 def test_the_width_is_that_of_the_blocks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import math
@@ -15,18 +16,22 @@ import pytest
 from discreet.codec import decode, encode
 from discreet.lab.environments.synthetic import exponential
 from discreet.learners.kernel.design import Measurements
+from discreet.learners.kernel.joint import JointKernel
 from discreet.learners.kernel.learner import LocalKernel, source_cell_counts
 from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.kernel.posterior import PRIOR_LOG_ODDS, CoefficientPosterior
 from discreet.learners.policy import Policy
 from discreet.learners.saving import load, save
 from discreet.learners.signs import SignedReports
-from discreet.privacy import Local, SimulatedNoise
+from discreet.people.domain import Box, RewardBounds, unit_cube
+from discreet.privacy import Joint, Local, SimulatedNoise, Unprotected
 from discreet.validation import FloatArray, IntArray, InvalidInput
 
 from ..contract import ARMS
 from ..source_scene import hear, regret, reversed_truth, truth
 from .scene import FOUR, source_policy
+
+SQUARE = unit_cube(2)
 
 
 def told(policy: KernelPolicy, contexts: Any, arms: Any, rewards: Any, seed: int) -> SignedReports:
@@ -123,6 +128,127 @@ def test_sources_give_a_start() -> None:
         hear(heard, truth, 1500, 8.0, 40 + k)
     assert regret(heard, 1200, 31) < 0.3 * alone
     assert min(heard.source_weights().values()) > 0.9
+
+
+def joint(domain: Box = SQUARE, **options: Any) -> JointKernel:
+    budget = Joint(1.0, 1e-6, max_contributions=options.pop("max_contributions", 1))
+    common: dict[str, Any] = {"noise": SimulatedNoise(3), "horizon": 2000, "public_seed": 5}
+    return JointKernel(domain, ARMS, budget, first=200, **{**common, **options})
+
+
+@pytest.mark.slow
+def test_sources_give_a_start_under_joint_privacy() -> None:
+    alone = regret(joint(horizon=4000), 4000, 31)
+    heard = hear(joint(horizon=4000), truth, 3000, 4.0, 40)
+    assert regret(heard, 4000, 31) < 0.3 * alone
+    contrary = hear(joint(horizon=4000), reversed_truth, 1500, 4.0, 75)
+    assert regret(contrary, 4000, 31) < 1.5 * alone
+    assert contrary.source_weights() == {"source 0": 0.0}
+
+
+def epoch(learner: JointKernel, people: FloatArray, reward: float = 1.0) -> None:
+    """Serve everybody of an epoch, drawn from these contexts."""
+    policy, rng = learner.policy(), np.random.default_rng(learner.people)
+    contexts = rng.choice(people, learner.batch_size)
+    actions, _ = policy.act(contexts, rng)
+    rewards = np.full(len(contexts), reward)
+    learner.update(policy.report(contexts, actions, rewards, Unprotected()))
+
+
+def test_a_source_goes_on_after_the_target_has_clipped() -> None:
+    """Fault once found: its later reports were refused, and in a service the study paused."""
+    learner = joint(reward_bounds=RewardBounds(0.0, 1000.0))
+    learner.open_source("bank", 4.0)
+    rng, count = np.random.default_rng(0), 0
+    for version in range(4):
+        bank = learner.policy("bank")
+        assert bank.version == version
+        size = learner.batch_of("bank")
+        contexts, rewards = rng.random((size, 2)), 100.0 * rng.random(size)
+        learner.update(told(bank, contexts, rng.integers(ARMS, size=size), rewards, version))
+        epoch(learner, rng.random((200, 2)), 50.0)
+        count += size
+    assert learner.policy().clipping_range != (0.0, 1.0)
+    assert learner.streams["bank"].people == count
+    known = learner._of_source(learner.streams["bank"])
+    plain = learner.streams["bank"]._sums.information
+    assert not np.allclose(known.weighted, plain.weighted)
+
+
+def test_predictions_do_not_depend_on_who_looked_before(tmp_path: Path) -> None:
+    """Fault once found: they were kept where a policy of a source had learnt hyperparameters."""
+    learner = hear(joint(), truth, 400, 8.0, 3)
+    points = np.random.default_rng(0).random((20, 2))
+    for publish in (lambda: learner.policy("source 0"), learner.policy):
+        learner.predict(points)
+        publish()
+        save(learner, tmp_path / "learner.json")
+        again: Any = load(tmp_path / "learner.json", SimulatedNoise(9))
+        np.testing.assert_array_equal(again.predict(points), learner.predict(points))
+
+
+def test_ranks_stay_where_sources_were_asked_before(tmp_path: Path) -> None:
+    """Their reports are about functions of these ranks; a file knows which ones were chosen."""
+    corner = 0.2 * np.random.default_rng(1).random((50, 2))
+    plain = [[0.0, 1.0]] * 2
+    for first in (True, False):
+        learner = joint()
+        learner.open_source("bank", 2.0)
+        if first:
+            learner.policy("bank")
+        epoch(learner, corner)
+        learner.policy()
+        assert (learner.weights @ (learner._points.max(axis=1) < 0.25) > 0.15) == first
+        policy = learner.policy("bank")
+        found = policy.ranks(np.full((1, 2), 0.2))
+        assert (found > 0.4).all() == (not first)
+        np.testing.assert_allclose(policy.ranks(corner), learner.policy().ranks(corner))
+        assert (policy.ranks(np.array(plain)) == np.array(plain)).all()
+        learner.update(told(policy, corner, [0] * 50, [1.0] * 50, 7))
+        epoch(learner, corner)
+        save(learner, tmp_path / "learner.json")
+        again = load(tmp_path / "learner.json", noise=copy.deepcopy(learner.noise))
+        assert isinstance(again, JointKernel)
+        assert encode(again.policy()) == encode(learner.policy())
+        assert encode(again.policy("bank")) == encode(learner.policy("bank"))
+        there, here = again.predict(corner), learner.predict(corner)
+        np.testing.assert_array_equal(there, here)
+
+
+def test_reports_of_sources_are_in_units_of_the_clipping_range() -> None:
+    """A short range changes predictions in the units of rewards by what the prior says alone."""
+    learner = hear(joint(reward_bounds=RewardBounds(0.0, 1.0)), truth, 20_000, 20.0, 4)
+    points = np.random.default_rng(0).random((50, 2))
+    before, _ = learner.predict(points)
+    for clipped in ((0.0, 0.75), (0.0, 1.5)):  # the latter only to have other units
+        learner.clipping_range, learner._kept = clipped, None
+        np.testing.assert_allclose(learner.predict(points)[0], before, atol=0.02)
+
+
+def test_people_of_sources_have_no_ids() -> None:
+    """Contributions of the target are counted by person; a source's people report once each."""
+    learner = joint(max_contributions=2)
+    learner.open_source("bank", 2.0)
+    target, bank = learner.policy(), learner.policy("bank")
+    contexts, rng = np.full((3, 2), 0.5), np.random.default_rng(0)
+    actions, _ = target.act(contexts, rng)
+    own = target.report(contexts, actions, np.ones(3), Unprotected())
+    theirs = told(bank, contexts, [0, 1, 2], np.ones(3), 1)
+    for given, people, message in (
+        (own, None, "without people"),
+        ([theirs, own], None, "without people"),
+        (theirs, ["a", "b", "c"], "takes no ids"),
+        ([own, theirs], [["a", "b", "c"], ["d", "e", "f"]], "takes no ids"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            learner.update(given, people)
+        assert (learner.people, learner.source_total) == (0, 0)
+    learner.update(theirs)
+    learner.update(own, ["a", "b", "b"])
+    with pytest.raises(InvalidInput, match="several streams"):
+        learner.statistics([theirs, own])
+    learner.merge(learner.statistics(told(bank, contexts, [0, 1, 2], np.ones(3), 2)))
+    assert (learner.people, learner.source_total) == (3, 6)
 
 
 @pytest.mark.slow

@@ -23,10 +23,12 @@ from discreet import (
     PublicBox,
     ReleasedThompson,
 )
-from discreet.codec import decode
+from discreet.codec import decode, encode
 from discreet.learners.contributions import ContributionLedger
+from discreet.learners.kernel.joint import JointKernel
 from discreet.learners.messages import Reports
-from discreet.privacy import SimulatedNoise
+from discreet.learners.policy import Policy
+from discreet.privacy import SecureNoise, SimulatedNoise
 from discreet.service.server.aggregator import Aggregator
 from discreet.service.server.database import Database
 from discreet.service.server.decisions import DecisionStore
@@ -40,10 +42,12 @@ from discreet.service.server.deployment import (
 from discreet.service.server.encryption import Cipher
 from discreet.service.server.errors import Conflict, Gone, NotFound
 from discreet.service.server.forgetting import Forgetting
+from discreet.service.server.ingest import Ingest
 from discreet.service.server.schema import decisions, ledger, snapshots, studies
 from discreet.service.server.store import Store
 from discreet.validation import InvalidInput
 from tests.service.server.scene import (
+    DOMAIN,
     LINE,
     at_once,
     capri,
@@ -168,6 +172,35 @@ def test_values_that_the_domain_does_not_allow_are_moved_to_the_nearest(
         assert _sealed(database, decision.id)["context"] == kept
         assert (decision.warning is None) if warning is None else (warning in str(decision.warning))
         assert DecisionStore(store).reward("s", decision.id, 0.5)
+
+
+def test_sources_of_a_study_whose_people_trust_the_service(
+    database: Database, serve: Serve
+) -> None:
+    """Theirs are private reports, which enter by themselves; no decision is released with them."""
+    learner = JointKernel(
+        DOMAIN, 3, Joint(1.0, 1e-6, max_contributions=2), noise=SimulatedNoise(1), first=20
+    )
+    learner.open_source("clinic", 2.0)
+    store = serve(learner, sources=(("clinic", 2.0),))
+    made = rewarded(store, learner, 19, 1, persons=15)
+    offer: Any = decode(store.policy("s", "clinic").text, Policy)
+    people = learner.batch_of("clinic")
+    brought, terms = contexts(learner, people, 2), learner.streams["clinic"].terms()
+    reports = offer.report(brought, np.ones(people, int), np.ones(people), SecureNoise(), terms)
+    ingest, aggregator = Ingest(store), Aggregator(store)
+    ingest.add("s", [encode(reports)], list(range(people)), "clinic")
+    with pytest.raises(InvalidInput, match="takes no reports"):
+        ingest.add("s", [encode(reports)], list(range(people)))
+    assert aggregator.step() == 1
+    assert (store.policy("s").version, store.policy("s", "clinic").version) == (0, 1)
+    assert aggregator.waiting("s") == len(made)
+    rewarded(store, learner, 1, 3, persons=1)
+    assert aggregator.step() == 1
+    assert (store.policy("s").version, store.policy("s", "clinic").version) == (1, 1)
+    _, found = Aggregator(store)._learner("s")
+    assert (found.people, found.source_total) == (20, people)
+    assert found.guarantee().epsilon <= 1.0
 
 
 def _sealed(database: Database, identity: str) -> Any:

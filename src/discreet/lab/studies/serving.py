@@ -206,7 +206,7 @@ def _check_source(name: str, epsilon: float, setting: Setting | None) -> None:
     if not variant(learner_class(setting.learner), None, model).takes_sources:
         raise InvalidInput(
             f"sources had {name!r}, but {setting.learner} learns from no sources under {model} "
-            "privacy; leave sources out, or serve kernel under local privacy."
+            "privacy; leave sources out, or serve kernel."
         )
 
 

@@ -3,7 +3,7 @@
 Features, prior and posterior are those of learner.py, which need the natural parameters J and b
 alone. Here they follow from central sums:
 
-    reports of an epoch                              `_statistics`
+    reports of an epoch                              `_observed`
     -> sum of what people contribute                 epochs/sums.py
     -> the sum becomes public, once, with noise      `_release`
     -> where people are; J and b                     `_absorb`
@@ -12,7 +12,8 @@ alone. Here they follow from central sums:
 **First epoch.** Uniform arms. A person contributes for each column the bin of their context, and
 the bin of their reward with weight 1/2, so the release is a histogram of each. Continuous columns
 of which half of the bins hold most people in a denoised histogram are measured in ranks from then
-on.
+on. If sources reported before, people get the arms that those taught and contribute a vector as
+below beside the bins; once a source has a policy columns that are not in ranks stay as declared.
 
 **Later epochs.** A person at context x with arm a and reward r contributes
 
@@ -24,9 +25,10 @@ the clipping range, and the cell of a random k-d split of the estimated density.
 **Sensitivity.** The first block lies in the unit ball, so two of them differ by at most 2; a
 one-hot vector of weight w differs from another by at most w sqrt(2). Blocks are orthogonal, so one
 replaced person moves the sum by at most root(4 + 1/2 + 1/2), and that of the first epoch by
-root(2 d + 1/2): `JointKernelPolicy.width`, from the blocks that the policy holds. Contributions
-beyond the bound add 0 in every block. Of `best_arm`, whose contributions do not depend on the
-context, the first block moves by the largest distance between those of two arms and rewards.
+root(2 d + 1/2), or root(4 + 2 d + 1/2): `JointKernelPolicy.width`, from the blocks that the policy
+holds. Contributions beyond the bound add 0 in every block. Of `best_arm`, whose contributions do
+not depend on the context, the first block moves by the largest distance between those of two arms
+and rewards.
 
 **Privacy.** Policies follow from earlier releases and public coins. An arm follows from the policy
 and the person's own context, so replacing a person changes their own contribution alone. Everyone
@@ -124,12 +126,14 @@ from discreet.learners.kernel.policy import (
 )
 from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
+    HyperparameterPosterior,
     Hyperparameters,
     PosteriorMixture,
     coefficient_places,
     resampled,
 )
 from discreet.learners.messages import Observations
+from discreet.learners.stream import Stream
 from discreet.learners.values import ValuePosterior
 from discreet.people.domain import Arms, Box
 from discreet.privacy import Budget, Joint, OnceEach, Release
@@ -190,7 +194,7 @@ class JointKernelPolicy(FunctionPolicy):
 
     Attributes:
         believed: (K, m) coefficients of the posterior mean when the epoch began.
-        projection: (K, m, s) directions that are measured; None in the first epoch.
+        projection: (K, m, s) directions that are measured; None where none are yet.
         clipping_norm: D.
         cells: the partition whose cells are counted; nothing is where it has one.
         bins: (d,) numbers of bins in which columns are counted; empty after the first epoch.
@@ -344,6 +348,9 @@ class JointKernelPolicy(FunctionPolicy):
 class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics]):
     """The kernel bandit under joint privacy (see the module).
 
+    People of auxiliary sources (`open_source`) report as under local privacy, and their reports
+    enter the same posterior.
+
     Args:
         budget: `Joint(epsilon, delta)` with a delta above 0.
         first: people of the first epoch; by default as many as tell bins of columns, or arms, from
@@ -355,8 +362,16 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
     central: ClassVar[bool] = True
     reports_type = Observations
     statistics_type = EpochStatistics
-    saved: ClassVar[tuple[str, ...]] = ("_released", "_length", "_hyperparameters")
+    saved: ClassVar[tuple[str, ...]] = (
+        *KernelLearner.saved,
+        "_released",
+        "_length",
+        "_keeps_columns",
+    )
     _released: Released
+    # Whether columns stay as declared, because reports of sources measure functions of them; None
+    # until the first release is read.
+    _keeps_columns: bool | None = None
     _length: Annotated[int, Range(0)]  # number of people in the current epoch
 
     def __init__(
@@ -382,7 +397,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         # What releases say, a function of policies and releases: how many were read, where people
         # are, how contexts are measured, J and b.
         self._read_releases = 0
-        self._kept: tuple[int, PosteriorMixture] | None = None
+        self._kept: tuple[tuple[int, int], HyperparameterPosterior, PosteriorMixture] | None = None
         self._weights: FloatArray | None = None
         self._ranks = Ranks.plain(domain.dimension)
         size = self.arms * len(self.features)
@@ -399,7 +414,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
 
     # Reports, sums and releases.
 
-    def _statistics(self, policy: JointKernelPolicy, reports: Observations) -> EpochStatistics:
+    def _observed(self, policy: JointKernelPolicy, reports: Observations) -> EpochStatistics:
         columns, most = reports.contexts.shape[1], reports.arms.max(initial=0)
         if not len(reports) or columns != self.domain.dimension or most >= self.arms:
             raise InvalidInput(
@@ -479,28 +494,37 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
                 step = (count / drawn.scale) ** 2 / precision
                 shares = shares + step * (drawn.total[-len(shares) :] / count - shares)
                 self._rewards = shares, precision, factor * people + drawn.people
+            if policy.cells.count > 1:
+                self._weights = self._moved(policy, drawn)
+            elif len(policy.bins) and self._weights is None:
+                self._locate(policy, drawn)
             if policy.projection is not None:
-                if policy.cells.count > 1:
-                    self._weights = self._moved(policy, drawn)
                 fresh = self._likelihood_of(policy, drawn)
                 known = known + _in_units(fresh, self.arms, policy.clipping_range)
-            elif self._weights is None:
-                self._locate(policy, drawn)
             self._information = known
             self._read_releases += 1
 
     @property
-    def _known(self) -> GaussianNaturalParameters:
+    def _own(self) -> GaussianNaturalParameters:
         """J and b, as of people of the latest weight and in units of the clipping range."""
         came = sum(drawn.people for drawn in self._released.drawn)
         known = self._information.scaled(effective_sample_factor(self.half_life, came))
+        return _in_units(known, self.arms, self._inverse_range)
+
+    def _of_source(self, source: Stream[Any, Any]) -> GaussianNaturalParameters:
+        return _in_units(super()._of_source(source), self.arms, self._inverse_range)
+
+    @property
+    def _inverse_range(self) -> tuple[float, float]:
+        """Where [0, 1] is relative to the clipping range."""
         low, high = self.clipping_range
-        inverse = (-low / (high - low), (1.0 - low) / (high - low))
-        return _in_units(known, self.arms, inverse)
+        return -low / (high - low), (1.0 - low) / (high - low)
 
     def _locate(self, policy: JointKernelPolicy, drawn: EpochRelease) -> None:
         """Ranks and first weights from the histograms of columns."""
-        people, deviation, at = drawn.people, drawn.scale, 0
+        if self._keeps_columns is None:
+            self._keeps_columns = any(source.policies for source in self._sources.values())
+        people, deviation, at = drawn.people, drawn.scale, policy.directions
         knots, weights = self._ranks.fine_knots(), self.weights.copy()
         indicators = by_number(self._ranks.implied(self.domain))
         shown: dict[int, float] = {}
@@ -521,7 +545,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             shares = np.maximum(_smoothed(found, deviation**2 + even), _FLOOR * even)
             shares = shares / shares.sum()
             half = float(np.sort(shares)[::-1][: count // 2].sum())
-            if half > _CROWDED:
+            if half > _CROWDED and self._keeps_columns:
+                weights *= count * shares[_bin(self._placed[:, column], count)]
+            elif half > _CROWDED:
                 below = np.concatenate([[0.0], np.cumsum(0.9 * shares + 0.1 / count)])
                 even_ranks = np.linspace(0.0, below[-1], knots.shape[1])
                 knots[column] = np.interp(even_ranks, below, np.linspace(0.0, 1.0, count + 1))
@@ -621,23 +647,17 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         chosen = arms_of_all(values, phi)
         return np.stack([(chosen == arm).mean(axis=1) for arm in range(self.arms)], axis=1)
 
-    # The posterior.
-
-    def _model_average(self, count: int, rng: np.random.Generator) -> PosteriorMixture:
-        drawn, shares = self._hyperparameters.draw(count, rng)
-        known = self._known
-        return PosteriorMixture.of([self._posterior(each, known) for each in drawn], shares)
-
     # The policy.
 
     def _publish(self) -> JointKernelPolicy:
         self._release()
         self._absorb()
-        if not self._policies and self.varies:
-            return self._first_policy()
         self.clipping_range = self._next_clipping_range()
-        if self._information.precision.any():
+        self._review(True)
+        if self._known.precision.any():
             self._learn(sweeps=4)  # epochs are few
+        if not self._policies and self.varies and not self._used_sources:
+            return self._first_policy()
         grown = self.growth * self.people
         if self.varies and self.arms > _FEW_ARMS:
             least = min(_OF_ARM * self.arms, _MOST_OF_ARMS * (self.horizon or math.inf))
@@ -668,10 +688,15 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         most = max(_FEWEST // 2, _MOST_FIRST * (self.horizon or math.inf))
         return int(min(wanted, most))
 
+    @property
+    def _bins(self) -> IntArray:
+        """Bins of each column in the first epoch."""
+        levels = self.domain.levels
+        return np.array([_BINS if count is None else min(count, _BINS) for count in levels])
+
     def _first_policy(self) -> JointKernelPolicy:
         """Uniform arms, and a histogram of each column."""
         self._length = self._first_length
-        bins = [_BINS if count is None else min(count, _BINS) for count in self.domain.levels]
         return JointKernelPolicy(
             **self.policy_header(),
             frequencies=self.features.index[:1],
@@ -681,7 +706,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             projection=None,
             clipping_norm=1.0,
             cells=Cells.whole(1),
-            bins=np.array(bins),
+            bins=self._bins,
             clipping_range=self.clipping_range,
             reward_weight=_REWARD_WEIGHT,
         )
@@ -697,10 +722,12 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             last: whether the epoch does not end; then everyone gets the best arm by the mean.
             rng: of public draws.
         """
-        mixture = self._model_average(_MIXED, rng)
+        mixture = self._model_average(_MIXED, rng, self._source_weights.together)
         columns, known = len(self._hyperparameters.best.length_scales), self._known
         weights, reward_weight = self.weights, 0.0 if self._fill_their_range else _REWARD_WEIGHT
-        square = 4.0 + 2.0 * _CELL_WEIGHT**2 + 2.0 * reward_weight**2
+        # Where sources taught arm functions, the first epoch counts bins of columns, too.
+        bins = np.zeros(0, dtype=np.int64) if self._policies or not self.varies else self._bins
+        square = 4.0 + 2.0 * (len(bins) or _CELL_WEIGHT**2) + 2.0 * reward_weight**2
         deviation = self.budget.noise_multiplier * math.sqrt(square)
         usual = LENGTH_SCALES[:-1]
         seen = self.arms * len(self.features) * deviation**2 <= _MOST_NOISE * people
@@ -716,7 +743,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         contrasts = DecisionContrasts.of(mixture, phi, even, rng)
         if last:
             functions = mixture.mean[None]
-        elif not self._policies:
+        elif not (self._policies or self._used_sources):
             functions = np.eye(self.arms)[:, :, None]
         else:
             functions = self._functions(contrasts, people, left, deviation, rng)
@@ -738,7 +765,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             deviation,
         )
         count = int(people * _CELL_WEIGHT / (_PEOPLE_PER_CELL * deviation))
-        count = min(max(count, 1), MOST_CELLS if self.varies else 1)
+        count = min(max(count, 1), MOST_CELLS if self.varies and not len(bins) else 1)
         scales = np.ones(self.domain.dimension)
         levels, ties = self.domain.levels, bool(self.domain.implied)
         cells = Cells.split(self._placed, weights, count, 1, scales, levels, rng, ties)
@@ -751,7 +778,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             projection=projection,
             clipping_norm=norm,
             cells=cells,
-            bins=np.zeros(0, dtype=np.int64),
+            bins=bins,
             clipping_range=self.clipping_range,
             reward_weight=reward_weight,
         )
@@ -785,18 +812,23 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
 
     @property
     def _predictive(self) -> PosteriorMixture:
-        """Kept until the next release is read."""
-        if self._kept is None or self._kept[0] != self._read_releases:
+        """Kept until a release is read, sources report, or hyperparameters are learnt."""
+        read, learnt = (self._read_releases, self.source_total), self._hyperparameters
+        if self._kept is None or self._kept[0] != read or self._kept[1] is not learnt:
             rng = np.random.default_rng(self.public_seed)
-            self._kept = self._read_releases, self._model_average(_MIXED_TO_PREDICT, rng)
-        return self._kept[1]
+            self._kept = read, learnt, self._model_average(_MIXED_TO_PREDICT, rng)
+        return self._kept[2]
 
     @property
     def _located(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         return self._points, self.weights, self._phi
 
     def _value_posterior(self, contexts: Any) -> ValuePosterior:
-        return self._values_under(contexts, self._predictive, self._predictive, True)
+        best = own = self._predictive
+        if self._used_sources:
+            rng = np.random.default_rng(self.public_seed)
+            own = self._model_average(_MIXED_TO_PREDICT, rng, alone=True)
+        return self._values_under(contexts, own, best, True)
 
     # Files.
 

@@ -1,4 +1,4 @@
-"""The locally private kernel bandit.
+"""The kernel bandit: what all trust models share, and the learner under local privacy, or none.
 
     policy     functions, partitions and a density, from the posterior       `_publish`, design.py
     choice     the best arm under the arm function that a public coin picks       policy.py
@@ -98,7 +98,7 @@ _LOCATED_FIRST = 1500
 # Source weights are estimated anew once in this many policies of the target.
 _REVIEW_EVERY = 4
 # The least number of reports for each arm between two policies, and in all for those of a source.
-_LEAST_OF_ARM, _LEAST_OF_SOURCE = 3, 50
+_LEAST_OF_ARM, _LEAST_OF_SOURCE, _GROWTH_OF_SOURCE = 3, 50, 0.04
 # Cells separate arms about as readily as halves of an axis.
 _ARM_LENGTH_SCALE = 0.5
 # The number of hyperparameters that are averaged for a policy, and for predictions.
@@ -119,11 +119,25 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     name: ClassVar[str] = "kernel"
     trust_models: ClassVar[tuple[str, ...]] = ("local", "shuffled", "joint", "none")
     varies: ClassVar[bool] = True
+    takes_sources: ClassVar[bool] = True
+    source_reports_type = SignedReports
+    saved: ClassVar[tuple[str, ...]] = (
+        "_hyperparameters",
+        "_densities",
+        "_source_weights",
+        "_excluded",
+    )
     central: ClassVar[bool]
     clipping_range: tuple[float, float] = WHOLE
     _hyperparameters: HyperparameterPosterior
     # How contexts are measured.
     _ranks: Ranks
+    # Where the people of each stream are; of a source that reported with their arms, in Z K bins.
+    _densities: dict[str, Density]
+    # The source weights of the last policy.
+    _source_weights: SourceWeights
+    # Sources that contradicted the target; their reports are never used again.
+    _excluded: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -148,6 +162,8 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         self.half_life = check_half_life(half_life)
         self.features = CosineFeatures.of(domain.levels, self.arms, self.varies)
         self._hyperparameters = self._before_reports()
+        self._densities = {}
+        self._source_weights = SourceWeights({}, (), 1.0)
 
     def _before_reports(self) -> HyperparameterPosterior:
         columns = self.domain.dimension if self.varies else 0
@@ -156,10 +172,74 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     def policy_header(self, source: Stream[P, S] | None = None) -> dict[str, Any]:
         return {**super().policy_header(source), "varies": self.varies}
 
+    def _shape(self, arms: int = 1) -> tuple[int, int, int, int]:
+        """K M coefficients, Z bins, or Z K of people with their arms, d columns and the stage."""
+        coefficients, bins = self.arms * len(self.features), arms * len(self.features.bins())
+        return coefficients, bins, self.domain.dimension, self._stage
+
+    @property
+    def _stage(self) -> int:
+        """Of reports of the latest ranks and clipping range."""
+        return 0
+
+    # Statistics.
+
+    def _statistics(self, policy: Any, reports: Any) -> Any:
+        if not isinstance(policy, KernelPolicy):
+            return self._observed(policy, reports)
+        policy.reporter.check(policy, reports)
+        return Measurements(policy).statistics(reports)
+
+    @abstractmethod
+    def _observed(self, policy: Any, reports: Observations) -> Any:
+        """The sums of people who report what happened as it was."""
+
+    def _check_reports(self, policy: Any, reports: Any) -> None:
+        if isinstance(policy, KernelPolicy):
+            policy.reporter.check(policy, reports)
+        else:
+            self._observed(policy, reports)
+
+    # The posterior.
+
     @property
     @abstractmethod
+    def _own(self) -> GaussianNaturalParameters:
+        """J and b of the target's reports."""
+
+    def _of_source(self, source: Stream[Any, Any]) -> GaussianNaturalParameters:
+        """J and b of a source's reports, in the units of the target's."""
+        found: GaussianNaturalParameters = source._sums.information
+        return found
+
+    @property
     def _known(self) -> GaussianNaturalParameters:
-        """J and b of all that is used."""
+        """J and b of the target and all sources that are used."""
+        sources = map(self._of_source, self._used_sources.values())
+        return reduce(add, sources, self._own)
+
+    def _model_average(
+        self,
+        count: int,
+        rng: np.random.Generator,
+        source_weight: float = 1.0,
+        *,
+        alone: bool = False,
+    ) -> PosteriorMixture:
+        """Posteriors under at most `count` likely hyperparameters.
+
+        With probability 1 - source_weight the sources do not share the target's functions; then
+        the target's reports alone count.
+        """
+        drawn, shares = self._hyperparameters.draw(count, rng)
+        own = self._own
+        known = own if alone else self._known
+        parts = [self._posterior(each, known) for each in drawn]
+        doubt = 1.0 - source_weight
+        if doubt > _LEAST_DOUBT:
+            parts += [self._posterior(each, own) for each in drawn]
+            shares = np.concatenate([(1.0 - doubt) * shares, doubt * shares])
+        return PosteriorMixture.of(parts, shares)
 
     def _posterior(
         self, hyperparameters: Hyperparameters, known: GaussianNaturalParameters | None = None
@@ -194,6 +274,120 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         """
         expected = 1000 + self.people if self.horizon is None else self.horizon - self.people
         return longest(self.half_life, max(expected, 1), share=1.0 / math.log(2.0))
+
+    # Where people are.
+
+    def _grid(self, version: int) -> Grid:
+        """Where integrals are taken."""
+        implied = self._ranks.implied(self.domain)
+        return grid_of(self.public_seed, version, self.features, implied)
+
+    def _density_of(self, stream: Stream[Any, Any]) -> FloatArray:
+        """The density given all reports so far (density.py)."""
+        sums = stream._sums
+        arms = 1 if stream is self._target else self.arms
+        bins = self.features.bins(self._ranks.implied(self.domain), arms)
+        if isinstance(stream.budget, NonPrivate):
+            return counted(sums.located, bins.volume)
+        density = self._densities.get(stream.name) or Density.uniform(bins)
+        # People who are asked about thresholds tell nothing of where they are.
+        last = next((each for each in reversed(stream.policies) if not each.thresholds), None)
+        if last is not None:
+            density = density.after(last, sums.located, sums.placed)
+        if stream.people:
+            self._densities[stream.name] = density
+        return density.shares
+
+    # Sources.
+
+    def _source_batch(self, source: Stream[Any, Any]) -> int:
+        return max(_LEAST_OF_SOURCE, int(self.source_total * _GROWTH_OF_SOURCE))
+
+    def _empty_source(self) -> Any:
+        return KernelStatistics.zeros(*self._shape(self.arms))
+
+    def _check_source_sums(self, source: Stream[Any, Any], statistics: Any) -> None:
+        statistics.check(*self._shape(self.arms))
+
+    def _publish_source(self, source: Stream[Any, Any]) -> Any:
+        version = len(source.policies)
+        density = self._density_of(source)
+        # Later the target's policies learn hyperparameters.
+        if self.people == 0 and many_more(source.published_at, source.people):
+            self._learn()
+        place = list(self._sources).index(source.name)
+        rng = np.random.default_rng([self.public_seed, version, 3, place])
+        posterior = self._model_average(_MIXED, rng)
+        grid = self._grid(version).with_arms(self.arms)
+        share = density[grid.bins].reshape(-1, self.arms)
+        share = share / share.sum()
+        phi, mass = grid.phi[:, posterior.used], share.sum(axis=1)
+        contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
+
+        def design(cells: Cells) -> QueryDesign:
+            mechanism = k_ary_response(cells.count, source.budget.epsilon)
+            response = ResponseModel.of(cells, mechanism, grid.points, share.ravel())
+            return contrasts.source_design(response, share, rng)
+
+        # Cells have equal weight: contexts by their importance, and arms by how often people of the
+        # source there were given them.
+        weights = (contrasts.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
+        scales = np.array([*self.length_scales, _ARM_LENGTH_SCALE])
+        levels = (*self.domain.levels, self.arms)
+        cut = _cutting(grid.points, weights, scales, levels, rng, bool(self.domain.implied))
+        # A constant needs one cell for each arm.
+        arms = self.arms if self.varies else (self.arms + 1) // 2
+        counts = source_cell_counts(arms, source.budget.epsilon)
+        people = source.published_at, source.people
+        cells = next_cells(source.policies, people, counts, cut, design)
+        return KernelPolicy(
+            **self.policy_header(source),
+            values=None,
+            frequencies=self.features.index[posterior.used],
+            ranks=self._ranks.settled(),
+            directions=design(cells).directions,
+            cells=cells,
+            density=density,
+            # Under joint privacy the range may change after they reported, and sums do not.
+            clipping_range=WHOLE if self.central else self.clipping_range,
+        )
+
+    @property
+    def _used_sources(self) -> dict[str, Stream[Any, Any]]:
+        """The sources that reported and were not excluded."""
+        return {
+            name: source
+            for name, source in self._sources.items()
+            if source.people and name not in self._excluded
+        }
+
+    def _review(self, due: bool) -> bool:
+        """Estimate source weights if that is due, or sources came; whether one was excluded."""
+        if set(self._source_weights.used) == set(self._used_sources) and not due:
+            return False
+        self._source_weights = found = self._estimated_source_weights()
+        lost = tuple(name for name in found.weights if name not in found.used)
+        self._excluded += lost
+        return bool(lost)
+
+    def _estimated_source_weights(self) -> SourceWeights:
+        """Source weights under the likeliest hyperparameters."""
+        sources = {name: self._of_source(source) for name, source in self._used_sources.items()}
+        prior = self._hyperparameters.best.prior(self.features)
+
+        def log_evidence(known: GaussianNaturalParameters) -> float:
+            return CoefficientPosterior.of(self.features, prior, known).evidence
+
+        return source_weights(self._own, sources, log_evidence)
+
+    def source_weights(self) -> Mapping[str, float]:
+        """For each source that reported, the probability that it shares the reward functions.
+
+        0 for sources that are excluded.
+        """
+        with self.lock:
+            excluded = dict.fromkeys(sorted(self._excluded), 0.0)
+            return {**excluded, **self._estimated_source_weights().weights}
 
     # Predictions and policy values.
 
@@ -271,7 +465,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     Args:
         budget: `Local(epsilon)`, `Shuffled(epsilon, delta)`, or `NonPrivate()` for the same learner
             without noise.
-        batch: least number of reports between two policies.
+        batch: least number of reports between two policies of the target.
         growth: later, that number is this share of all reports so far; beyond 2,000 people more.
         half_life: of a report's weight, in people; None where rewards do not change.
     """
@@ -279,28 +473,17 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     central: ClassVar[bool] = False
     reports_type: type[Reports]
     statistics_type = KernelStatistics
-    takes_sources: ClassVar[bool] = True
-    source_reports_type = SignedReports
     saved: ClassVar[tuple[str, ...]] = (
-        "_hyperparameters",
+        *KernelLearner.saved,
         "_noise",
         "_ranks",
         "clipping_range",
         "_asks_rewards",
-        "_densities",
-        "_source_weights",
-        "_excluded",
     )
     # The variance of a report of the target given the functions; less than 1 only of open ones.
     _noise: Annotated[float, Range(high=1.0, above=0.0)]
     # Whether people are still asked how far rewards reach.
     _asks_rewards: bool
-    # Where the people of each stream are; of a source that reported with their arms, in Z K bins.
-    _densities: dict[str, Density]
-    # The source weights of the last policy.
-    _source_weights: SourceWeights
-    # Sources that contradicted the target; their reports are never used again.
-    _excluded: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -320,18 +503,11 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         self._noise = 1.0
         self._ranks = Ranks.plain(domain.dimension, self._to_ask_about())
         self._asks_rewards = self._can_ask_about_rewards()
-        self._densities = {}
-        self._source_weights = SourceWeights({}, (), 1.0)
 
     @property
     def batch_size(self) -> int:
         least = max(self.batch, _LEAST_OF_ARM * self.arms)
         return longest(self.half_life, max(least, portion(self._published_at, self.growth)))
-
-    def _shape(self, arms: int = 1) -> tuple[int, int, int, int]:
-        """K M coefficients, Z bins, or Z K of people with their arms, d columns and the stage."""
-        coefficients, bins = self.arms * len(self.features), arms * len(self.features.bins())
-        return coefficients, bins, self.domain.dimension, self._stage
 
     def _empty(self) -> KernelStatistics:
         return KernelStatistics.zeros(*self._shape())
@@ -355,7 +531,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         if private and self._ranks.asked.size:
             density = np.ones_like(density)
         # The posterior, averaged over likely hyperparameters.
-        lost = self._review(version)
+        lost = self._review(version % _REVIEW_EVERY == 0)
         due = self.people >= _LEARNING_FROM and many_more(self._published_at, self.people)
         if due or lost:
             self._learn()
@@ -417,67 +593,16 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     # Statistics.
 
-    def _statistics(
-        self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports
-    ) -> KernelStatistics:
-        if isinstance(policy, OpenKernelPolicy):
-            assert isinstance(reports, Observations)
-            return open_statistics(policy, reports)
-        self._check_reports(policy, reports)
-        assert isinstance(reports, SignedReports)
-        return Measurements(policy).statistics(reports)
-
-    def _check_reports(self, policy: KernelPolicy | OpenKernelPolicy, reports: Reports) -> None:
-        if isinstance(policy, KernelPolicy):
-            assert isinstance(reports, SignedReports)
-            policy.reporter.check(policy, reports)
-        else:
-            self._statistics(policy, reports)
+    def _observed(self, policy: Any, reports: Observations) -> KernelStatistics:
+        return open_statistics(policy, reports)
 
     def _check_sums(self, statistics: KernelStatistics) -> None:
         statistics.check(*self._shape())
 
-    def _check_source_sums(
-        self, source: Stream[Any, KernelStatistics], statistics: KernelStatistics
-    ) -> None:
-        statistics.check(*self._shape(self.arms))
-
-    # The posterior.
-
     @property
     def _own(self) -> GaussianNaturalParameters:
-        """What the target's reports say."""
         weight = effective_sample_factor(self.half_life, self.people) / self._noise
         return self._sums.information.scaled(weight)
-
-    @property
-    def _known(self) -> GaussianNaturalParameters:
-        """What the reports of the target and of all sources that are used say together."""
-        sources = [source._sums.information for source in self._used_sources.values()]
-        return reduce(add, sources, self._own)
-
-    def _model_average(
-        self,
-        count: int,
-        rng: np.random.Generator,
-        source_weight: float = 1.0,
-        *,
-        alone: bool = False,
-    ) -> PosteriorMixture:
-        """Posteriors under at most `count` likely hyperparameters.
-
-        With probability 1 - source_weight the sources do not share the target's functions; then
-        the target's reports alone count.
-        """
-        drawn, shares = self._hyperparameters.draw(count, rng)
-        own = self._own
-        known = own if alone else self._known
-        parts = [self._posterior(each, known) for each in drawn]
-        doubt = 1.0 - source_weight
-        if doubt > _LEAST_DOUBT:
-            parts += [self._posterior(each, own) for each in drawn]
-            shares = np.concatenate([(1.0 - doubt) * shares, doubt * shares])
-        return PosteriorMixture.of(parts, shares)
 
     def _learn(self, sweeps: int = 1) -> None:
         """Update the likely hyperparameters and the variance of open reports."""
@@ -501,27 +626,6 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         return min(max(noise, _LEAST_NOISE), 1.0)
 
     # Where people are.
-
-    def _grid(self, version: int) -> Grid:
-        """Where integrals are taken."""
-        implied = self._ranks.implied(self.domain)
-        return grid_of(self.public_seed, version, self.features, implied)
-
-    def _density_of(self, stream: Stream[Any, KernelStatistics]) -> FloatArray:
-        """The density given all reports so far (density.py)."""
-        sums = stream._sums
-        arms = 1 if stream is self._target else self.arms
-        bins = self.features.bins(self._ranks.implied(self.domain), arms)
-        if isinstance(stream.budget, NonPrivate):
-            return counted(sums.located, bins.volume)
-        density = self._densities.get(stream.name) or Density.uniform(bins)
-        # People who are asked about thresholds tell nothing of where they are.
-        last = next((each for each in reversed(stream.policies) if not each.thresholds), None)
-        if last is not None:
-            density = density.after(last, sums.located, sums.placed)
-        if stream.people:
-            self._densities[stream.name] = density
-        return density.shares
 
     def _rank(self) -> None:
         """Update ranks from the reports of parts of columns."""
@@ -595,93 +699,6 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         epsilon = self.budget.contribution_epsilon
         parts = 2 ** (most_cells(epsilon).bit_length() - 1)
         return k_ary_response(min(max(parts, 2), MOST_PARTS), epsilon)
-
-    # Sources.
-
-    def _source_batch(self, source: Stream[Any, KernelStatistics]) -> int:
-        return max(self.batch, _LEAST_OF_SOURCE, int(self.source_total * 2.0 * self.growth))
-
-    def _empty_source(self) -> KernelStatistics:
-        return KernelStatistics.zeros(*self._shape(self.arms))
-
-    def _publish_source(self, source: Stream[Any, KernelStatistics]) -> KernelPolicy:
-        version = len(source.policies)
-        density = self._density_of(source)
-        # Later the target's policies learn hyperparameters.
-        if self.people == 0 and many_more(source.published_at, source.people):
-            self._learn()
-        place = list(self._sources).index(source.name)
-        rng = np.random.default_rng([self.public_seed, version, 3, place])
-        posterior = self._model_average(_MIXED, rng)
-        grid = self._grid(version).with_arms(self.arms)
-        share = density[grid.bins].reshape(-1, self.arms)
-        share = share / share.sum()
-        phi, mass = grid.phi[:, posterior.used], share.sum(axis=1)
-        contrasts = DecisionContrasts.of(posterior, phi, mass, rng)
-
-        def design(cells: Cells) -> QueryDesign:
-            mechanism = k_ary_response(cells.count, source.budget.epsilon)
-            response = ResponseModel.of(cells, mechanism, grid.points, share.ravel())
-            return contrasts.source_design(response, share, rng)
-
-        # Cells have equal weight: contexts by their importance, and arms by how often people of the
-        # source there were given them.
-        weights = (contrasts.weights[:, None] * share / share.sum(axis=1, keepdims=True)).ravel()
-        scales = np.array([*self.length_scales, _ARM_LENGTH_SCALE])
-        levels = (*self.domain.levels, self.arms)
-        cut = _cutting(grid.points, weights, scales, levels, rng, bool(self.domain.implied))
-        # A constant needs one cell for each arm.
-        arms = self.arms if self.varies else (self.arms + 1) // 2
-        counts = source_cell_counts(arms, source.budget.epsilon)
-        people = source.published_at, source.people
-        cells = next_cells(source.policies, people, counts, cut, design)
-        return KernelPolicy(
-            **self.policy_header(source),
-            values=None,
-            frequencies=self.features.index[posterior.used],
-            ranks=self._ranks.settled(),
-            directions=design(cells).directions,
-            cells=cells,
-            density=density,
-            clipping_range=self.clipping_range,
-        )
-
-    @property
-    def _used_sources(self) -> dict[str, Stream[Any, KernelStatistics]]:
-        """The sources that reported and were not excluded."""
-        return {
-            name: source
-            for name, source in self._sources.items()
-            if source.people and name not in self._excluded
-        }
-
-    def _review(self, version: int) -> bool:
-        """Estimate source weights when it is time; whether a source was excluded."""
-        if set(self._source_weights.used) == set(self._used_sources) and version % _REVIEW_EVERY:
-            return False
-        self._source_weights = found = self._estimated_source_weights()
-        lost = tuple(name for name in found.weights if name not in found.used)
-        self._excluded += lost
-        return bool(lost)
-
-    def _estimated_source_weights(self) -> SourceWeights:
-        """Source weights under the likeliest hyperparameters."""
-        sources = {name: source._sums.information for name, source in self._used_sources.items()}
-        prior = self._hyperparameters.best.prior(self.features)
-
-        def log_evidence(known: GaussianNaturalParameters) -> float:
-            return CoefficientPosterior.of(self.features, prior, known).evidence
-
-        return source_weights(self._own, sources, log_evidence)
-
-    def source_weights(self) -> Mapping[str, float]:
-        """For each source that reported, the probability that it shares the reward functions.
-
-        0 for sources that are excluded.
-        """
-        with self.lock:
-            excluded = dict.fromkeys(sorted(self._excluded), 0.0)
-            return {**excluded, **self._estimated_source_weights().weights}
 
     # Predictions and policy values.
 
