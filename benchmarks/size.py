@@ -59,9 +59,9 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_254),
+    "src": (254, 77_423),
     "service": (46, 12_110),
-    "library": (107, 32_956),
+    "library": (107, 33_120),
     "lab": (44, 14_950),
     "LocalKernel, a round": (31, 11_082),
     "Capri, a round": (41, 13_309),

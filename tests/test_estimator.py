@@ -22,6 +22,7 @@ JOINT: dict[str, Any] = {
     "delta": 1e-6,
     "options": {"kernel": "RBF(length_scale=[30, 1])", "error": 0.05},
 }
+CENTRAL = {"trust_model": "joint", "delta": 1e-6}
 # Under which a log is learnt from as a source; few policies keep it quick.
 KERNEL: dict[str, Any] = {"learner": "kernel", "options": {"growth": 0.2}}
 HALF = 54.0
@@ -83,9 +84,10 @@ class TestDecisionsOfOthers:
         [
             (KERNEL, 4000),
             ({"least_propensity": 0.2, **JOINT}, 4000),
+            ({"least_propensity": 0.2, **CENTRAL}, 2000),
             ({"trust_model": "none"}, 1000),
         ],
-        ids=["kernel", "joint", "none"],
+        ids=["kernel", "joint", "joint kernel", "none"],
     )
     def test_what_is_best_is_learnt(self, options: dict[str, Any], count: int) -> None:
         learnt = bandit(**options).fit(*log(count, uneven=True))
@@ -114,11 +116,35 @@ class TestDecisionsOfOthers:
         with pytest.raises(InvalidInput, match="choose kernel, which takes a log"):
             bandit(learner="released_thompson").fit(*log(50)[:3])
 
-    def test_kernel_would_learn_no_rewards_from_them(self) -> None:
-        chosen = {**JOINT, "learner": "kernel", "options": {}}
-        joint = bandit(**chosen, least_propensity=0.25)
-        with pytest.raises(InvalidInput, match="first epoch of kernel releases contexts without"):
-            joint.fit(*log(50))
+    @pytest.mark.parametrize("name", ["kernel", "best_arm"])
+    def test_a_joint_kernel_reads_them_in_two_releases(self, name: str) -> None:
+        """Of a histogram and of the rest, and later logs in one; those who wait come before."""
+        joint = bandit(**CENTRAL, least_propensity=0.2, learner=name, horizon=2000)
+        learner, first = joint.fit(*log(900, uneven=True)).learner_, 2 - (name == "best_arm")
+        assert (learner.people, joint.waiting_, len(learner.releases)) == (900, 0, first)
+        # The people of a log are none of the horizon.
+        assert learner.policy().least_propensity == 0.0
+        assert learner.batch_of() == 360
+        joint.partial_fit(*log(300, uneven=True))
+        assert (learner.people, joint.waiting_, len(learner.releases)) == (900, 300, first)
+        joint.partial_fit(*log(60, uneven=True))
+        assert (learner.people, joint.waiting_, len(learner.releases)) == (1260, 0, first + 1)
+        actions, _ = joint.act(people(10, 1))
+        assert joint.partial_fit(actions, np.ones(10), people(10, 1)).waiting_ == 10
+        # A short epoch has as much noise as a long one, so few people of a log wait for others.
+        joint.partial_fit(*log(5, uneven=True))
+        assert (learner.people, joint.waiting_, len(learner.releases)) == (1270, 15, first + 1)
+        joint.partial_fit(*log(600, uneven=True))
+        assert (learner.people, joint.waiting_, len(learner.releases)) == (1875, 0, first + 3)
+        assert joint.guarantee_.epsilon <= joint.epsilon
+
+    def test_few_people_of_a_log_wait_for_others(self) -> None:
+        joint = bandit(**CENTRAL, least_propensity=0.2).fit(*log(20, uneven=True))
+        assert (joint.learner_.people, joint.waiting_) == (0, 20)
+        actions, _ = joint.act(people(10, 1))
+        assert joint.partial_fit(actions, np.ones(10), people(10, 1)).waiting_ == 30
+        with pytest.raises(InvalidInput, match=r"least_propensity was 0\.9.* at most 0\.333333"):
+            bandit(**CENTRAL, least_propensity=0.9).fit(*log(200)[:3], np.full(200, 0.95))
 
     def test_the_reward_that_counts_is_unbiased(self) -> None:
         """Its mean is that of the arm which the policy drew, for people with any propensities."""
@@ -172,13 +198,12 @@ class TestServing:
         ("options", "learner"),
         [
             ({}, "kernel"),
-            ({"least_propensity": 0.2}, "released_thompson"),
+            ({"least_propensity": 0.2}, "kernel"),
             (JOINT, "released_thompson"),
             ({"learner": "best_arm"}, "best_arm"),
         ],
     )
     def test_the_usual_joint_learner(self, options: dict[str, Any], learner: str) -> None:
-        """A log needs one whose first epoch releases rewards."""
         joint, crowd = bandit(**{"trust_model": "joint", "delta": 1e-6, **options}), people(3, 1)
         actions, _ = joint.act(crowd)
         assert joint.partial_fit(actions, np.ones(3), crowd).learner_.name == learner

@@ -184,6 +184,12 @@ ARMS: tuple[Block, ...] = (
         command="python benchmarks/policy_bytes.py",
     ),
     Printed(
+        name="logs-of-others",
+        page="docs/people.md",
+        seconds=200,
+        command="python benchmarks/logs_of_others.py --epsilon 1 --people 2000 8000 --columns 2 8",
+    ),
+    Printed(
         name="sources",
         page=AUXILIARY,
         seconds=180,

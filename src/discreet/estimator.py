@@ -17,13 +17,15 @@ arms depend on contexts in another way, they would confuse selection with effect
 | `kernel` and others that take        | is an auxiliary source: the arm is reported as privately  |
 | sources (local)                      | as the context, and nothing is assumed about its origin   |
 | `kernel` without privacy             | is used as it is: rewards are compared arm by arm         |
-| `released_thompson`, `capri`, `usca` | needs the propensity p of each decision. The policy draws |
-| (joint, none)                        | an arm for the person; the reward that counts is          |
-|                                      | m + (r - m) / p if it is the one they had, else m, the    |
-|                                      | middle of the bounds: its mean is that of the arm drawn   |
+| `kernel`, `best_arm` (joint)         | needs the propensity p of each decision: a person counts  |
+|                                      | with the weight `least_propensity` / p                    |
+| `released_thompson`, `capri`, `usca` | needs it, too. The policy draws an arm for the person;    |
+| (joint, none)                        | the reward that counts is m + (r - m) / p if it is the    |
+|                                      | one they had, else m, the middle of the bounds: its mean  |
+|                                      | is that of the arm drawn                                  |
 
-The last is unbiased for any behaviour policy (Horvitz and Thompson 1952). Rewards can then be 1 / p
-times as far from their middle, so the public `least_propensity` scales the learner's noise.
+The last two are unbiased for any behaviour policy (Horvitz and Thompson 1952). The public
+`least_propensity` says how little a person counts, or how far from their middle rewards can be.
 
 | array        | shape  | meaning                                                           |
 |--------------|--------|-------------------------------------------------------------------|
@@ -52,7 +54,7 @@ from discreet.learners.kernel.learner import KernelLearner
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Actions, ArmPolicy
 from discreet.learners.registry import Declared as Facts
-from discreet.learners.registry import learner_class, make_learner, usual_learner
+from discreet.learners.registry import learner_class, make_learner, usual_learner, variant
 from discreet.people.columns import Declared
 from discreet.people.domain import Box, RewardBounds
 from discreet.privacy import (
@@ -107,11 +109,11 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
         rewards: the least and the largest reward; public.
         trust_model: "local": what is kept of each person is a private report; "joint": this process
             keeps what happened and releases private sums of it; "none": no privacy.
-        learner: the name of a learner (`docs/learners`); by default the usual one, for logs under
-            joint privacy `released_thompson`.
+        learner: the name of a learner (`docs/learners`); by default the usual one.
         options: its options.
-        least_propensity: a public lower bound of the propensities in a log, for joint learners;
-            None where all people are served by `act`.
+        least_propensity: for joint learners a public lower bound of the propensity of every arm for
+            everyone in a log (leave out arms that some could not have had); None where all people
+            are served by `act`.
         horizon: how many people `act` is expected to serve.
         noise: "secure", or "simulated" in simulations.
         random_state: the seed of public randomness and simulated noise; a whole number or None.
@@ -262,10 +264,10 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
     @property
     def waiting_(self) -> int:
         """How many people count in no policy yet: under joint privacy they wait for the next
-        release, at the end of their epoch."""
+        release, at the end of their epoch, or until logs have enough people for one."""
         check_is_fitted(self, "learner_")
-        learner = self._fitted.learner
-        return learner.people - learner.published_from if learner.budget.is_central else 0
+        learner, logs = self._fitted.learner, sum(len(log[0]) for log in self._fitted.waiting)
+        return logs + (learner.people - learner.published_from if learner.budget.is_central else 0)
 
     def __getstate__(self) -> dict[str, Any]:
         """A joint bandit is not pickled: of two copies each would release the same people again."""
@@ -298,8 +300,6 @@ class _Fitted:
         bounds, self.least = self.plain, bandit.least_propensity
         if self.least is not None:
             self.least = number_from(self.least, "least_propensity", 1e-6, 1.0)
-            half = 0.5 * (self.plain.upper - self.plain.lower) / self.least
-            bounds = RewardBounds(self.middle - half, self.middle + half)
         seed, horizon = bandit.random_state, bandit.horizon
         self.rng = np.random.default_rng(
             None if seed is None else whole_number(seed, "random_state")
@@ -315,14 +315,16 @@ class _Fitted:
         usual = usual_learner(facts).learner
         if usual == "partition" and self.domain.dimension <= MOST_COLUMNS:
             usual = "kernel"  # which takes a log as a source
-        elif usual == "kernel" and budget.is_central and self.least is not None:
-            usual = "released_thompson"  # its first epoch, which a log is, releases rewards
         name = bandit.learner or usual
         if int not in learner_class(name).spaces:
             raise InvalidInput(
                 f"learner was {name!r:.80}, which does not choose among arms; leave it out for the "
                 "usual one."
             )
+        weighs = issubclass(variant(learner_class(name), None, budget.trust_model), JointKernel)
+        if self.least is not None and not weighs:
+            half = 0.5 * (self.plain.upper - self.plain.lower) / self.least
+            bounds = RewardBounds(self.middle - half, self.middle + half)
         self.learner: Learner[Any, Any, Any] = make_learner(
             name,
             self.domain,
@@ -334,6 +336,8 @@ class _Fitted:
             public_seed=int(self.rng.integers(2**32)),
             noise=self.noise if budget.is_central else None,
         )
+        # People of logs who wait for a release of theirs: arms, rewards, contexts and propensities.
+        self.waiting: list[tuple[NDArray[Any], ...]] = []
         self._copy: Any = None  # of the learner, with the policy that it would publish now
         self._acted = False
         # Of the people served who were learnt from: who comes twice pays twice.
@@ -403,11 +407,10 @@ class _Fitted:
             self._learn_source(arms, rewards, rows)
             return
         if isinstance(learner, JointKernel):
-            raise InvalidInput(
-                "decisions were logged, but a log is one epoch, and the first epoch of kernel "
-                "releases contexts without rewards; give least_propensity, with which "
-                "released_thompson is the default, or choose it, capri or usca."
-            )
+            chances = self._propensities(propensities, len(order))[order]
+            self.waiting.append((arms, rewards, rows, chances))
+            self._read_log(learner)
+            return
         policy = learner.policy()
         if not policy.accepts_logged_actions:
             chances = self._propensities(propensities, len(order))[order]
@@ -443,6 +446,25 @@ class _Fitted:
                 f"least_propensity = {self.least:g} to 1."
             )
         return chances
+
+    def _read_log(self, learner: JointKernel) -> None:
+        """Learn from the people of logs, once there are enough for a release of theirs."""
+        arms, rewards, rows, chances = map(np.concatenate, zip(*self.waiting, strict=True))
+        if len(rows) < learner.enough_of_log:
+            return
+        assert self.least is not None
+        self.waiting, start = [], 0
+        with learner.lock:  # who acts meanwhile waits for a policy that chooses
+            try:
+                learner.expect_log(len(rows), self.least)
+                while start < len(rows):
+                    policy, some = learner.policy(), slice(start, start + learner.batch_of())
+                    people = rows[some], arms[some], rewards[some], chances[some]
+                    learner.update(policy.logged(*people))
+                    start = some.stop
+            finally:
+                learner.expect_log(0, self.least)
+                learner.policy()
 
     def _learn_source(self, arms: IntArray, rewards: FloatArray, rows: FloatArray) -> None:
         """People of a log report their arms too; later ones under better policies."""

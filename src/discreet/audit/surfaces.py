@@ -255,11 +255,13 @@ class EstimatorRun(SurfaceRun):
 
     Attributes:
         served: whether the person is one whom it serves; else one of the log.
-        learner: its name; None for the default, under joint privacy without a log.
+        learner: its name; None for the default.
+        logged: whether a log comes first, in which most people were called.
     """
 
     served: bool
     learner: str | None
+    logged: bool = True
 
     def run(self, person: Labelled, transcript: Transcript) -> Promise:
         with _same_luck(_Clock()):
@@ -270,7 +272,6 @@ class EstimatorRun(SurfaceRun):
 
         secure()  # the source that it makes itself
         rng, joint = np.random.default_rng(_SEED), self.budget.is_central
-        logged = self.learner is not None
         bandit = PrivateBandit(
             ["call", "visit"],
             self.budget.epsilon,
@@ -279,8 +280,8 @@ class EstimatorRun(SurfaceRun):
             rewards=(-1.0, 1.0),
             trust_model=self.budget.trust_model,
             learner=self.learner,
-            options=None if logged else {"first": _PEOPLE // 2},
-            least_propensity=0.5 if joint and logged else None,
+            options=None if self.learner else {"first": _PEOPLE // 2},
+            least_propensity=0.25 if joint and self.logged else None,
             horizon=2 * _PEOPLE,
             random_state=_SEED,
         )
@@ -293,8 +294,8 @@ class EstimatorRun(SurfaceRun):
         if not self.served:
             arms[_PLACE] = arm
         first, second, others = np.split(contexts, 3)
-        chances = np.full(_PEOPLE, 0.5) if joint else None
-        if logged:
+        chances = np.where(np.array(arms) == "call", 0.75, 0.25) if joint else None
+        if self.logged:
             bandit.fit(arms, rewards[:_PEOPLE], first, chances)
             self._look(bandit, others, transcript)
         served = []
@@ -345,7 +346,11 @@ def _fits(budget: Joint | Local) -> Iterator[EstimatorRun]:
     yield logged
     yield replace(logged, state="a person whom it serves", served=True)
     if budget.is_central:
-        yield replace(logged, state="the default learner, without a log", served=True, learner=None)
+        usual = replace(logged, state="a person of a log, the default learner", learner=None)
+        yield usual
+        yield replace(usual, state="whom the default learner serves after a log", served=True)
+        state = "whom the default learner serves without a log"
+        yield replace(usual, state=state, served=True, logged=False)
 
 
 # Devices and clients.

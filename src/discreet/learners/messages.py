@@ -40,7 +40,7 @@ _KINDS = {
     "partition.policy": ("partition-policy", "partition-statistics"),
     "kernel.policy": ("local-kernel-policy", "open-kernel-policy"),
     "kernel.design": ("local-kernel-statistics",),
-    "kernel.joint": ("joint-kernel-policy",),
+    "kernel.joint": ("joint-kernel-policy", "logged-observations"),
     "gp_ucb.sets.policy": ("gp-set-policy",),
     "gp_ucb.public.policy": ("gp-public-policy",),
     "gp_ucb.policy": ("kernel-model", "point-observations", "noisy-rows", "gram-statistics"),

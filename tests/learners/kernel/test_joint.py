@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from discreet.codec import decode, encode
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.synthetic import ExponentialMeans, SyntheticProblem
 from discreet.lab.experiments import Setting, simulate
-from discreet.learners.epochs.sums import DATA, RESOLUTION, EpochSum
+from discreet.learners.epochs.sums import DATA, RESOLUTION, EpochRelease, EpochSum
 from discreet.learners.kernel.joint import (
     _EDGES,
     _REWARD_WEIGHT,
@@ -23,12 +26,15 @@ from discreet.learners.kernel.joint import (
     _in_units,
     _smoothed,
 )
+from discreet.learners.messages import Reports
 from discreet.learners.registry import make_learner
+from discreet.learners.saving import load, save
 from discreet.people.domain import Box, RewardBounds, unit_cube
 from discreet.privacy import Joint, SimulatedNoise
 from discreet.privacy.accounting import gaussian_epsilon
 from discreet.validation import FloatArray, InvalidInput
 
+from ..contract import state
 from ..spy import Spy, furthest
 
 ARMS = 3
@@ -220,6 +226,153 @@ def test_noise_is_for_the_width_and_drawn_once() -> None:
         assert held == pytest.approx(release.event.noise_multiplier, rel=1e-8)
         assert 4.0 - 1e-5 <= gaussian_epsilon(held, 1e-5) <= 4.0
     assert learner.guarantee().epsilon <= 4.0
+
+
+class TestLogs:
+    """People whose arms others chose."""
+
+    @pytest.mark.parametrize("name", ["kernel", "best_arm"])
+    def test_no_behaviour_policy_biases_what_is_read(self, name: str) -> None:
+        """b = J theta for the mean release, whatever the chances are, by arithmetic."""
+        learner, rng = kernel(name=name), np.random.default_rng(1)
+        serve(learner, 3)
+        learner.expect_log(1000, 0.1)
+        policy = learner.policy()
+        assert policy.least_propensity == 0.1
+        assert learner.batch_of() == 1000
+        chances = 0.1 + 0.7 * rng.dirichlet(np.ones(ARMS), len(learner._points))
+        theta = 0.1 * rng.standard_normal((ARMS, len(learner.features)))
+        theta[:, 1:] *= np.exp(-np.arange(theta.shape[1] - 1))
+        signed = learner._phi @ theta.T
+        assert np.abs(signed).max() < 1.0
+        total, unit = np.zeros(policy.directions), learner._ranks.inverse(learner._points)
+        for arm, column in enumerate(chances.T):
+            arms = np.full(len(column), arm)
+            rewards = 0.5 * (1.0 + signed[:, arm])
+            reports = policy.logged(learner.domain.from_unit(unit), arms, rewards, column)
+            rows = policy.contributions(unit, arms, rewards, reports.weights) / RESOLUTION
+            total += (learner.weights * column) @ rows[:, : policy.directions]
+        rest = np.zeros(policy.size - policy.directions)
+        drawn = EpochRelease(
+            policy.version, 1000, np.concatenate([1000.0 * total, rest]), 5.0, 1.0, "simulated"
+        )
+        known = learner._likelihood_of(policy, drawn)
+        exact = known.precision @ theta.ravel()
+        np.testing.assert_allclose(known.weighted, exact, atol=1e-5 * np.abs(exact).max())
+
+    @pytest.mark.parametrize("name", ["kernel", "best_arm"])
+    def test_no_two_of_them_are_further_apart(self, name: str) -> None:
+        """Whatever their weights: brute force over records, each with three of them."""
+        learner = kernel(MIXED, name=name)
+        learner.expect_log(500, 0.25)
+        first = learner.policy()
+        assert isinstance(first, JointKernelPolicy)
+        assert first.entering.endswith("and the propensity")
+        learner.expect_log(0, 0.25)
+        serve(learner, 2, reward=0.3)
+        learner.expect_log(500, 0.25)
+        for policy in (first, learner.policy()):
+            assert policy.reward_weight == _REWARD_WEIGHT
+            thrice = [np.concatenate([each] * 3) for each in records(MIXED)]
+            weights = np.repeat([0.0, 0.3, 1.0], len(thrice[1]) // 3)
+            rows = policy.contributions(*thrice, weights) / RESOLUTION
+            covered = policy.width + math.sqrt(policy.size) / RESOLUTION
+            assert 0.8 * covered <= furthest(rows) <= covered
+
+    def test_rewards_are_clipped_to_where_those_of_all_arms_are(self) -> None:
+        """Fault once found: the common arm's rewards were, and the others' means were cut."""
+        learner, rng = kernel(), np.random.default_rng(0)
+        learner.expect_log(20_000, 0.05)
+        while (policy := learner.policy()).least_propensity:
+            size = learner.batch_of()
+            arms = rng.choice(ARMS, size, p=(0.9, 0.05, 0.05))
+            rewards = np.where(arms == 0, 0.1 * rng.random(size), rng.random(size) < 0.4)
+            chances = np.where(arms == 0, 0.9, 0.05)
+            learner.update(policy.logged(rng.random((size, 2)), arms, rewards, chances))
+        assert learner.clipping_range == (0.0, 1.0)
+        means = learner.predict(np.full((1, 2), 0.5))[0][0]
+        np.testing.assert_allclose(means, [0.05, 0.4, 0.4], atol=0.1)
+
+    def test_their_policies_take_any_arm_and_choose_none(self) -> None:
+        learner, where, noise = kernel(), np.full((2, 2), 0.5), SimulatedNoise(0)
+        before = learner.policy()
+        actions, _ = before.act(where, np.random.default_rng(0))
+        served = before.report(where, actions, [0.0, 1.0], noise)
+        learner.update(served)
+        learner.expect_log(300, 1.0 / ARMS)
+        policy = learner.policy()
+        assert (policy.version, learner.batch_of(), len(learner.releases)) == (1, 300, 1)
+        assert policy.probabilities(where) == pytest.approx(1.0 / ARMS)
+        with pytest.raises(InvalidInput, match="is for people of a log"):
+            policy.act(where, np.random.default_rng(0))
+        reports = policy.logged(where, [0, 2], [0.0, 1.0], [1.0 / ARMS, 0.5])
+        np.testing.assert_allclose(reports.weights, [1.0, 2.0 / ARMS])
+        again = decode(encode(reports), Reports)
+        assert encode(again) == encode(reports)
+        learner.update([again, served])  # late ones, too
+        for chances in ([0.2, 0.5], [0.5, 1.1], [np.nan, 0.5], [0.5]):
+            with pytest.raises(InvalidInput, match="propensities"):
+                policy.logged(where, [0, 2], [0.0, 1.0], chances)
+        plain = policy.report(where, [0, 2], [0.0, 1.0], noise)
+        for bad in (plain, replace(reports, policy_version=before.version)):
+            with pytest.raises(InvalidInput, match=r"send what policy.report\(\) made"):
+                learner.update(bad)
+        learner.expect_log(0, 0.2)  # it ends early
+        after = learner.policy()
+        assert after.version == 2
+        learner.expect_log(0, 0.2)  # and has ended
+        assert learner.policy() is after
+        with pytest.raises(InvalidInput, match="pass the Actions that act"):
+            after.logged(where, [0, 2], [0.0, 1.0], [0.5, 0.5])
+        learner.update(policy.logged(where, [0, 2], [0.0, 1.0], [0.5, 0.5]))
+        learner.expect_log(10, 0.2)
+        assert learner.policy().version == 3
+
+    def test_the_first_part_of_a_log_shows_where_people_are(self) -> None:
+        for people, first in ((100, 25), (1000, 100), (40_000, 2000)):
+            learner = kernel(first=None)
+            assert learner._first_length == 100
+            learner.expect_log(people, 0.2)
+            assert learner.policy().projection is None
+            assert learner.batch_of() == first
+        learner = kernel(first=200)
+        learner.expect_log(50, 0.2)
+        learner.policy()
+        assert learner.batch_of() == 50
+
+    def test_a_file_goes_on_within_a_log(self, tmp_path: Path) -> None:
+        learner = kernel(horizon=1000)
+        serve(learner, 1)
+        learner.expect_log(300, 0.2)
+        for seed in range(2):
+            save(learner, tmp_path / "learner.json")
+            again: Any = load(tmp_path / "learner.json", copy.deepcopy(learner.noise))
+            policy = learner.policy()
+            assert encode(again.policy()) == encode(policy)
+            assert again.batch_of() == learner.batch_of()
+            where = np.random.default_rng(seed).random((150, 2))
+            for each in (learner, again):
+                each.update(policy.logged(where, [1] * 150, [0.5] * 150, [0.5] * 150))
+            assert policy.least_propensity == 0.2
+        for each in (learner, again):
+            assert each.policy().least_propensity == 0.0
+        assert state(again) == state(learner)
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ((-1, 0.1), "people was -1"),
+            ((1.5, 0.1), "people was 1.5"),
+            ((10, 0.0), "least_propensity was 0.0"),
+            ((10, 0.34), r"had each of the 3 arms with at least .* at most 0\.333333\. Leave out"),
+            ((2**60, 0.1), "people was"),
+        ],
+    )
+    def test_impossible_logs_are_refused(self, given: Any, message: str) -> None:
+        learner = kernel()
+        with pytest.raises(InvalidInput, match=message):
+            learner.expect_log(*given)
+        assert learner._log == (0, 0.0, 0)
 
 
 def test_contributions_beyond_the_bound_add_nothing() -> None:

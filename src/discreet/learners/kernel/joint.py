@@ -44,6 +44,10 @@ Contributions carry t - h, so a wrong density rescales a correction of the mean.
 in the range [(1 + u - w) / 2, (1 + u + w) / 2] of all rewards, J and b of t' become J / w^2 and
 b / w + u J e / w^2 (e is 1 at constants); `_in_units`.
 
+**Logs** (`expect_log`). Others gave everyone each arm with a chance p of at least p0. The first
+block and the bin of the reward of such a person have the weight p0 / p, which is at most 1, so the
+sensitivity is as above, and rho = p0 w_q for each arm, whatever p was.
+
 **Clipping.** Noise is proportional to the range of rewards, so they are clipped to the shortest
 range with light tails (adaptive clipping, Andrew et al. 2021, here by a histogram). A tail is light
 if it holds at most a third as many people as come after the first quarter of the range, seen from
@@ -81,14 +85,15 @@ gain, with less mean regret but runs that never try an arm again.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
-from discreet.codec import Range, Shape
+from discreet.codec import OPTIONAL_FIELD, Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.learners.base import ENDLESS, Common
 from discreet.learners.discounting import (
@@ -98,6 +103,7 @@ from discreet.learners.discounting import (
 )
 from discreet.learners.epochs.sums import (
     DATA,
+    MOST_PEOPLE,
     RESOLUTION,
     EpochRelease,
     EpochStatistics,
@@ -136,12 +142,15 @@ from discreet.learners.messages import Observations
 from discreet.learners.stream import Stream
 from discreet.learners.values import ValuePosterior
 from discreet.people.domain import Arms, Box
-from discreet.privacy import Budget, Joint, OnceEach, Release
+from discreet.privacy import Budget, Joint, OnceEach, Release, Unprotected
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import (
+    CoinArray,
     FloatArray,
     IntArray,
     InvalidInput,
+    finite_vector,
+    number_from,
     positive_number,
     whole_number,
 )
@@ -154,6 +163,7 @@ _CELL_WEIGHT = 0.5
 _BINS, _CROWDED = 32, 0.7
 # People of the first epoch: deviations of a bin's noise, least number, and share of the horizon.
 _FIRST_DEVIATIONS, _FEWEST, _MOST_FIRST = 4.0, 100, 0.04
+_FIRST_OF_LOG = 0.05, 0.25  # the least and the largest share of a log
 # Later epochs have this share of the people so far. With more than ten arms a short epoch is mostly
 # noise: they have at least this many people per arm, capped at this share of the horizon.
 _GROWTH, _OF_ARM, _MOST_OF_ARMS = 0.4, 50, 0.1
@@ -189,6 +199,19 @@ _AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
+class LoggedObservations(Observations):
+    """What happened to people of a log.
+
+    Attributes:
+        weights: (n,) in [0, 1]: p0 / p of each.
+    """
+
+    kind: ClassVar[str] = "logged-observations"
+
+    weights: Annotated[FloatArray, Shape("n"), Range(0.0, 1.0)]
+
+
+@dataclass(frozen=True, eq=False)
 class JointKernelPolicy(FunctionPolicy):
     """The policy of one epoch: arm functions, and what a person contributes (see the module).
 
@@ -200,6 +223,7 @@ class JointKernelPolicy(FunctionPolicy):
         bins: (d,) numbers of bins in which columns are counted; empty after the first epoch.
         clipping_range: the range to which rewards are clipped, within [0, 1].
         reward_weight: the weight of the reward's bin; 0 where rewards are not counted.
+        least_propensity: 0, or of a log: then everyone had each arm with at least this chance.
     """
 
     kind: ClassVar[str] = "joint-kernel-policy"
@@ -212,6 +236,9 @@ class JointKernelPolicy(FunctionPolicy):
     bins: Annotated[IntArray, Shape("columns"), Range(2)]
     clipping_range: tuple[float, float]
     reward_weight: Annotated[float, Range(0.0, 1.0)]
+    least_propensity: Annotated[float, Range(0.0, 1.0)] = field(
+        default=0.0, kw_only=True, metadata=OPTIONAL_FIELD
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -239,10 +266,61 @@ class JointKernelPolicy(FunctionPolicy):
     @property
     def entering(self) -> str:
         """What of a person's data enters the release."""
-        if self.clipped_to is None:
-            return DATA
-        low, high = self.clipped_to
-        return f"{DATA}, clipped to [{low:,.4g}, {high:,.4g}]"
+        data = DATA
+        if self.clipped_to is not None:
+            low, high = self.clipped_to
+            data = f"{DATA}, clipped to [{low:,.4g}, {high:,.4g}]"
+        return f"{data}, and the propensity" if self.least_propensity else data
+
+    @property
+    def mass(self) -> float:
+        """What people count on average."""
+        return self.arms * self.least_propensity if self.least_propensity else 1.0
+
+    # People of a log.
+
+    @property
+    def accepts_logged_actions(self) -> bool:
+        return self.least_propensity > 0.0
+
+    def _choose(self, unit: FloatArray, public_coins: CoinArray) -> tuple[IntArray, FloatArray]:
+        if self.least_propensity:
+            raise InvalidInput(
+                f"{self.title} is for people of a log, who were given their arms; pass these to "
+                "logged()."
+            )
+        return super()._choose(unit, public_coins)
+
+    def logged(
+        self, contexts: Any, arms: ArrayLike, rewards: ArrayLike, propensities: ArrayLike
+    ) -> LoggedObservations:
+        """What happened to people of a log.
+
+        Args:
+            contexts, arms, rewards: as `report` takes them.
+            propensities: (n,) the probabilities with which people had their arms.
+
+        Raises:
+            InvalidInput: as `report`, for propensities below the least, and under a policy that is
+                of no log.
+        """
+        least, reports = self.least_propensity, self.report(contexts, arms, rewards, Unprotected())
+        assert isinstance(reports, Observations)
+        chances = finite_vector(propensities, "propensities", len(reports))
+        wrong = (chances < least * (1.0 - 1e-9)) | (chances > 1.0)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InvalidInput(
+                f"propensities was {chances[row]:g} in row {row}; each must be from the least "
+                f"propensity of the log, {least:g}, to 1."
+            )
+        return LoggedObservations(
+            **self.origin(reports.noise),
+            contexts=reports.contexts,
+            arms=reports.arms,
+            rewards=reports.rewards,
+            weights=np.minimum(least / chances, 1.0),
+        )
 
     # What a person contributes.
 
@@ -275,8 +353,16 @@ class JointKernelPolicy(FunctionPolicy):
             ball = 1e-12 + float(np.linalg.norm(ends[:, None] - ends, axis=2).max())
         return math.sqrt(ball**2 + 2.0 * sum(weight**2 for _, weight in self.counted))
 
-    def contributions(self, unit: FloatArray, arms: IntArray, rewards: FloatArray) -> IntArray:
-        """(n, size) whole multiples of 2^-30, for contexts in [0, 1]^d and rewards in [0, 1]."""
+    def contributions(
+        self,
+        unit: FloatArray,
+        arms: IntArray,
+        rewards: FloatArray,
+        weights: FloatArray | None = None,
+    ) -> IntArray:
+        """(n, size) whole multiples of 2^-30, for contexts in [0, 1]^d and rewards in [0, 1]; of
+        people of a log with their weights."""
+        weighing = np.ones(len(arms)) if weights is None else weights
         made = np.zeros((len(arms), self.size), dtype=np.int64)
         low, high = self.clipping_range
         clipped = np.clip((rewards - low) / (high - low), 0.0, 1.0)
@@ -286,9 +372,8 @@ class JointKernelPolicy(FunctionPolicy):
             ranks = self.ranks(unit[some])
             if self.projection is not None:
                 phi = self.features(ranks, self.used)
-                made[some, : self.directions] = whole(
-                    self._measured(phi, arms[some], clipped[some])
-                )
+                measured = self._measured(phi, arms[some], clipped[some])
+                made[some, : self.directions] = whole(measured * weighing[some, None])
             placed, at = self.features.placed(ranks), self.directions
             rows = np.arange(start, start + len(placed))
             for column, count in enumerate(self.bins.tolist()):
@@ -300,7 +385,7 @@ class JointKernelPolicy(FunctionPolicy):
                 at += self.cells.count
             if self.reward_weight:
                 found = np.searchsorted(_EDGES[1:-1], rewards[some], side="right")
-                made[rows, at + found] = self.reward_weight * RESOLUTION
+                made[rows, at + found] = whole(self.reward_weight * weighing[some])
         return made
 
     def _measured(self, phi: FloatArray, arms: IntArray, rewards: FloatArray) -> FloatArray:
@@ -367,12 +452,15 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         "_released",
         "_length",
         "_keeps_columns",
+        "_log",
     )
     _released: Released
     # Whether columns stay as declared, because reports of sources measure functions of them; None
     # until the first release is read.
     _keeps_columns: bool | None = None
     _length: Annotated[int, Range(0)]  # number of people in the current epoch
+    # Of logs: when the last one ends, its least propensity, and people in all of them.
+    _log: tuple[int, float, int]
 
     def __init__(
         self,
@@ -393,7 +481,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self.first = None if first is None else whole_number(first, "first", minimum=1)
         self.growth = positive_number(growth, "growth")
         self._released = Released((), self._empty())
-        self._length = 0
+        self._length, self._log = 0, (0, 0.0, 0)
         # What releases say, a function of policies and releases: how many were read, where people
         # are, how contexts are measured, J and b.
         self._read_releases = 0
@@ -409,6 +497,36 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
     def batch_size(self) -> int:
         return self._length
 
+    @property
+    def enough_of_log(self) -> int:
+        """People of a log who are worth a release of their own."""
+        return max(self._first_length, math.ceil(self.growth * self.people))
+
+    def expect_log(self, people: int, least_propensity: float) -> None:
+        """Say that the next `people` are of a log, in which everyone had each of the K arms with at
+        least this probability.
+
+        The epoch ends, and policies from `policy()` take the log (`JointKernelPolicy.logged`), as
+        long as these people last; with 0 people it ends early.
+
+        Raises:
+            InvalidInput: for another number than a whole one, or a probability that K arms cannot
+                all have.
+        """
+        count, most = whole_number(people, "people", maximum=MOST_PEOPLE), 1.0 / self.arms
+        least = number_from(least_propensity, "least_propensity", 1e-6, 1.0)
+        if least > most * (1.0 + 1e-9):
+            raise InvalidInput(
+                f"least_propensity was {least:g}; everyone in a log must have had each of the "
+                f"{self.arms} arms with at least this probability, so it is at most {most:g}. "
+                "Leave out arms that nobody in the log could have had."
+            )
+        with self.lock:
+            missed = max(self._log[0] - self.people, 0)
+            if count or missed:
+                self._log = self.people + count, least, self._log[2] + count - missed
+                self._length = 0
+
     def _empty(self) -> EpochStatistics:
         return EpochStatistics(reports=0, epochs={})
 
@@ -422,7 +540,13 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
                 f"this learner has {self.domain.dimension} columns and {self.arms} arms. Send "
                 "reports as report() made them."
             )
-        made = policy.contributions(reports.contexts, reports.arms, reports.rewards)
+        weights = reports.weights if isinstance(reports, LoggedObservations) else None
+        if (weights is None) == (policy.least_propensity > 0.0):
+            raise InvalidInput(
+                f"reports were {type(reports).__name__}; send what policy.report() made, and under "
+                "a policy of a log what policy.logged() made."
+            )
+        made = policy.contributions(reports.contexts, reports.arms, reports.rewards, weights)
         if reports.over_limit is not None:
             made[reports.over_limit] = 0
         added = EpochSum(len(reports), made.sum(axis=0))
@@ -489,11 +613,11 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             known = known.scaled(factor)
             if policy.reward_weight:
                 shares, before, people = self._rewards
-                count = policy.reward_weight * drawn.people
+                count = policy.reward_weight * policy.mass * drawn.people
                 precision = factor * before + (count / drawn.scale) ** 2
                 step = (count / drawn.scale) ** 2 / precision
                 shares = shares + step * (drawn.total[-len(shares) :] / count - shares)
-                self._rewards = shares, precision, factor * people + drawn.people
+                self._rewards = shares, precision, factor * people + policy.mass * drawn.people
             if policy.cells.count > 1:
                 self._weights = self._moved(policy, drawn)
             elif len(policy.bins) and self._weights is None:
@@ -622,7 +746,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
     ) -> GaussianNaturalParameters:
         """J and b of one release (see the module)."""
         phi, size, people = self._phi[:, policy.used], len(self.features), drawn.people
-        shares = self._shares(policy.values, phi) * self.weights[:, None]
+        shares = self._shares(policy.values, phi, policy.least_propensity) * self.weights[:, None]
         slope = np.zeros((policy.directions, self.arms * size))
         offset, spread = np.zeros(policy.directions), np.zeros((policy.directions,) * 2)
         for arm in range(self.arms):
@@ -642,8 +766,10 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             0.5 * (precision + precision.T), people * (weighing @ seen)
         )
 
-    def _shares(self, values: Coefficients, phi: FloatArray) -> FloatArray:
-        """(Q, K) the shares of arm functions with each arm."""
+    def _shares(self, values: Coefficients, phi: FloatArray, least: float) -> FloatArray:
+        """(Q, K) the shares of arm functions with each arm; of a log, weights by their chances."""
+        if least:
+            return np.full((len(phi), self.arms), least)
         chosen = arms_of_all(values, phi)
         return np.stack([(chosen == arm).mean(axis=1) for arm in range(self.arms)], axis=1)
 
@@ -656,24 +782,29 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self._review(True)
         if self._known.precision.any():
             self._learn(sweeps=4)  # epochs are few
+        until, least, of_logs = self._log
+        left_in_log = max(until - self.people, 0)
+        least = least if left_in_log else 0.0
         if not self._policies and self.varies and not self._used_sources:
-            return self._first_policy()
+            return self._first_policy(left_in_log, least)
         grown = self.growth * self.people
         if self.varies and self.arms > _FEW_ARMS:
-            least = min(_OF_ARM * self.arms, _MOST_OF_ARMS * (self.horizon or math.inf))
-            grown = max(grown, least)
+            fewest = min(_OF_ARM * self.arms, _MOST_OF_ARMS * (self.horizon or math.inf))
+            grown = max(grown, fewest)
         grown = longest(self.half_life, math.ceil(grown), _SHARE_OF_HALF_LIFE)
         people, after = max(grown, self._first_length), 1000 + self.people
+        if least:  # arms are given, so several epochs would only have more noise
+            people = longest(self.half_life, left_in_log, _SHARE_OF_HALF_LIFE)
         self._length, last = people, False
-        if self.horizon is not None:
-            remaining = max(self.horizon - self.people, 1)
+        if self.horizon is not None and not least:
+            remaining = max(self.horizon + of_logs - self.people, 1)
             if people >= remaining:
                 # The epoch would not end, so its reports are not needed.
                 people, last, self._length = remaining, True, ENDLESS
             after = remaining - people
         left = longest(self.half_life, max(after, 1), 1.0 / math.log(2.0))
         rng = np.random.default_rng([self.public_seed, len(self._policies), 2])
-        return self._designed(people, left, last, rng)
+        return self._designed(people, left, last, least, rng)
 
     @property
     def _first_length(self) -> int:
@@ -685,8 +816,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             square, counts = 4.0, float(self.arms)
         deviation = self.budget.noise_multiplier * math.sqrt(square + 2.0 * _REWARD_WEIGHT**2)
         wanted = max(_FEWEST, math.ceil(_FIRST_DEVIATIONS * deviation * counts))
-        most = max(_FEWEST // 2, _MOST_FIRST * (self.horizon or math.inf))
-        return int(min(wanted, most))
+        horizon = math.inf if self.horizon is None else self.horizon + self._log[2]
+        return int(min(wanted, max(_FEWEST // 2, _MOST_FIRST * horizon)))
 
     @property
     def _bins(self) -> IntArray:
@@ -694,9 +825,13 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         levels = self.domain.levels
         return np.array([_BINS if count is None else min(count, _BINS) for count in levels])
 
-    def _first_policy(self) -> JointKernelPolicy:
-        """Uniform arms, and a histogram of each column."""
+    def _first_policy(self, left_in_log: int, least: float) -> JointKernelPolicy:
+        """Uniform arms, or those of a log, and a histogram of each column."""
         self._length = self._first_length
+        if least:
+            low, high = (math.ceil(share * left_in_log) for share in _FIRST_OF_LOG)
+            length = self._length if self.first else max(self._length, low)
+            self._length = min(length, left_in_log if self.first else high)
         return JointKernelPolicy(
             **self.policy_header(),
             frequencies=self.features.index[:1],
@@ -709,10 +844,11 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             bins=self._bins,
             clipping_range=self.clipping_range,
             reward_weight=_REWARD_WEIGHT,
+            least_propensity=least,
         )
 
     def _designed(
-        self, people: int, left: int, last: bool, rng: np.random.Generator
+        self, people: int, left: int, last: bool, least: float, rng: np.random.Generator
     ) -> JointKernelPolicy:
         """The policy of an epoch of `people` people, after whom `left` profit from what they say.
 
@@ -720,6 +856,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             people: of the epoch.
             left: people after it.
             last: whether the epoch does not end; then everyone gets the best arm by the mean.
+            least: the least propensity of a log, or 0.
             rng: of public draws.
         """
         mixture = self._model_average(_MIXED, rng, self._source_weights.together)
@@ -743,8 +880,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         contrasts = DecisionContrasts.of(mixture, phi, even, rng)
         if last:
             functions = mixture.mean[None]
-        elif not (self._policies or self._used_sources):
-            functions = np.eye(self.arms)[:, :, None]
+        elif least or not (self._policies or self._used_sources):
+            functions = np.eye(self.arms)[:, :, None] * (mixture.used == 0)
         else:
             functions = self._functions(contrasts, people, left, deviation, rng)
         inside = np.searchsorted(used, mixture.used)
@@ -752,7 +889,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         values[:, :, inside] = whole_coefficients(functions)
         believed = np.zeros((self.arms, len(used)))
         believed[:, inside] = mixture.mean
-        shares = self._shares(values, self._phi[:, used]) * weights[:, None]
+        shares = self._shares(values, self._phi[:, used], least) * weights[:, None]
         doubts = np.zeros((self.arms * len(used), _DOUBTS))
         doubts[coefficient_places(inside, self.arms, len(used))] = _doubts(contrasts, rng)
         projection, norm = _projection(
@@ -763,6 +900,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             doubts,
             people,
             deviation,
+            self.arms * least or 1.0,
         )
         count = int(people * _CELL_WEIGHT / (_PEOPLE_PER_CELL * deviation))
         count = min(max(count, 1), MOST_CELLS if self.varies and not len(bins) else 1)
@@ -781,6 +919,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             bins=bins,
             clipping_range=self.clipping_range,
             reward_weight=reward_weight,
+            least_propensity=least,
         )
 
     def _functions(
@@ -969,6 +1108,7 @@ def _projection(
     doubts: FloatArray,
     people: int,
     deviation: float,
+    mass: float,
 ) -> tuple[FloatArray, float]:
     """The projection (K, m, s) that leaves least doubt, and the clipping norm D.
 
@@ -980,6 +1120,8 @@ def _projection(
         doubts: (K m, n) contrasts whose variance is to fall.
         people: of the epoch.
         deviation: of the noise on each number.
+        mass: what the shares add up to; contributions of people of a log are weighted by less
+            than 1 after they were shortened.
     """
     arms = shares.shape[1]
     blocks = root.reshape(arms, phi.shape[1], -1)
@@ -995,7 +1137,7 @@ def _projection(
         kept = values > threshold * values[0]
         long = values[kept]
         scale = np.sqrt(long - threshold * values[0]) / long
-        norm = _SHORTENED * _USUAL_SPREAD * math.sqrt(float((scale**2 * long).sum()))
+        norm = _SHORTENED * _USUAL_SPREAD * math.sqrt(float((scale**2 * long).sum()) / mass)
         signal = people**2 * (scale * long) ** 2
         learnt = signal / (people * scale**2 * long + (norm * deviation) ** 2)
         remains = float((doubtful[kept] / (1.0 + learnt)).sum() + doubtful[~kept].sum())
@@ -1007,4 +1149,4 @@ def _projection(
         centre = np.clip(phi @ believed[arm], -1.0, 1.0)
         length = (1.0 + np.abs(centre)) ** 2 * ((phi @ projection[arm]) ** 2).sum(axis=1)
         square += float(shares[:, arm] @ length)
-    return projection, _SHORTENED * math.sqrt(square)
+    return projection, _SHORTENED * math.sqrt(square / mass)
