@@ -144,7 +144,7 @@ class TestDecisionsOfOthers:
         actions, _ = joint.act(people(10, 1))
         assert joint.partial_fit(actions, np.ones(10), people(10, 1)).waiting_ == 30
         with pytest.raises(InvalidInput, match=r"least_propensity was 0\.9.* at most 0\.333333"):
-            bandit(**CENTRAL, least_propensity=0.9).fit(*log(200)[:3], np.full(200, 0.95))
+            bandit(**CENTRAL, least_propensity=0.9).act(people(10, 1))
 
     def test_the_reward_that_counts_is_unbiased(self) -> None:
         """Its mean is that of the arm which the policy drew, for people with any propensities."""

@@ -145,7 +145,7 @@ def check_widths(policies: list[JointKernelPolicy]) -> None:
 @pytest.mark.parametrize("name", ["kernel", "best_arm"])
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
 def test_beside_a_source_no_two_records_are_further_apart_either(name: str, domain: Box) -> None:
-    """The first epoch then measures arm functions, too, under the arms that the source taught."""
+    """The first epoch then measures arm functions, too."""
     learner = kernel(domain, name=name)
     learner.open_source("bank", 8.0)
     rng = np.random.default_rng(1)
@@ -290,6 +290,7 @@ class TestLogs:
             chances = np.where(arms == 0, 0.9, 0.05)
             learner.update(policy.logged(rng.random((size, 2)), arms, rewards, chances))
         assert learner.clipping_range == (0.0, 1.0)
+        assert learner._rewards[0].sum() == pytest.approx(1.0, abs=0.1), "shares of people"
         means = learner.predict(np.full((1, 2), 0.5))[0][0]
         np.testing.assert_allclose(means, [0.05, 0.4, 0.4], atol=0.1)
 

@@ -215,6 +215,16 @@ def test_ranks_stay_where_sources_were_asked_before(tmp_path: Path) -> None:
         np.testing.assert_array_equal(there, here)
 
 
+def test_the_histogram_beside_a_vector_shows_where_people_are() -> None:
+    corner = 0.2 * np.random.default_rng(1).random((50, 2))
+    learner = hear(joint(), truth, 400, 8.0, 3)
+    assert learner.policy().directions > 0
+    epoch(learner, corner)
+    learner.policy()
+    inside = learner._points.max(axis=1) < 0.25
+    assert learner.weights @ inside > 2.0 * inside.mean()
+
+
 def test_reports_of_sources_are_in_units_of_the_clipping_range() -> None:
     """A short range changes predictions in the units of rewards by what the prior says alone."""
     learner = hear(joint(reward_bounds=RewardBounds(0.0, 1.0)), truth, 20_000, 20.0, 4)
