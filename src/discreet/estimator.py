@@ -49,7 +49,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.learners.base import Learner
 from discreet.learners.epochs.policy import EpochPolicy
 from discreet.learners.kernel.features import MOST_COLUMNS
-from discreet.learners.kernel.joint import JointKernel
+from discreet.learners.kernel.joint import JointKernel, checked_propensities
 from discreet.learners.kernel.learner import KernelLearner
 from discreet.learners.partition.learner import Partition
 from discreet.learners.policy import Actions, ArmPolicy
@@ -73,7 +73,6 @@ from discreet.validation import (
     FloatArray,
     IntArray,
     InvalidInput,
-    finite_vector,
     nearest,
     number_from,
     one_of,
@@ -264,7 +263,8 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
     @property
     def waiting_(self) -> int:
         """How many people count in no policy yet: under joint privacy they wait for the next
-        release, at the end of their epoch, or until logs have enough people for one."""
+        release, at the end of their epoch, or, outside `learner_`, until logs have enough people
+        for one."""
         check_is_fitted(self, "learner_")
         learner, logs = self._fitted.learner, sum(len(log[0]) for log in self._fitted.waiting)
         return logs + (learner.people - learner.published_from if learner.budget.is_central else 0)
@@ -336,6 +336,8 @@ class _Fitted:
             public_seed=int(self.rng.integers(2**32)),
             noise=self.noise if budget.is_central else None,
         )
+        if isinstance(self.learner, JointKernel) and self.least is not None:
+            self.learner.expect_log(0, self.least)  # refuses one that these arms cannot all have
         # People of logs who wait for a release of theirs: arms, rewards, contexts and propensities.
         self.waiting: list[tuple[NDArray[Any], ...]] = []
         self._copy: Any = None  # of the learner, with the policy that it would publish now
@@ -437,15 +439,7 @@ class _Fitted:
                 "propensities was not given; pass the probability of each decision, such as 1/3 "
                 "where one of three arms was drawn at random."
             )
-        chances = finite_vector(given, "propensities", people)
-        wrong = (chances < self.least * (1.0 - 1e-9)) | (chances > 1.0)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise InvalidInput(
-                f"propensities was {chances[row]:g} in row {row}; each must be from "
-                f"least_propensity = {self.least:g} to 1."
-            )
-        return chances
+        return checked_propensities(given, people, self.least)
 
     def _read_log(self, learner: JointKernel) -> None:
         """Learn from the people of logs, once there are enough for a release of theirs."""

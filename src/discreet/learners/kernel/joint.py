@@ -12,7 +12,7 @@ alone. Here they follow from central sums:
 **First epoch.** Uniform arms. A person contributes for each column the bin of their context, and
 the bin of their reward with weight 1/2, so the release is a histogram of each. Continuous columns
 of which half of the bins hold most people in a denoised histogram are measured in ranks from then
-on. If sources reported before, people get the arms that those taught and contribute a vector as
+on. If sources reported before, arms follow from their reports, and people contribute a vector as
 below beside the bins; once a source has a policy columns that are not in ranks stay as declared.
 
 **Later epochs.** A person at context x with arm a and reward r contributes
@@ -306,14 +306,7 @@ class JointKernelPolicy(FunctionPolicy):
         """
         least, reports = self.least_propensity, self.report(contexts, arms, rewards, Unprotected())
         assert isinstance(reports, Observations)
-        chances = finite_vector(propensities, "propensities", len(reports))
-        wrong = (chances < least * (1.0 - 1e-9)) | (chances > 1.0)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise InvalidInput(
-                f"propensities was {chances[row]:g} in row {row}; each must be from the least "
-                f"propensity of the log, {least:g}, to 1."
-            )
+        chances = checked_propensities(propensities, len(reports), least)
         return LoggedObservations(
             **self.origin(reports.noise),
             contexts=reports.contexts,
@@ -519,7 +512,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             raise InvalidInput(
                 f"least_propensity was {least:g}; everyone in a log must have had each of the "
                 f"{self.arms} arms with at least this probability, so it is at most {most:g}. "
-                "Leave out arms that nobody in the log could have had."
+                "Leave out arms that some people in the log could not have had."
             )
         with self.lock:
             missed = max(self._log[0] - self.people, 0)
@@ -830,8 +823,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self._length = self._first_length
         if least:
             low, high = (math.ceil(share * left_in_log) for share in _FIRST_OF_LOG)
-            length = self._length if self.first else max(self._length, low)
-            self._length = min(length, left_in_log if self.first else high)
+            usual = min(max(self._length, low), high)
+            self._length = min(self.first, left_in_log) if self.first else usual
         return JointKernelPolicy(
             **self.policy_header(),
             frequencies=self.features.index[:1],
@@ -862,7 +855,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         mixture = self._model_average(_MIXED, rng, self._source_weights.together)
         columns, known = len(self._hyperparameters.best.length_scales), self._known
         weights, reward_weight = self.weights, 0.0 if self._fill_their_range else _REWARD_WEIGHT
-        # Where sources taught arm functions, the first epoch counts bins of columns, too.
+        # After reports of sources the first epoch counts bins of columns, too.
         bins = np.zeros(0, dtype=np.int64) if self._policies or not self.varies else self._bins
         square = 4.0 + 2.0 * (len(bins) or _CELL_WEIGHT**2) + 2.0 * reward_weight**2
         deviation = self.budget.noise_multiplier * math.sqrt(square)
@@ -1000,6 +993,19 @@ def KernelBandit(  # noqa: N802, a name of the field
     kind: Any = JointKernel if isinstance(budget, Joint) else LocalKernel
     learner: KernelLearner[Any, Any, Any] = kind(domain, arms, budget, **options)
     return learner
+
+
+def checked_propensities(given: ArrayLike, people: int, least: float) -> FloatArray:
+    """(n,) the propensities of a log; `InvalidInput` for one outside [least, 1]."""
+    chances = finite_vector(given, "propensities", people)
+    wrong = (chances < least * (1.0 - 1e-9)) | (chances > 1.0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"propensities was {chances[row]:g} in row {row}; each must be from "
+            f"least_propensity = {least:g} to 1."
+        )
+    return chances
 
 
 def _in_units(
