@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,26 @@ def test_a_killed_process_is_survived_with_a_warning(tmp_path: Path) -> None:
     tasks = [joblib.delayed(_square)(number, tmp_path, 1) for number in range(6)]
     with pytest.warns(RuntimeWarning, match=r"is run again \(try 2 of 4\)"):
         assert sorted(in_parallel(tasks, 2)) == [number**2 for number in range(6)]
+
+
+def test_a_process_may_die_before_every_task_is_handed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(function: Callable[..., Any]) -> Callable[..., Any]:
+        def handed_out(number: int, task: Any) -> Any:
+            if number == 5:  # joblib makes two tasks at a time, and four before it looks
+                until = time.monotonic() + 20
+                while not (tmp_path / "square-0").exists() and time.monotonic() < until:
+                    time.sleep(0.01)
+                time.sleep(0.5)
+            return joblib.delayed(function)(number, task)
+
+        return handed_out
+
+    monkeypatch.setattr("discreet.parallel.delayed", slowly)
+    tasks = [joblib.delayed(_square)(3, tmp_path, 1)] * 12
+    with pytest.warns(RuntimeWarning, match=r"is run again \(try 2 of 4\)"):
+        assert list(in_parallel(tasks, 4)) == [9] * 12
 
 
 def test_a_task_that_kills_every_process_is_reported(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Literal, TypeVar, get_args
@@ -50,9 +50,7 @@ def in_parallel(tasks: Iterable[Task[Result]], jobs: int = 1) -> Iterator[Result
         os.environ.setdefault(name, "1")
     waiting, deaths = dict(enumerate(tasks)), 0
     while waiting:
-        # Arrays travel with their task: files that processes map would outlive a stopped command.
-        parallel = Parallel(jobs, return_as="generator_unordered", max_nbytes=None)
-        results = parallel(delayed(_numbered)(*each) for each in list(waiting.items()))
+        results = _finished(list(waiting.items()), jobs)
         try:
             for number, result in results:
                 deaths = 0
@@ -76,9 +74,15 @@ def in_parallel(tasks: Iterable[Task[Result]], jobs: int = 1) -> Iterator[Result
                 results.close()
 
 
+def _finished(tasks: list[tuple[int, Task[Result]]], jobs: int) -> Generator[tuple[int, Result]]:
+    """A generator, so that a process that dies before every task is handed out is caught, too."""
+    # Arrays travel with their task: files that processes map would outlive a stopped command.
+    parallel = Parallel(jobs, return_as="generator_unordered", max_nbytes=None)
+    yield from parallel(delayed(_numbered)(*each) for each in tasks)
+
+
 def _numbered(number: int, task: Task[Result]) -> tuple[int, Result]:
-    function, arguments, keywords = task
-    return number, function(*arguments, **keywords)
+    return number, task[0](*task[1], **task[2])
 
 
 @contextmanager
@@ -204,7 +208,7 @@ def _spark(workers: int, address: str | None) -> Iterator[Submit]:
     context = session.sparkContext
 
     def job(packed: bytes) -> Any:
-        return context.parallelize([packed], 1).map(_unpacked).collect()[0]
+        return context.parallelize([packed], 1).map(lambda it: _called(pickle.loads(it))).first()
 
     # A job is waited for by a thread; as many as may be under way.
     with ThreadPoolExecutor(2 * workers) as threads:
@@ -214,10 +218,6 @@ def _spark(workers: int, address: str | None) -> Iterator[Submit]:
             threads.shutdown(cancel_futures=True, wait=False)
             if running is None:  # else it is the caller's
                 session.stop()
-
-
-def _unpacked(packed: bytes) -> Any:
-    return _called(pickle.loads(packed))
 
 
 _STARTED: dict[str, Callable[[int, str | None], AbstractContextManager[Submit]]] = {
