@@ -352,6 +352,8 @@ class TestForgedStatistics:
         for bad in (
             replace(good, precision=good.precision - 10.0 * np.eye(size)),
             replace(good, precision=good.precision + 1e9 * np.eye(size)),
+            replace(good, precision=good.precision + np.eye(size)[::-1]),  # symmetric, but negative
+            replace(good, precision=good.precision + np.eye(size, k=1)),
             replace(good, weighted=good.weighted + 1e9),
             replace(good, located=np.ones(3)),
             replace(good, placed=good.reports + 1),

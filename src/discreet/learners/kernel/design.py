@@ -72,6 +72,7 @@ from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
 from discreet.codec import Range, Shape
@@ -184,6 +185,8 @@ class KernelStatistics(Statistics):
         proper = (
             bool((diagonal >= 0.0).all() and (diagonal <= most).all())
             and bool((np.abs(self.weighted) <= most).all())
+            and np.array_equal(self.precision, self.precision.T)
+            and not dpotrf(self.precision + (1e-9 * most + 1e-300) * np.eye(shape[0]))[1]
             and self.placed <= self.reports
             and self.squares <= self.reports
             and bool((np.abs(self.marginals) <= _MOST_NATS * self.reports).all())
