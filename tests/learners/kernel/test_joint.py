@@ -143,7 +143,7 @@ def check_widths(policies: list[JointKernelPolicy]) -> None:
 
 
 @pytest.mark.parametrize("name", ["kernel", "best_arm"])
-@pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+@pytest.mark.parametrize("domain", [DOMAINS[each] for each in DOMAINS if "twenty" not in each])
 def test_beside_a_source_no_two_records_are_further_apart_either(name: str, domain: Box) -> None:
     """The first epoch then measures arm functions, too."""
     learner = kernel(domain, name=name)
