@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.refusals import CheckRefusals, Refused
 
+from discreet.lab.environments.base import Problem
 from discreet.lab.environments.catalog import find_entry, load_problem
 from discreet.lab.environments.tables import (
     ClassificationProblem,
@@ -237,6 +240,37 @@ def test_bandit_from_table_follows_the_rules() -> None:
     np.testing.assert_array_equal(problem.rewards, [[1, 2], [5, 3]])
     with pytest.raises(InvalidInput, match="'a' was outside its declared bounds"):
         bandit_from_table(frame, column, RewardColumns(("a", "b"), 0, 5, missing="drop"), "test")
+
+
+def priced(tmp_path: Path, name: str, points: object) -> Problem:
+    """A table, or a log, of three prices that lie there."""
+    (tmp_path / "t.csv").write_text("x,y,p,r\n" + 40 * "1,9,10,0\n0,5,20,1\n1,2,40,0\n")
+    options: dict[str, Any] = {"path": "t.csv", "columns": [{"name": "x", "lower": 0, "upper": 1}]}
+    if name == "table":
+        options["label"] = {"column": "y", "thresholds": [3, 6]}
+    else:
+        options["action"] = {"column": "p", "names": ["10", "20", "40"]}
+        options["reward"] = {"column": "r", "lower": 0, "upper": 1}
+        options["propensity"] = {"value": 0.3}
+    return load_problem(name, {**options, "points": points}, base=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["table", "log"])
+def test_arms_of_a_table_may_be_points(name: str, tmp_path: Path) -> None:
+    for points in ([10, 20, 40], [[10], [20], [40.0]]):
+        problem = priced(tmp_path, name, points)
+        assert problem.space == ArmPoints.of([10, 20, 40], problem.arm_names)
+    assert priced(tmp_path, name, [[1, 2], [3, 4], [5, 6]]).space.array.shape == (3, 2)
+    for wrong, message in (
+        ([10, 20], "2 points for 3 arms; give each arm, in their order"),
+        ([10, 20, 20], "all different"),
+        ([10, [20, 1], 40], "points"),
+        ([10, 20, float("nan")], "points"),
+        ([10, 20, "much"], "points"),
+        (10, "points"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            priced(tmp_path, name, wrong)
 
 
 LABELS: list[tuple[Callable[[], object], str]] = [

@@ -51,6 +51,7 @@ from discreet.lab.environments.log_values import (
     value_of_terms,
 )
 from discreet.lab.environments.logs import Log, LoggedAction, LoggedReward, Propensity
+from discreet.lab.environments.tables import Points, place_arms
 from discreet.people.columns import Column
 from discreet.toml_files import Positive
 from discreet.validation import FloatArray, IntArray, InvalidInput, one_of
@@ -378,6 +379,7 @@ class LogProblem(Problem):
     person="the column that says whose row it is, as [people] id does, if people come more than "
     "once",
     radius="as in 'table'",
+    points="as in 'table'",
 )
 def problem_of_log(
     path: str,
@@ -389,6 +391,7 @@ def problem_of_log(
     estimator: Estimator | None = None,
     person: str | None = None,
     radius: Positive | None = None,
+    points: Points | None = None,
     *,
     files: Files,
 ) -> LogProblem:
@@ -413,5 +416,6 @@ def problem_of_log(
         ),
     )
     problem = LogProblem(log, replay, estimator)
+    place_arms(problem, points, files)
     files.mark(problem, path)
     return problem

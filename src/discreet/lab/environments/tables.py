@@ -155,6 +155,10 @@ class ClassificationProblem(TableProblem):
         super().__init__(contexts, rewards, domain, arm_names, bounds, source, rows, ids=ids)
 
 
+# A number or a list of numbers for each arm.
+Points = Sequence[Number | list[Number]]
+
+
 @dataclass(frozen=True)
 class ClassLabels:
     """Classes from one column: its labels, or the brackets between public thresholds.
@@ -286,6 +290,20 @@ def bandit_from_table(
     return problem
 
 
+def place_arms(problem: Problem, points: Points | None, files: Files) -> None:
+    """Say where the arms of a problem lie; `InvalidInput` unless each has a point of its own."""
+    if points is None:
+        return
+    with files.place.at("points"):
+        if len(points) != problem.arms:
+            raise InvalidInput(
+                f"there were {len(points)} points for {problem.arms} arms; give each arm, in "
+                f"their order ({', '.join(problem.arm_names)}), a number or a list of numbers."
+            )
+        rows = [tuple(each) if isinstance(each, list) else (each,) for each in points]
+        problem._space = ArmPoints(tuple(rows), problem.arm_names)
+
+
 def encoded_rows(
     frame: pd.DataFrame,
     columns: Sequence[Column],
@@ -386,6 +404,7 @@ def measured(
     person="the column that says whose row it is, as [people] id does, if people come more than "
     "once",
     radius="the largest Euclidean length of a row, where all columns go from -radius to radius",
+    points="where each arm lies, such as its dose: a number, or a list of numbers",
 )
 def problem_of_table(
     path: str,
@@ -394,6 +413,7 @@ def problem_of_table(
     rewards: RewardColumns | None = None,
     person: str | None = None,
     radius: Positive | None = None,
+    points: Points | None = None,
     *,
     files: Files,
 ) -> Problem:
@@ -415,6 +435,7 @@ def problem_of_table(
         assert rewards is not None
         starts = files.starts(columns, person, rewards=rewards.columns)
         problem = bandit_from_table(frame, columns, rewards, origin, person, radius, starts)
+    place_arms(problem, points, files)
     return files.mark(problem, path)
 
 
