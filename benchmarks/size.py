@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_423),
+    "src": (254, 77_506),
     "service": (46, 12_110),
-    "library": (107, 33_120),
-    "lab": (44, 14_950),
-    "LocalKernel, a round": (31, 11_082),
+    "library": (107, 33_178),
+    "lab": (44, 14_975),
+    "LocalKernel, a round": (31, 11_140),
     "Capri, a round": (41, 13_309),
-    "a policy on a device": (17, 5_700),
-    "a study run": (64, 19_274),
+    "a policy on a device": (17, 5_699),
+    "a study run": (64, 19_352),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

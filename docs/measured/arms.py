@@ -160,10 +160,10 @@ ARMS: tuple[Block, ...] = (
         columns=_BY_TRUST_MODEL,
     ),
     Printed(
-        name="few-arms-or-a-line",
-        page=EPOCHS,
-        seconds=150,
-        command="python benchmarks/local_learners.py --replicates 3",
+        name="arm-points",
+        page=KERNEL,
+        seconds=250,
+        command="python benchmarks/arm_points.py",
     ),
     Printed(
         name="partition-speed",

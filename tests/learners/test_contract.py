@@ -105,7 +105,7 @@ ROWS = {
     "best_arm, non-private": Row(partial(make, "best_arm", budget=NonPrivate()), any_sums=True),
     "best_arm, joint": central("best_arm", ARM),
     "kernel, joint": central("kernel", ARM),
-    "kernel, joint levels": central("kernel", LEVELLED),
+    "kernel, joint levels": central("kernel", DOSED),
     "kernel, joint half_life": central("kernel", ARM, half_life=300),
     "partition": Row(partial(make, "partition", budget=Local(1.0))),
     "partition, epsilon 6": Row(partial(make, "partition", budget=Local(6.0))),

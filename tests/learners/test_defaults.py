@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 from discreet.learners.kernel.features import MOST_COLUMNS
@@ -39,6 +40,19 @@ def test_many_columns() -> None:
     for model, most in (("local", 6), ("none", MOST_COLUMNS)):
         names = [usual_learner(Declared(model, 3, most + more, 1000)).learner for more in (0, 1)]
         assert names == ["kernel", "partition"]
+
+
+@pytest.mark.parametrize("model", ["local", "shuffled", "joint", "none"])
+def test_arm_points_get_the_learner_of_arms_unless_a_kernel_is_given(model: str) -> None:
+    for count in (3, 20, 60):
+        points = ArmPoints.of(np.linspace(0.0, 1.0, count))
+        found = usual_learner(Declared(model, points, 2, 1000))
+        assert found == usual_learner(Declared(model, count, 2, 1000))
+        assert found.learner == (
+            "released_thompson" if (model, count) == ("joint", 60) else "kernel"
+        )
+    given = usual_learner(Declared("joint", points, 2, 1000, kernel=True))
+    assert given.learner == "released_thompson"
 
 
 def test_joint_learners_of_arms() -> None:

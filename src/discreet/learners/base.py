@@ -806,6 +806,7 @@ class ArmLearner(Learner[P, R, S]):
 
     spaces: ClassVar[tuple[type[Any], ...]] = (int, ArmPoints)
     pure_reports: ClassVar[bool] = True
+    space: int | ArmPoints
 
     def __init__(self, domain: Box, arms: Arms, budget: Budget, **common: Unpack[Common]) -> None:
         space, _ = with_names(arms)

@@ -31,7 +31,6 @@ from typing import Any, Unpack
 from discreet.learners.base import Common, Learner
 from discreet.people.domain import (
     ActionSpace,
-    ArmPoints,
     Arms,
     Box,
     DecisionSets,
@@ -271,7 +270,7 @@ _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
         Choice("gp_ucb", "actions are points, which it compares by a kernel"),
     ),
     (
-        lambda declared: isinstance(declared.space, ArmPoints) or declared.kernel,
+        lambda declared: declared.kernel,
         Choice(
             "released_thompson",
             "a kernel says how alike contexts and arms are, so a reward tells about its neighbours",

@@ -526,9 +526,8 @@ class _Points:
 
 @dataclass(frozen=True)
 class ArmPoints(_Points):
-    """K arms that are public points, such as doses: a kernel can tell how alike two of them are.
-
-    Learners that know nothing of kernels take them as K arms. All points are different.
+    """K arms that are public points, such as doses: `kernel`, `best_arm` and the epoch learners
+    compare them. Others take them as K arms. All points are different.
 
     Attributes:
         names: of the arms, or ().

@@ -44,7 +44,8 @@ def belief(reports: int) -> PosteriorMixture:
     information = GaussianNaturalParameters(rows.T @ rows, rows.T @ seen)
     smooths = [Hyperparameters((0.4,)), Hyperparameters((0.2,), 2.0)]
     parts = [
-        CoefficientPosterior.of(FEATURES, smooth.prior(FEATURES), information) for smooth in smooths
+        CoefficientPosterior.of(FEATURES, smooth.prior(FEATURES, 3), information)
+        for smooth in smooths
     ]
     return PosteriorMixture.of(parts, np.array([0.7, 0.3]))
 
@@ -155,7 +156,9 @@ def untried() -> PosteriorMixture:
     mean = np.zeros((ARMS, size))
     mean[:, 0] = [-0.8, 0.4, 0.0]
     information = GaussianNaturalParameters(precision, precision @ mean.ravel())
-    part = CoefficientPosterior.of(FEATURES, Hyperparameters((0.4,)).prior(FEATURES), information)
+    part = CoefficientPosterior.of(
+        FEATURES, Hyperparameters((0.4,)).prior(FEATURES, 3), information
+    )
     return PosteriorMixture.of([part], np.ones(1))
 
 

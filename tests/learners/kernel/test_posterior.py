@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,14 @@ from discreet.learners.kernel.posterior import (
     Hyperparameters,
     PosteriorMixture,
 )
+from discreet.people.domain import ArmPoints
 from discreet.validation import FloatArray
 
 FEATURES = CosineFeatures.of((None, None), 2)
+ARMS = ArmPoints.of([1.0, 3.0])
 SMOOTH = Hyperparameters((0.4, 0.8), 2.0)
 ALIKE = Hyperparameters((0.4, 3.2), 1.0, level=0.8, surface=0.5)
+POINTS = replace(ALIKE, arm_length_scale=0.8)
 
 
 def measurements(count: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
@@ -31,9 +35,11 @@ def measurements(count: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
 
 def columns(smooth: Hyperparameters) -> tuple[np.ndarray, FloatArray]:
     """Which of all K M coefficients a posterior holds, and their prior covariance."""
-    prior = smooth.prior(FEATURES)
+    prior = smooth.prior(FEATURES, ARMS)
     places = np.concatenate([arm * len(FEATURES) + prior.used for arm in range(2)])
-    covariance = np.kron(np.eye(2), np.diag(prior.own))
+    apart = math.sqrt(3.0) / 0.8
+    alike = 0.99 * (1.0 + apart) * math.exp(-apart) if smooth.arm_length_scale else 0.0
+    covariance = np.kron(np.array([[1.0, alike], [alike, 1.0]]), np.diag(prior.own))
     covariance += np.kron(np.ones((2, 2)), np.diag(prior.common))
     return places, covariance
 
@@ -49,13 +55,15 @@ def brute_force(
 
 
 @pytest.mark.parametrize(
-    "smooth", [Hyperparameters.first(2), SMOOTH, ALIKE, Hyperparameters((3.2, 3.2), 1.0)]
+    "smooth", [Hyperparameters.first(2), SMOOTH, ALIKE, POINTS, Hyperparameters((3.2, 3.2), 1.0)]
 )
 @pytest.mark.parametrize("count", [1, 30, 400])
 def test_it_is_gaussian_conditioning(count: int, smooth: Hyperparameters) -> None:
     rows, seen = measurements(count)
     found = CoefficientPosterior.of(
-        FEATURES, smooth.prior(FEATURES), GaussianNaturalParameters(rows.T @ rows, rows.T @ seen)
+        FEATURES,
+        smooth.prior(FEATURES, ARMS),
+        GaussianNaturalParameters(rows.T @ rows, rows.T @ seen),
     )
     mean, covariance = brute_force(smooth, rows, seen)
     assert found.arms == 2
@@ -81,18 +89,18 @@ def test_a_precision_that_is_no_sum_over_reports_is_refused() -> None:
     size = 2 * len(FEATURES)
     wrong = GaussianNaturalParameters(-100.0 * np.eye(size), np.zeros(size))
     with pytest.raises(np.linalg.LinAlgError, match="not positive semidefinite"):
-        CoefficientPosterior.of(FEATURES, SMOOTH.prior(FEATURES), wrong)
+        CoefficientPosterior.of(FEATURES, SMOOTH.prior(FEATURES, ARMS), wrong)
 
 
 def test_a_mixture_has_the_mean_and_covariance_of_its_parts() -> None:
     """Against the second moments of all coefficients, worked out one part at a time."""
     rows, seen = measurements(60)
     information = GaussianNaturalParameters(rows.T @ rows, rows.T @ seen)
-    smooths = [SMOOTH, ALIKE, Hyperparameters((0.2, 0.2))]
-    shares = np.array([0.5, 0.3, 0.2])
+    smooths = [SMOOTH, ALIKE, POINTS, Hyperparameters((0.2, 0.2))]
+    shares = np.array([0.4, 0.2, 0.2, 0.2])
     mixed = PosteriorMixture.of(
         [
-            CoefficientPosterior.of(FEATURES, smooth.prior(FEATURES), information)
+            CoefficientPosterior.of(FEATURES, smooth.prior(FEATURES, ARMS), information)
             for smooth in smooths
         ],
         shares,
@@ -124,7 +132,7 @@ def test_without_reports_it_is_the_prior() -> None:
     size = 2 * len(FEATURES)
     found = CoefficientPosterior.of(
         FEATURES,
-        SMOOTH.prior(FEATURES),
+        SMOOTH.prior(FEATURES, ARMS),
         GaussianNaturalParameters(np.zeros((size, size)), np.zeros(size)),
     )
     assert (found.mean == 0.0).all()
@@ -139,7 +147,9 @@ def test_without_reports_it_is_the_prior() -> None:
 def test_draws_scatter_as_the_posterior_says() -> None:
     rows, seen = measurements(50)
     found = CoefficientPosterior.of(
-        FEATURES, SMOOTH.prior(FEATURES), GaussianNaturalParameters(rows.T @ rows, rows.T @ seen)
+        FEATURES,
+        SMOOTH.prior(FEATURES, ARMS),
+        GaussianNaturalParameters(rows.T @ rows, rows.T @ seen),
     )
     _, covariance = brute_force(SMOOTH, rows, seen)
     normals = np.random.default_rng(3).standard_normal((len(covariance), 20_000))
@@ -154,13 +164,13 @@ def test_evidence_is_the_likelihood_of_what_was_measured(count: int) -> None:
     """log N(t; 0, A D A' + I), up to a constant that all hyperparameters share."""
     rows, seen = measurements(count)
     offsets = []
-    for smooth in (Hyperparameters.first(2), SMOOTH, ALIKE, Hyperparameters((3.2, 3.2))):
+    for smooth in (Hyperparameters.first(2), SMOOTH, ALIKE, POINTS, Hyperparameters((3.2, 3.2))):
         places, prior = columns(smooth)
         a = rows[:, places]
         law = multivariate_normal(np.zeros(count), a @ prior @ a.T + np.eye(count))
         found = CoefficientPosterior.of(
             FEATURES,
-            smooth.prior(FEATURES),
+            smooth.prior(FEATURES, ARMS),
             GaussianNaturalParameters(rows.T @ rows, rows.T @ seen),
         )
         offsets.append(law.logpdf(seen) - found.evidence)

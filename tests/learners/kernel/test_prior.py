@@ -4,36 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import Matern
 
+from discreet import Box, KernelBandit, NonPrivate
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.synthetic import ExponentialMeans, symmetric_means
 from discreet.learners.kernel.features import FLAT, LENGTH_SCALES, CosineFeatures
 from discreet.learners.kernel.posterior import (
+    ARM_LENGTH_SCALES,
     SCALES,
     SHARES,
     CoefficientPosterior,
     FeaturePrior,
     HyperparameterPosterior,
     Hyperparameters,
+    arm_correlation,
+    coefficient_places,
     hyperparameter_posterior,
 )
+from discreet.people.domain import ArmPoints
+from discreet.privacy import Unprotected
 from discreet.validation import FloatArray
 
 FEATURES = CosineFeatures.of((None, None), 2)
 
 
 def evidence_of(
-    features: CosineFeatures, information: GaussianNaturalParameters
+    features: CosineFeatures, information: GaussianNaturalParameters, arms: ArmPoints | None = None
 ) -> Callable[[Hyperparameters], float]:
-    """The evidence of each prior."""
+    """The evidence of each prior, by default of arms without points."""
+    count = len(information.weighted) // len(features)
 
     def evidence(smooth: Hyperparameters) -> float:
-        prior = smooth.prior(features)
+        prior = smooth.prior(features, arms or count)
         return CoefficientPosterior.of(features, prior, information).evidence
 
     return evidence
@@ -61,10 +70,63 @@ def certain(length_scales: tuple[float, ...], scale: float = 1.0) -> Hyperparame
 def test_the_precision_is_the_inverse_of_the_covariance() -> None:
     rng = np.random.default_rng(0)
     own, common = rng.random(5) + 0.1, rng.random(5)
-    precision = FeaturePrior(np.arange(5), own, common).precision(3)
-    for feature in range(5):
-        covariance = own[feature] * np.eye(3) + common[feature]
-        assert np.allclose(precision[:, :, feature] @ covariance, np.eye(3))
+    points = ArmPoints.of([[0.0, 10.0, 7.0], [1.0, 40.0, 7.0], [0.5, 20.0, 7.0]])
+    for length_scale in (None, 0.0, 0.4):
+        prior = FeaturePrior(np.arange(5), own, common, arm_correlation(points, length_scale))
+        log_det = 0.0
+        for feature in range(5):
+            covariance = own[feature] * _correlation(length_scale) + common[feature]
+            assert np.allclose(prior.precision[:, :, feature] @ covariance, np.eye(3))
+            log_det += np.linalg.slogdet(covariance)[1]
+        assert prior.log_det == pytest.approx(log_det)
+
+
+def _correlation(length_scale: float | None) -> FloatArray:
+    """Of three arms whose last coordinate is the same; the others fill [0, 1] as below."""
+    correlation = np.eye(3)
+    if length_scale:
+        places = np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 1 / 3]])
+        kernel = Matern(length_scale, nu=1.5)
+        correlation *= 0.01
+        correlation += 0.99 * kernel(places[:, :1]) * kernel(places[:, 1:])
+    return correlation
+
+
+def test_arm_points_have_a_length_scale_that_may_say_nothing() -> None:
+    first = Hyperparameters.first(1, points=True)
+    drawn, _ = HyperparameterPosterior(first).draw(4000, np.random.default_rng(0))
+    for scale, chance in ARM_LENGTH_SCALES.items():
+        share = np.mean([each.arm_length_scale == scale for each in drawn])
+        assert share == pytest.approx(chance, abs=0.04)
+        without = Hyperparameters((0.2,))
+        with_it = replace(without, arm_length_scale=scale)
+        assert with_it.log_prior - without.log_prior == pytest.approx(math.log(chance))
+    rng = np.random.default_rng(1)
+    proposed = [first.proposal(rng, LENGTH_SCALES) for _ in range(600)]
+    assert {each.arm_length_scale for each in proposed} == set(ARM_LENGTH_SCALES)
+    others = [Hyperparameters.first(1).proposal(rng, LENGTH_SCALES) for _ in range(200)]
+    assert {each.arm_length_scale for each in others} == {None}
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.4])
+def test_evidence_tells_whether_arm_points_matter(truth: float) -> None:
+    """Evidence of the truth is larger on average; in 40 draws by at least 5 standard errors."""
+    arms, features = ArmPoints.of(np.arange(8.0)), CosineFeatures.of((None,), 8)
+    rng = np.random.default_rng(3)
+    right, wrong = (Hyperparameters((0.4,), arm_length_scale=each) for each in (truth, 0.4 - truth))
+    prior = right.prior(features, arms)
+    used = coefficient_places(prior.used, 8, len(features))
+    factor = np.linalg.cholesky(np.linalg.inv(prior.precision[:, :, 0]) / prior.own[0])
+    more = []
+    for _ in range(40):
+        drawn = factor @ rng.standard_normal((8, len(prior.used))) * np.sqrt(prior.own)
+        theta = np.zeros(8 * len(features))
+        theta[used] = drawn.ravel()
+        noise = rng.standard_normal(len(theta)) * math.sqrt(20.0)
+        known = GaussianNaturalParameters(20.0 * np.eye(len(theta)), 20.0 * theta + noise)
+        evidence = evidence_of(features, known, arms)
+        more.append(evidence(right) - evidence(wrong))
+    assert np.mean(more) > 5.0 * np.std(more) / math.sqrt(40)
 
 
 def test_each_column_matters_with_the_probability_that_two_of_d_have() -> None:
@@ -86,7 +148,7 @@ def test_features_that_hardly_vary_are_left_out() -> None:
         Hyperparameters((0.2, 3.2)),
         Hyperparameters((3.2, 3.2), 2.0),
     ):
-        prior = smooth.prior(FEATURES)
+        prior = smooth.prior(FEATURES, 2)
         used, variance = prior.used, prior.own + prior.common
         everything = FEATURES.variances(smooth.length_scales, smooth.output_scale)
         rest = np.delete(everything, used)
@@ -94,7 +156,9 @@ def test_features_that_hardly_vary_are_left_out() -> None:
         assert (rest < 1e-4 * everything.sum()).all()
         assert used[0] == 0
     assert len(used) < 20
-    counts = [len(Hyperparameters((value, value)).prior(FEATURES).used) for value in LENGTH_SCALES]
+    counts = [
+        len(Hyperparameters((value, value)).prior(FEATURES, 2).used) for value in LENGTH_SCALES
+    ]
     assert counts == sorted(counts, reverse=True)
 
 
@@ -242,3 +306,19 @@ def test_what_arms_have_in_common_is_learnt() -> None:
         found = learnt(features, informed(values, contexts, features, 20.0))
         assert found.best.level == 0.8
         assert found.best.surface == (0.8 if common else 0.0)
+
+
+def test_what_one_dose_earns_tells_most_about_its_neighbours() -> None:
+    def expected(space: int | ArmPoints) -> FloatArray:
+        learner = KernelBandit(Box((0.0,), (1.0,)), space, NonPrivate(), public_seed=3)
+        contexts = np.random.default_rng(1).random((40, 1))
+        reports = learner.policy().report(contexts, np.zeros(40, int), np.ones(40), Unprotected())
+        learner.update(reports)
+        mean, _ = learner.predict([[0.5]])
+        return mean[0]
+
+    doses = expected(ArmPoints.of([10.0, 20.0, 30.0, 60.0, 90.0, 110.0]))
+    assert (np.diff(doses) < 0.0).all()
+    arms = expected(6)
+    assert np.allclose(arms[1:], arms[1], atol=1e-9)
+    assert arms[0] > arms[1]

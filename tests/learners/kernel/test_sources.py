@@ -297,7 +297,7 @@ def test_source_weights_are_a_ratio_of_evidence() -> None:
     learner = hear(made(3), truth, 200, 4.0, 74)
     regret(learner, 100, 75)
     source, target = learner.streams["source 0"]._sums.information, learner._sums.information
-    prior = learner._hyperparameters.best.prior(learner.features)
+    prior = learner._hyperparameters.best.prior(learner.features, learner.space)
     one, two, both = (
         CoefficientPosterior.of(learner.features, prior, information).evidence
         for information in (source, target, source + target)

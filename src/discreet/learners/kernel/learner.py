@@ -81,7 +81,7 @@ from discreet.learners.policy import TARGET_NAME
 from discreet.learners.signs import SignedReports
 from discreet.learners.stream import Stream
 from discreet.learners.values import AS_REPORTED, MODEL_ERROR_FINE, ValuePosterior
-from discreet.people.domain import Arms, Box, RewardBounds
+from discreet.people.domain import ArmPoints, Arms, Box, RewardBounds
 from discreet.privacy import Budget, Local, NonPrivate, Shuffled
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
@@ -167,7 +167,8 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
 
     def _before_reports(self) -> HyperparameterPosterior:
         columns = self.domain.dimension if self.varies else 0
-        return HyperparameterPosterior(Hyperparameters.first(columns))
+        points = isinstance(self.space, ArmPoints)
+        return HyperparameterPosterior(Hyperparameters.first(columns, points))
 
     def policy_header(self, source: Stream[P, S] | None = None) -> dict[str, Any]:
         return {**super().policy_header(source), "varies": self.varies}
@@ -245,7 +246,7 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         self, hyperparameters: Hyperparameters, known: GaussianNaturalParameters | None = None
     ) -> CoefficientPosterior:
         """From J and b, by default of all that is used."""
-        prior = hyperparameters.prior(self.features, self._left_out)
+        prior = hyperparameters.prior(self.features, self.space, self._left_out)
         return CoefficientPosterior.of(self.features, prior, known or self._known)
 
     @property
@@ -373,7 +374,7 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     def _estimated_source_weights(self) -> SourceWeights:
         """Source weights under the likeliest hyperparameters."""
         sources = {name: self._of_source(source) for name, source in self._used_sources.items()}
-        prior = self._hyperparameters.best.prior(self.features)
+        prior = self._hyperparameters.best.prior(self.features, self.space)
 
         def log_evidence(known: GaussianNaturalParameters) -> float:
             return CoefficientPosterior.of(self.features, prior, known).evidence
