@@ -59,9 +59,9 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_506),
+    "src": (254, 77_514),
     "service": (46, 12_110),
-    "library": (107, 33_178),
+    "library": (107, 33_186),
     "lab": (44, 14_975),
     "LocalKernel, a round": (31, 11_140),
     "Capri, a round": (41, 13_309),

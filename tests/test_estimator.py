@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
-from discreet import Actions, InvalidInput, PrivateBandit, decode, encode
+from discreet import Actions, ArmPoints, InvalidInput, PrivateBandit, decode, encode
 from discreet.privacy import SecureNoise
 
 ARMS = ["none", "call", "visit"]
@@ -183,6 +183,26 @@ class TestServing:
             served.partial_fit(actions, happened, crowd)
         assert served.learner_.people == 3000
         assert right(served) > 0.85
+
+    @pytest.mark.parametrize(
+        ("points", "arms"),
+        [
+            (ArmPoints.of([5, 10, 40]), [5.0, 10.0, 40.0]),
+            (ArmPoints.of([[1, 2], [3, 4]], ["a", "b"]), ["a", "b"]),
+            (ArmPoints.of([[1, 2], [3, 4]]), [0, 1]),
+        ],
+    )
+    def test_arms_may_be_points(self, points: ArmPoints, arms: list[Any]) -> None:
+        served = PrivateBandit(points, 4.0, bounds=BOUNDS, noise="simulated", random_state=3)
+        assert clone(served).arms == points
+        crowd = people(20, 1)
+        actions, _ = served.act(crowd)
+        assert set(actions.names) <= set(map(str, arms))
+        served.partial_fit(actions, np.ones(20), crowd)
+        served.partial_fit(np.array(arms)[np.arange(20) % len(arms)], np.ones(20), crowd)
+        assert served.arms_.tolist() == arms
+        assert served.learner_.space == ArmPoints.of(points.array, list(map(str, arms)))
+        assert set(served.predict(crowd)) <= set(arms)
 
     def test_after_a_log_as_well(self, fitted: PrivateBandit) -> None:
         both = pickle.loads(pickle.dumps(fitted))

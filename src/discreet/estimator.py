@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -56,7 +57,7 @@ from discreet.learners.policy import Actions, ArmPolicy
 from discreet.learners.registry import Declared as Facts
 from discreet.learners.registry import learner_class, make_learner, usual_learner, variant
 from discreet.people.columns import Declared
-from discreet.people.domain import Box, RewardBounds
+from discreet.people.domain import ArmPoints, Box, RewardBounds
 from discreet.privacy import (
     Budget,
     Guarantee,
@@ -100,7 +101,8 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
     covers the last fit alone. Choose parameters on other data.
 
     Args:
-        arms: the arms, at least two different texts or numbers.
+        arms: the arms, at least two different texts or numbers; or `ArmPoints`, for doses or prices
+            that the learner is to compare. These are called by their names, else by their points.
         epsilon: what one person pays; each row is a person.
         delta: needed under joint privacy.
         bounds: public bounds of contexts, such as `{"age": (18, 90), "region": ["north", "south"]}`
@@ -125,7 +127,7 @@ class PrivateBandit(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        arms: Sequence[str | float],
+        arms: Sequence[str | float] | ArmPoints,
         epsilon: float,
         *,
         delta: float | None = None,
@@ -325,10 +327,13 @@ class _Fitted:
         if self.least is not None and not weighs:
             half = 0.5 * (self.plain.upper - self.plain.lower) / self.least
             bounds = RewardBounds(self.middle - half, self.middle + half)
+        arms: Any = tuple(map(str, self.arms.tolist()))
+        if isinstance(bandit.arms, ArmPoints):
+            arms = replace(bandit.arms, names=arms)
         self.learner: Learner[Any, Any, Any] = make_learner(
             name,
             self.domain,
-            list(map(str, self.arms.tolist())),
+            arms,
             budget,
             options=bandit.options,
             horizon=horizon,
@@ -511,6 +516,9 @@ class _Fitted:
 
 def _arms_of(arms: Any) -> NDArray[Any]:
     """The arms as an array that `predict` takes them from."""
+    if isinstance(arms, ArmPoints):
+        points = arms.array[:, 0] if arms.array.shape[1] == 1 else np.arange(len(arms))
+        return np.array(arms.names) if arms.names else points
     given = list(arms) if isinstance(arms, Sequence | np.ndarray) else []
     scalars = all(isinstance(arm, str | int | float | np.generic) for arm in given)
     if isinstance(arms, str) or not scalars or len(set(given)) < max(2, len(given)):
