@@ -75,7 +75,7 @@ def in_parallel(tasks: Iterable[Task[Result]], jobs: int = 1) -> Iterator[Result
 
 
 def _finished(tasks: list[tuple[int, Task[Result]]], jobs: int) -> Generator[tuple[int, Result]]:
-    """A generator, so that a process that dies before every task is handed out is caught, too."""
+    """Yield results as they finish; lazy, so that a death during dispatch is raised here, too."""
     # Arrays travel with their task: files that processes map would outlive a stopped command.
     parallel = Parallel(jobs, return_as="generator_unordered", max_nbytes=None)
     yield from parallel(delayed(_numbered)(*each) for each in tasks)

@@ -51,7 +51,7 @@ from discreet.lab.environments.log_values import (
     value_of_terms,
 )
 from discreet.lab.environments.logs import Log, LoggedAction, LoggedReward, Propensity
-from discreet.lab.environments.tables import Points, place_arms
+from discreet.lab.environments.tables import Points, set_arm_points
 from discreet.people.columns import Column
 from discreet.toml_files import Positive
 from discreet.validation import FloatArray, IntArray, InvalidInput, one_of
@@ -416,6 +416,6 @@ def problem_of_log(
         ),
     )
     problem = LogProblem(log, replay, estimator)
-    place_arms(problem, points, files)
+    set_arm_points(problem, points, files)
     files.mark(problem, path)
     return problem

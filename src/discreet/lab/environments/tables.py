@@ -290,8 +290,8 @@ def bandit_from_table(
     return problem
 
 
-def place_arms(problem: Problem, points: Points | None, files: Files) -> None:
-    """Say where the arms of a problem lie; `InvalidInput` unless each has a point of its own."""
+def set_arm_points(problem: Problem, points: Points | None, files: Files) -> None:
+    """Set the arm points of a problem; `InvalidInput` unless each arm has one of its own."""
     if points is None:
         return
     with files.place.at("points"):
@@ -435,7 +435,7 @@ def problem_of_table(
         assert rewards is not None
         starts = files.starts(columns, person, rewards=rewards.columns)
         problem = bandit_from_table(frame, columns, rewards, origin, person, radius, starts)
-    place_arms(problem, points, files)
+    set_arm_points(problem, points, files)
     return files.mark(problem, path)
 
 

@@ -185,7 +185,7 @@ class KernelStatistics(Statistics):
         proper = (
             bool((diagonal >= 0.0).all() and (diagonal <= most).all())
             and bool((np.abs(self.weighted) <= most).all())
-            and np.array_equal(self.precision, self.precision.T)
+            and np.array_equal(self.precision, self.precision.T)  # a sum of a a', up to rounding
             and not dpotrf(self.precision + (1e-9 * most + 1e-300) * np.eye(shape[0]))[1]
             and self.placed <= self.reports
             and self.squares <= self.reports

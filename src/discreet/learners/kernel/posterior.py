@@ -169,31 +169,31 @@ class Hyperparameters:
 
     @classmethod
     def first(cls, dimension: int, points: bool = False) -> Hyperparameters:
-        between = _FIRST_ARM_LENGTH_SCALE if points else None
-        return cls((FIRST_LENGTH_SCALE,) * dimension, arm_length_scale=between)
+        arm_scale = _FIRST_ARM_LENGTH_SCALE if points else None
+        return cls((FIRST_LENGTH_SCALE,) * dimension, arm_length_scale=arm_scale)
 
     def drawn(
         self, rng: np.random.Generator, length_scales: Sequence[float] = LENGTH_SCALES[:-1]
     ) -> Hyperparameters:
-        """Others for the same columns and arms, from their prior, with scale 1 and one of these
+        """A draw from the prior for the same columns and arms, with scale 1 and one of these
         length scales where a column matters."""
         dimension = len(self.length_scales)
         matters = rng.random(dimension) < column_matters(dimension)
         varying = rng.choice(length_scales, dimension)
         level, surface = rng.choice(SHARES, 2).tolist()
-        between = self.arm_length_scale
-        if between is not None:
+        arm_scale = self.arm_length_scale
+        if arm_scale is not None:
             scales, chances = zip(*ARM_LENGTH_SCALES.items(), strict=True)
-            between = float(rng.choice(scales, p=chances))
+            arm_scale = float(rng.choice(scales, p=chances))
         lengths = tuple(np.where(matters, varying, FLAT).tolist())
-        return Hyperparameters(lengths, 1.0, level, surface, between)
+        return Hyperparameters(lengths, 1.0, level, surface, arm_scale)
 
     def proposal(self, rng: np.random.Generator, length_scales: Sequence[float]) -> Hyperparameters:
         """A symmetric Metropolis proposal, which changes one hyperparameter or two length scales:
         where rewards depend on two columns together, neither seems to matter alone."""
         columns, points = len(self.length_scales), self.arm_length_scale is not None
         kind = int(rng.integers(3 + columns + columns // 2 + points)) - points
-        if kind < 3:
+        if kind < 3:  # -1, the last choice, is reached with arm points alone
             name, values = _CHOICES[kind]
             new: Any = {name: values[rng.integers(len(values))]}
             return replace(self, **new)
@@ -210,9 +210,9 @@ class Hyperparameters:
             math.log(1.0 - matters if value >= FLAT else each * commonness(value) ** _RARER)
             for value in self.length_scales
         )
-        chance = ARM_LENGTH_SCALES.get(self.arm_length_scale or 0.0, 1.0)
-        between = 0.0 if self.arm_length_scale is None else math.log(chance)
-        return columns - _SCALE_PENALTY * math.log2(self.output_scale) ** 2 + between
+        scale = self.arm_length_scale
+        arms = 0.0 if scale is None else math.log(ARM_LENGTH_SCALES.get(scale, 1.0))
+        return columns - _SCALE_PENALTY * math.log2(self.output_scale) ** 2 + arms
 
     def prior(
         self, features: CosineFeatures, arms: int | ArmPoints, left_out: float = LEFT_OUT
@@ -226,7 +226,7 @@ class Hyperparameters:
         return FeaturePrior(used, own, common, arm_correlation(arms, self.arm_length_scale))
 
 
-# What a proposal changes beside length scales of columns; the last one of arm points alone.
+# Hyperparameters that a proposal changes beside length scales of columns, and their values.
 _CHOICES: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("level", SHARES),
     ("surface", SHARES),
