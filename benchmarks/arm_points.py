@@ -4,6 +4,7 @@
     python benchmarks/arm_points.py --only loan_quotes               half an hour
     python benchmarks/arm_points.py --wrong                          beside points in a random order
     python benchmarks/arm_points.py --beside released_thompson       slow; takes points, too
+    python benchmarks/arm_points.py --known --only grid              what a known kernel is worth
 
 | problem     | what it is                                                                         |
 |-------------|------------------------------------------------------------------------------------|
@@ -12,12 +13,14 @@
 | loan_quotes | 26 interest rates, 3 columns, 9,976 real loans                                     |
 
 Default options. Each line gives the mean regret with its standard error; `saved` is what points
-save of the regret without them.
+save of the regret without them. With `--known` it is what a kernel and a bound on the noise of
+rewards save (of `grid` the true ones), and `released_thompson` is told the same.
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +42,11 @@ BUDGETS: dict[str, Budget] = {
 }
 DOSES = np.arange(1.0, 9.0)
 PLACES = ("grid", "doses", "loan_quotes")
+Options = dict[str, Any]
+KNOWN: dict[str, Options] = {
+    "grid": {"kernel": "RBF(0.3)", "reward_noise": 0.25},
+    "loan_quotes": {"kernel": "RBF([5, 40, 1, 5])", "reward_noise": 0.6},
+}
 
 
 def effects(contexts: FloatArray) -> FloatArray:
@@ -63,7 +71,9 @@ def made(place: str) -> Problem:
     return load_problem("kernel_grid", {"arms": 20}) if place == "grid" else load_problem(place)
 
 
-def regret(place: str, space: ActionSpace, name: str, budget: Budget, how: list[int]) -> FloatArray:
+def regret(
+    place: str, space: ActionSpace, name: str, budget: Budget, how: list[int], options: Options
+) -> FloatArray:
     """(replicates,) of a learner, whose arms are given like that."""
     problem = made(place)
     problem._space = space
@@ -71,7 +81,7 @@ def regret(place: str, space: ActionSpace, name: str, budget: Budget, how: list[
     oracle, learner = (
         np.array([run.record.value for run in simulate_all(problem, [line], people, *rest)])
         for people in [min(people, problem.size or people)]
-        for line in (Setting(ORACLE, ORACLE), Setting(name, name, budget))
+        for line in (Setting(ORACLE, ORACLE), Setting(name, name, budget, options))
     )
     return np.abs(oracle - learner)  # of rewards, or of regret, which the oracle has not
 
@@ -85,23 +95,34 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PLACES, default=PLACES[:2])
     parser.add_argument("--wrong", action="store_true", help="show points in a random order, too")
     parser.add_argument("--beside", help="another learner of arms")
+    parser.add_argument("--known", action="store_true", help="say the kernel and the noise")
     given = parser.parse_args()
     how = [given.people, given.replicates, given.seed]
     extra = [*(["wrong points"] if given.wrong else []), *([given.beside] if given.beside else [])]
     heads = ["kernel", "without points", *extra]
+    if given.known:
+        heads = ["kernel, known", "kernel", "released_thompson"]
     print(f"{'problem':12}{'budget':8}{''.join(f'{head:>18}' for head in heads)}        saved")
     for place in given.only:
         points = made(place).space
         assert isinstance(points, ArmPoints)
         order = np.random.default_rng(8).permutation(len(points))
-        lines = [
-            ("kernel", points),
-            ("kernel", len(points)),
-            ("kernel" if given.wrong else None, ArmPoints.of(points.array[order])),
-            (given.beside, points),
+        lines: list[tuple[str | None, ActionSpace, Options]] = [
+            ("kernel", points, {}),
+            ("kernel", len(points), {}),
+            ("kernel" if given.wrong else None, ArmPoints.of(points.array[order]), {}),
+            (given.beside, points, {}),
         ]
+        if given.known:
+            known = KNOWN[place]
+            lines = [(name, points, known) for name in ("kernel", "released_thompson")]
+            lines.insert(1, ("kernel", points, {}))
         for label, budget in BUDGETS.items():
-            lost = [regret(place, space, name, budget, how) for name, space in lines if name]
+            lost = [
+                regret(place, space, name, budget, how, options)
+                for name, space, options in lines
+                if name
+            ]
             saved, error = mean_and_error(1.0 - lost[0] / lost[1].mean())
             shown = "".join(
                 f"{mean:>10,.0f} +- {off:<4,.0f}" for mean, off in map(mean_and_error, lost)

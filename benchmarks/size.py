@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_514),
+    "src": (255, 78_095),
     "service": (46, 12_110),
-    "library": (107, 33_186),
+    "library": (108, 33_745),
     "lab": (44, 14_975),
-    "LocalKernel, a round": (31, 11_140),
-    "Capri, a round": (41, 13_309),
-    "a policy on a device": (17, 5_699),
-    "a study run": (64, 19_352),
+    "LocalKernel, a round": (31, 11_360),
+    "Capri, a round": (41, 13_322),
+    "a policy on a device": (17, 5_755),
+    "a study run": (64, 19_572),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

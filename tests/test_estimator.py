@@ -20,6 +20,7 @@ BOUNDS: dict[str, Any] = {"age": (18, 90), "smoker": [False, True]}
 JOINT: dict[str, Any] = {
     "trust_model": "joint",
     "delta": 1e-6,
+    "learner": "released_thompson",
     "options": {"kernel": "RBF(length_scale=[30, 1])", "error": 0.05},
 }
 CENTRAL = {"trust_model": "joint", "delta": 1e-6}
@@ -219,6 +220,7 @@ class TestServing:
         [
             ({}, "kernel"),
             ({"least_propensity": 0.2}, "kernel"),
+            ({"options": {"kernel": "RBF(length_scale=[30, 1])"}}, "kernel"),
             (JOINT, "released_thompson"),
             ({"learner": "best_arm"}, "best_arm"),
         ],

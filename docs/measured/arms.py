@@ -45,7 +45,7 @@ _BY_TRUST_MODEL = (
     Column("non-private", _WITHOUT),
 )
 _LOCAL = ("kernel", "partition")
-_EPOCHS = ("released_thompson", "capri")
+_TOLD = ("kernel", "capri")  # the kernel and the noise of rewards
 
 ARMS: tuple[Block, ...] = (
     Printed(
@@ -151,11 +151,11 @@ ARMS: tuple[Block, ...] = (
     Table(
         name="epochs",
         page=EPOCHS,
-        seconds=160,
+        seconds=300,
         heads=("study", "learner"),
         rows=(
-            *_lines(GRID, "`kernel_grid`, regret", *_EPOCHS, "uniform", "best_fixed"),
-            *_lines(LOANS, "`loan_quotes`, reward", *_EPOCHS, "uniform", "best_fixed", "oracle"),
+            *_lines(GRID, "`kernel_grid`, regret", *_TOLD, "uniform", "best_fixed"),
+            *_lines(LOANS, "`loan_quotes`, reward", *_TOLD, "uniform", "best_fixed", "oracle"),
         ),
         columns=_BY_TRUST_MODEL,
     ),
@@ -164,6 +164,12 @@ ARMS: tuple[Block, ...] = (
         page=KERNEL,
         seconds=250,
         command="python benchmarks/arm_points.py",
+    ),
+    Printed(
+        name="known-kernel",
+        page=KERNEL,
+        seconds=200,
+        command="python benchmarks/arm_points.py --known --only grid",
     ),
     Printed(
         name="partition-speed",

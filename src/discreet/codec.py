@@ -692,7 +692,8 @@ def fields_to_json(owner: Any) -> dict[str, Any]:
     return {
         name: codecs[name].write(value)
         for name, value in values.items()
-        if name not in added or value != added[name]
+        # An array is compared with None alone, without its numbers.
+        if name not in added or (value is not None if added[name] is None else value != added[name])
     }
 
 

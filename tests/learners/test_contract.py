@@ -93,6 +93,7 @@ def central(name: str, scene: Scene, **options: Any) -> Row:
 
 PRIVATE = Joint(2.0, 1e-5)
 
+KNOWN = {"kernel": "RBF([1.0, 1.0])", "reward_noise": 0.2}
 ROWS = {
     "kernel": Row(partial(make, "kernel", budget=Local(1.0)), any_sums=True),
     "kernel, epsilon 6": Row(partial(make, "kernel", budget=Local(6.0)), any_sums=True),
@@ -107,6 +108,8 @@ ROWS = {
     "kernel, joint": central("kernel", ARM),
     "kernel, joint levels": central("kernel", DOSED),
     "kernel, joint half_life": central("kernel", ARM, half_life=300),
+    "kernel, known": Row(maker("kernel", ARM, Local(3.0), **KNOWN), any_sums=True),
+    "kernel, joint known": central("kernel", ARM, **KNOWN),
     "partition": Row(partial(make, "partition", budget=Local(1.0))),
     "partition, epsilon 6": Row(partial(make, "partition", budget=Local(6.0))),
     "partition, non-private": Row(partial(make, "partition", budget=NonPrivate())),

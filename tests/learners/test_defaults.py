@@ -51,19 +51,19 @@ def test_arm_points_get_the_learner_of_arms_unless_a_kernel_is_given(model: str)
         assert found.learner == (
             "released_thompson" if (model, count) == ("joint", 60) else "kernel"
         )
-    given = usual_learner(Declared("joint", points, 2, 1000, kernel=True))
-    assert given.learner == "released_thompson"
+    given = usual_learner(Declared(model, points, 2, 1000, kernel=True))
+    assert given.learner == "kernel"
 
 
 def test_joint_learners_of_arms() -> None:
     names = [
         usual_learner(Declared("joint", arms, columns, 1000, kernel)).learner
         for arms, columns, kernel in (
-            *((20, 6, False), (2, 32, False), (21, 7, False)),
-            *((21, 6, False), (2, 33, False), (2, 6, True)),
+            *((20, 6, False), (2, 32, False), (21, 7, False), (21, 6, True)),
+            *((21, 6, False), (2, 33, False), (2, 33, True)),
         )
     ]
-    assert names == [*["kernel"] * 3, *["released_thompson"] * 3]
+    assert names == [*["kernel"] * 4, *["released_thompson"] * 3]
 
 
 @pytest.mark.parametrize(

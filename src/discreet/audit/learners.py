@@ -142,7 +142,9 @@ _OTHER_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "gp_ucb": {
         "rewards weigh more": {"reward_weight": 2.4},
         "rewards weigh much more": {"reward_weight": 4.0},
-    }
+    },
+    "kernel": {"the noise of rewards is known": {"reward_noise": 0.3}},
+    "best_arm": {"the noise of rewards is known": {"reward_noise": 0.3}},
 }
 _SAMPLED = ("capri", "released_thompson", "usca")
 _SAMPLE = ((0.1, 0.1), (0.2, 0.1), (0.1, 0.3))
@@ -419,12 +421,18 @@ def local_states(maker: Maker, source: bool) -> Iterator[LocalReport]:
     for discounted in _discounting(maker):
         learner = _taught(discounted, source, _BRIEFLY, _FEW)
         yield replace(_report(learner, discounted, source, "with a half-life"), bases=1)
+    for words, options in _OTHER_OPTIONS.get(maker.learner, {}).items():
+        other = replace(maker, options={**maker.options, **options})
+        learner = _taught(other, source, _BRIEFLY, _FEW)
+        yield replace(_report(learner, other, source, words), bases=1)
 
 
 def _of_rewards(policy: Policy[Any]) -> Iterator[tuple[str, Policy[Any]]]:
-    """The policy with another range of rewards, and with thresholds in their place."""
+    """The policy with other ranges of rewards, and with thresholds in their place."""
     if isinstance(policy, KernelPolicy):
-        yield "rewards clipped", replace(policy, clipping_range=(0.25, 0.5))
+        clipped = replace(policy, clipping_range=(0.25, 0.5))
+        yield "rewards clipped", clipped
+        yield "rewards clipped about predicted ones", replace(clipped, centres=policy.directions[0])
         thresholds = tuple(np.linspace(0.1, 0.9, policy.partitions).tolist())
         whole = Cells.whole(policy.partitions)
         yield "thresholds of rewards", replace(policy, thresholds=thresholds, cells=whole)

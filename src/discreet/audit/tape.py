@@ -65,6 +65,9 @@ from typing import Any, ClassVar, Self
 from unittest.mock import patch
 
 import numpy as np
+
+# Its import draws from Python's shared generator, which a run under a tape must not do.
+import sklearn.gaussian_process.kernels  # noqa: F401
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 

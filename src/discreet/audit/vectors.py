@@ -133,7 +133,8 @@ def write_vectors(folder: Path, cases: int = CASES, seed: int = 0) -> dict[str, 
         made += [_listed_case(agreed[place], place, rng) for place in listed]
         files[name] = _file(name, agreed, made)
     asking = next(each for each in learnt["kernel"] if _thresholds(each.policy))
-    kept, refused = _forged([*(agreed[-1] for agreed in learnt.values()), asking])
+    centred = next(each for each in learnt["kernel"] if _centred(each.policy))
+    kept, refused = _forged([*(agreed[-1] for agreed in learnt.values()), asking, centred])
     met = [case for place, each in enumerate(kept) for case in _cases(each, place, _TRIED, rng)]
     files["forged"] = _file("forged", kept, met)
     files["shuffled"] = _shuffled(rng)
@@ -232,7 +233,11 @@ def _cut(policy: Any, rng: np.random.Generator) -> Any:
         scales, even = np.ones(policy.cell_columns), np.ones(500)
         levels = levels if policy.chooses else (*levels, arms)
         cells = Cells.split(points, even, size, 3, scales, levels, rng)
-        return replace(policy, cells=cells, clipping_range=(0.25, 0.625))
+        cut = replace(policy, cells=cells, clipping_range=(0.25, 0.625))
+        if not policy.chooses or size % 2:
+            return cut
+        centres = rng.integers(-(2**20), 2**20, (arms, policy.directions.shape[2]), dtype=np.int32)
+        return replace(cut, centres=centres)
     tree = Tree.root(policy.domain.dimension)
     for _ in range(size):
         tree = tree.split(rng.choice(tree.leaves, 1), rng.integers(tree.dimension, size=1))
@@ -369,6 +374,11 @@ def _thresholds(policy: Any) -> Any:
     return getattr(policy, "thresholds", ())
 
 
+def _centred(policy: Any) -> bool:
+    """Whether rewards are clipped about predicted ones."""
+    return getattr(policy, "centres", None) is not None
+
+
 def _reward_edges(policy: Any) -> list[float]:
     """The thresholds of rewards, or the ends of their range, in units of rewards."""
     if not isinstance(policy, KernelPolicy):
@@ -436,6 +446,7 @@ def _small(policy: Any) -> Any:
         directions=policy.directions[:4, :, :9],
         cells=few,
         thresholds=policy.thresholds[:3],
+        centres=None if policy.centres is None else policy.centres[:, :9],
     )
 
 

@@ -405,8 +405,9 @@ class Policy(Serializable, ABC, Generic[H]):
         least, most = self._arm_range
         if self.reports_are_private:
             people = self._nearest(contexts)
-            scaled = self.reward_bounds.nearest_unit(rewards, len(people), self.missing_reward)
             arms = nearest_whole(actions.arms, "actions.arms", least, most, len(people))
+            missing = self._missing(people, arms)
+            scaled = self.reward_bounds.nearest_unit(rewards, len(people), missing)
         else:
             people = self._read(contexts)
             scaled = self.reward_bounds.to_unit(rewards, len(people))
@@ -434,8 +435,7 @@ class Policy(Serializable, ABC, Generic[H]):
             numbers = whole_names(arms, self.arm_names, arm_count(self.space) or 0)
         return Actions(numbers, np.zeros(numbers.size, dtype=np.uint64), self)
 
-    @property
-    def missing_reward(self) -> float:
+    def _missing(self, people: H, arms: IntArray) -> float | FloatArray:
         """What a reward that is missing counts as, on [0, 1]."""
         return 0.5
 

@@ -270,9 +270,9 @@ _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
         Choice("gp_ucb", "actions are points, which it compares by a kernel"),
     ),
     (
-        lambda declared: declared.kernel,
+        lambda declared: declared.kernel and declared.columns <= _MOST_COLUMNS,
         Choice(
-            "released_thompson",
+            "kernel",
             "a kernel says how alike contexts and arms are, so a reward tells about its neighbours",
         ),
     ),
@@ -288,7 +288,7 @@ _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
         ),
     ),
     (
-        lambda declared: declared.trust_model == "joint",
+        lambda declared: declared.kernel or declared.trust_model == "joint",
         Choice("released_thompson", "kernel is slow with many arms and takes at most 32 columns"),
     ),
     (

@@ -483,9 +483,11 @@ class RewardBounds:
             )
         return self._scaled(array)
 
-    def nearest_unit(self, rewards: ArrayLike, people: int, missing: float = 0.5) -> FloatArray:
+    def nearest_unit(
+        self, rewards: ArrayLike, people: int, missing: float | FloatArray = 0.5
+    ) -> FloatArray:
         """Like `to_unit`, with a reward outside the bounds moved to the nearest and NaN to the
-        place `missing` on [0, 1]; see `Box.nearest_unit`."""
+        place `missing` on [0, 1], of all or of each; see `Box.nearest_unit`."""
         array = number_vector(rewards, "rewards", people)
         place = self.lower + missing * (self.upper - self.lower)
         return self._scaled(self.clip(np.where(np.isnan(array), place, array)))

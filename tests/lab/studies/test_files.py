@@ -410,7 +410,8 @@ def test_the_usual_learner_is_a_function_of_declarations(tmp_path: Path) -> None
     with_kernel = UNNAMED.format(problem="exponential").replace("non_private = true", "")
     with_kernel += "[learners.options]\nkernel = 'RBF(length_scale=2.0)'\n"
     study = load_study(written(tmp_path, with_kernel))
-    assert [setting.learner for setting in study.settings] == ["released_thompson"]
+    assert [setting.learner for setting in study.settings] == ["kernel"]
+    assert "kernel says" in study.settings[0].reason
     joint = UNNAMED.format(problem="exponential") + 'trust_model = "joint"\ndelta = 1e-6\n'
     assert load_study(written(tmp_path, joint)).settings[0].learner == "kernel"
     with pytest.raises(InvalidInput, match="nowhere"):

@@ -108,14 +108,27 @@ CASES = {name: ("kernel", domain) for name, domain in DOMAINS.items()} | {
     "best arm": ("best_arm", MIXED),
     "rewards of 0 or .3": ("kernel", DOMAINS["square"], 0.3),
     "best arm, 0 or .3": ("best_arm", MIXED, 0.3),
+    "known": ("kernel", DOMAINS["square"], 1.0, ("RBF(0.5)", 0.1)),
+    "best arm, known": ("best_arm", MIXED, 1.0, (None, 0.1)),
 }
 
 
 @cache
 def served(
-    name: str = "kernel", domain: Box = DOMAINS["square"], reward: float = 1.0
+    name: str = "kernel",
+    domain: Box = DOMAINS["square"],
+    reward: float = 1.0,
+    known: tuple[str | None, float] | None = None,
 ) -> list[JointKernelPolicy]:
-    return serve(kernel(domain, name=name), reward=reward)
+    learner = kernel(domain, name=name)
+    if known is not None:
+        text, noise = known
+        options = {"kernel": text, "reward_noise": noise, "first": 200}
+        budget, common = learner.budget, {"noise": SimulatedNoise(3), "public_seed": 5}
+        made = make_learner(name, domain, ARMS, budget, options=options, horizon=4000, **common)
+        assert isinstance(made, JointKernel)
+        learner = made
+    return serve(learner, reward=reward)
 
 
 @pytest.fixture(params=CASES)
@@ -178,8 +191,12 @@ def test_the_width_is_that_of_the_blocks(
             assert policy.width == pytest.approx(math.sqrt(square), abs=1e-8)
         assert min(policy.width for policy in policies) < 2.05
         return
-    assert first.width == pytest.approx(math.sqrt(2.0 * first.domain.dimension + 0.5))
-    assert first.directions == 0
+    if first.directions:  # a known kernel needs no histogram of columns
+        assert len(first.bins) == 0
+        assert any(policy.radius for policy in later)
+        later = policies
+    else:
+        assert first.width == pytest.approx(math.sqrt(2.0 * first.domain.dimension + 0.5))
     for policy in later:
         cells = policy.cells.count > 1
         assert policy.width == math.sqrt((4.5 if cells else 4.0) + 2.0 * weight**2)
@@ -195,13 +212,14 @@ def test_forged_numbers_move_a_sum_no_further(name: str) -> None:
     rng = np.random.default_rng(1)
     assert policy.projection is not None
     # Squares of 1e-170 are lost, so the length that a row is divided by is not its length.
-    for factor in (0.0, 1e-300, 1e-170, 1e9, 1e300):
+    for factor, radius in product((0.0, 1e-300, 1e-170, 1e9, 1e300), (None, 2.0**-20, 0.5)):
         forged = replace(
             policy,
             projection=factor * rng.standard_normal(policy.projection.shape),
             believed=1e3 * rng.standard_normal(policy.believed.shape),
             clipping_norm=1e-300,
-            clipping_range=(0.4, float(np.nextafter(0.4, 1.0))),
+            clipping_range=(0.4, 0.4 + 2.0**-20),
+            radius=radius,
         )
         with np.errstate(all="ignore"):
             rows = forged.contributions(*records(forged.domain)) / RESOLUTION

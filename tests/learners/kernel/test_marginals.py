@@ -29,7 +29,7 @@ from discreet.people.domain import RewardBounds, unit_cube
 from discreet.privacy import Local, NonPrivate, Shuffled
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.privacy.noise import SimulatedNoise
-from discreet.validation import FloatArray
+from discreet.validation import FloatArray, InvalidInput
 
 NOTHING = np.zeros((2, len(MARGINALS)))
 
@@ -335,13 +335,18 @@ def test_missing_rewards_are_in_the_middle_of_the_range() -> None:
     policy = next(policy for policy in policies if policy.thresholds)
     coins = np.arange(40, dtype=np.uint64)
     own = np.array(policy.thresholds)[policy.picked(coins)[1]]
-    assert (policy._entering(own, coins) == 1.0).all()
-    assert (policy._entering(np.nextafter(own, 0.0), coins) == 0.0).all()
+    people = np.zeros((40, 1)), np.zeros(40, dtype=np.int64)
+    assert (policy._entering(*people, own, coins) == 1.0).all()
+    assert (policy._entering(*people, np.nextafter(own, 0.0), coins) == 0.0).all()
     clipped = replace(policies[0], clipping_range=(0.25, 0.625))
-    assert clipped.missing_reward == 0.4375
-    shares = clipped._entering(np.array([0.0, 0.25, 0.4375, 0.625, 1.0]), coins[:5])
+    assert set(clipped._missing(*people)) == {0.4375}
+    people = people[0][:5], people[1][:5]
+    shares = clipped._entering(*people, np.array([0.0, 0.25, 0.4375, 0.625, 1.0]), coins[:5])
     assert shares.tolist() == [0.0, 0.0, 0.5, 1.0, 1.0]
     # However short a range is that a policy states, no reward overflows.
-    short = replace(clipped, clipping_range=(0.0, 5e-324))
+    with pytest.raises(InvalidInput, match="e-07 or more"):
+        replace(clipped, clipping_range=(0.0, 2.0**-21))
+    short = replace(clipped, clipping_range=(0.0, 2.0**-20))
     with np.errstate(all="raise"):
-        assert short._entering(np.array([0.0, 1.0]), coins[:2]).tolist() == [0.0, 1.0]
+        shares = short._entering(*people, np.array([0.0, 0.2, 0.5, 0.7, 1.0]), coins[:5])
+    assert shares.tolist() == [0.0, 1.0, 1.0, 1.0, 1.0]

@@ -28,11 +28,15 @@ SETTINGS: list[tuple[Any, Any, Any, dict[str, Any], str]] = [
     (LINE, 2, Local(1.0), {"batch": 2.5}, "batch"),
     (LINE, 2, Local(1.0), {"growth": 0.0}, "growth"),
     (LINE, 2, Local(1.0), {"growth": math.nan}, "growth"),
+    (LINE, 2, Local(1.0), {"kernel": "RBF([1.0, 1.0])"}, "kernel"),
+    (LINE, 2, Local(1.0), {"kernel": "smooth"}, "kernel"),
+    (LINE, 2, Local(1.0), {"reward_noise": 0.0}, "reward_noise"),
 ]
 STUDY_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"grwth": 0.1}, "grwth"),
     ({"batch": "many"}, "batch"),
     ({"growth": True}, "growth"),
+    ({"reward_noise": "little"}, "reward_noise"),
 ]
 CONTEXTS: list[Any] = [[[10.0, 0.0]], [[30.0]], [30.0, 0.0], []]
 KNOTS = [[[0.0, 0.5, 0.5, 1.0]], [[0.0, 0.6, 0.5, 1.0]], [[0.1, 1.0]], [[0.0, 0.9]], [[0.0]]]

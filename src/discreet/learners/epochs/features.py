@@ -484,19 +484,29 @@ def arm_features(
             are as many as that, which leave out what `ArmFeatures.residual` says.
         likeness: correlation of the rewards of two arms without an order, from 0 to below 1.
     """
+    chosen = checked_kernel(kernel, domain, arms)
+    positive_number(error, "error")
+    if not 0.0 <= finite_number(likeness, "likeness") < 1.0:
+        raise InvalidInput(f"likeness was {likeness}; it must be from 0 to below 1.")
+    return _features_of(kernel_to_text(chosen), domain, arms, contexts, error, likeness)
+
+
+def checked_kernel(kernel: Kernel | str, domain: Box, arms: int | ArmPoints) -> Kernel:
+    """A kernel that compares contexts, and arm points where arms have them.
+
+    Raises:
+        InvalidInput: where it does not fit the columns, or is not finite on the domain.
+    """
     box, chosen = feature_box(domain, arms), read_kernel(kernel)
     try:
         values = np.asarray(chosen(np.array([box.lower, box.upper])))
-    except ValueError as reason:
+    except (TypeError, ValueError) as reason:
         raise InvalidInput(
             f"kernel was {chosen}, for the columns {', '.join(box.names)}: {reason}."
         ) from reason
     if not np.isfinite(values).all():
         raise InvalidInput(f"kernel was {chosen}, which is not finite on the domain.")
-    positive_number(error, "error")
-    if not 0.0 <= finite_number(likeness, "likeness") < 1.0:
-        raise InvalidInput(f"likeness was {likeness}; it must be from 0 to below 1.")
-    return _features_of(kernel_to_text(chosen), domain, arms, contexts, error, likeness)
+    return chosen
 
 
 @lru_cache(maxsize=16)

@@ -7,7 +7,9 @@ C_j reports (j, t). Given j, the mean of t is
 
 with kappa the density of contexts, mu_j the mass of the cell and P_j = 2 b + (p - b) mu_j the
 probability that j is reported, because wrong values are reported with either sign equally often.
-Reports with the same functions, partition and cell share a. Without privacy t = 2 r - 1 and
+Reports with the same functions, partition and cell share a. Where rewards are clipped to c about
+the predicted p, which keeps the share v of what they tell, a is multiplied by v / 2 c, and a' theta
+with 2 p - 1 in place of phi' theta is added to t. Without privacy t = 2 r - 1 and
 a = phi(x) on arm A(x). For people of a source, whose arm is as private as the context, the integral
 goes over contexts and arms, kappa is their joint density, and g depends on both (`Grid.with_arms`).
 
@@ -68,6 +70,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -166,8 +169,11 @@ class KernelStatistics(Statistics):
         discounted = self.information.scaled(share)
         return replace(self, precision=discounted.precision, weighted=discounted.weighted)
 
-    def check(self, coefficients: int, bins: int, dimension: int, stage: int) -> None:
-        """Refuse sums that no reports to a learner of d columns add up to, at this stage.
+    def check(
+        self, coefficients: int, bins: int, dimension: int, stage: int, radius: float = 0.5
+    ) -> None:
+        """Refuse sums that no reports to a learner of d columns add up to, at this stage, if
+        clipping ranges have this radius or more.
 
         Raises:
             InvalidInput: for other shapes, or numbers beyond what these many reports can give.
@@ -179,12 +185,14 @@ class KernelStatistics(Statistics):
                 f"statistics had (coefficients, bins, columns) {shape} and stage {self.stage}; "
                 f"this learner has {wanted}, and is at stage {stage}."
             )
-        # |a_i| is at most the largest value of a feature.
-        most = 2.0**dimension * (1.0 + 1e-3) * self.reports
+        # |a_i| is at most the largest value of a feature over twice the radius, and |t| at most 1
+        # more than 1 over that.
+        most = 2.0**dimension * (1.0 + 1e-3) * self.reports / (2.0 * radius) ** 2
+        most_weighted = most if radius == 0.5 else 2.0 * most
         diagonal = np.diagonal(self.precision)
         proper = (
             bool((diagonal >= 0.0).all() and (diagonal <= most).all())
-            and bool((np.abs(self.weighted) <= most).all())
+            and bool((np.abs(self.weighted) <= most_weighted).all())
             and np.array_equal(self.precision, self.precision.T)  # a sum of a a', up to rounding
             and not dpotrf(self.precision + (1e-9 * most + 1e-300) * np.eye(shape[0]))[1]
             and self.placed <= self.reports
@@ -220,10 +228,15 @@ class Measurements:
     | cells   | (C, R) | its cell in every partition                      |
     | weights | (R,)   | the share of people that it stands for           |
     | shown   | (C, G) | P, how often each cell is reported               |
+
+    Args:
+        policy: of the reports.
+        kept: v, where rewards are clipped about the predicted ones.
     """
 
-    def __init__(self, policy: KernelPolicy) -> None:
+    def __init__(self, policy: KernelPolicy, kept: float = 1.0) -> None:
         self._policy, self._grid = policy, policy.grid
+        self._slope = 1.0 if policy.centres is None else 0.5 * kept / policy.radius
         bins = len(policy.density_bins)
         if len(policy.density) != bins:  # which a device does not look at
             raise InvalidInput(
@@ -241,13 +254,29 @@ class Measurements:
     def vectors(self, function: IntArray, partition: IntArray, cell: IntArray) -> FloatArray:
         """(U, K M) the vectors a of these combinations, by arm and then by feature."""
         arms, phi = self._policy.arms, self._grid.phi
-        which, row = np.nonzero(self._cells[partition] == cell[:, None])
-        scale = self._policy.mechanism.contrast / self.shown[partition, cell]
-        value = self._weights[row] * self._signs[row, function[which]] * scale[which]
-        place = which * arms + self._arms[row, function[which]]
+        which, value, arm, point = self._shares_of(function, partition, cell)
         shape = (len(function) * arms, len(phi))
-        integral = csr_array((value, (place, self._grid.point[row])), shape=shape) @ phi
+        integral = csr_array((value, (which * arms + arm, point)), shape=shape) @ phi
         return _rounded(integral).reshape(len(function), arms * phi.shape[1])
+
+    def added(self, function: IntArray, partition: IntArray, cell: IntArray) -> FloatArray:
+        """(U,) what is added to t, where rewards are clipped about the predicted ones."""
+        if self._policy.centres is None:
+            return np.zeros(len(function))
+        which, value, arm, point = self._shares_of(function, partition, cell)
+        predicted = self._policy.predicted(self._grid.phi[:, self._policy.used])[point, arm]
+        added = np.zeros(len(function))
+        np.add.at(added, which, value * predicted)
+        return _rounded(added)
+
+    def _shares_of(
+        self, function: IntArray, partition: IntArray, cell: IntArray
+    ) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
+        """Of each row in the cells: its combination, signed share of people, arm and point."""
+        which, row = np.nonzero(self._cells[partition] == cell[:, None])
+        scale = self._slope * self._policy.mechanism.contrast / self.shown[partition, cell]
+        value = self._weights[row] * self._signs[row, function[which]] * scale[which]
+        return which, value, self._arms[row, function[which]], self._grid.point[row]
 
     def statistics(self, reports: SignedReports) -> KernelStatistics:
         """What checked reports of the policy add up to."""
@@ -263,12 +292,13 @@ class Measurements:
         people = np.bincount(place).astype(np.float64)
         totals = np.bincount(place, sign)
         rest = kinds // count
-        vectors = self.vectors(rest // partitions, rest % partitions, kinds % count)
+        combined = rest // partitions, rest % partitions, kinds % count
+        vectors, added = self.vectors(*combined), self.added(*combined)
         counts = np.zeros(self.shown.shape)
         np.add.at(counts, (partition, cell), 1.0)
         return KernelStatistics(
             precision=(vectors * people[:, None]).T @ vectors,
-            weighted=totals @ vectors,
+            weighted=(totals + people * added) @ vectors,
             located=self._located(counts),
             placed=len(reports) if count > 1 else 0,
             squares=float(len(reports)),
@@ -531,6 +561,16 @@ class DecisionContrasts:
             # Of f, which is half of 2 f - 1.
             total=0.5 * whole / math.sqrt(8.0 * math.pi),
         )
+
+    @cached_property
+    def deviation(self) -> float:
+        """The root mean square deviation of 2 f - 1 where people are, on the arms that are best in
+        draws from the posterior."""
+        arms, size = self.posterior.mean.shape
+        drawn = self.phi @ self.drawn.reshape(arms, size, -1) - self.gaps[..., None]
+        best, points = drawn.argmax(axis=0), np.arange(len(self.phi))
+        variance = self.spread[best, points[:, None]].mean(axis=1)
+        return math.sqrt(float(self.mass @ variance) / float(self.mass.sum()))
 
     def _candidates(self, rng: np.random.Generator) -> Singles:
         """Deviations of arm functions from the mean (K m, C); the first F are none."""

@@ -208,6 +208,11 @@ def whole_coefficients(values: FloatArray) -> Coefficients:
     return np.round(inside / _COEFFICIENT_GRID).astype(np.int32)
 
 
+def decoded(values: FloatArray) -> FloatArray:
+    """Exact sums of features times such coefficients, as numbers."""
+    return values * _COEFFICIENT_GRID
+
+
 def cos_pi(x: FloatArray) -> FloatArray:
     """cos(pi x) for x in [0, 1], by Horner's scheme in the square of the distance from the nearest
     end."""

@@ -20,7 +20,9 @@ below beside the bins; once a source has a policy columns that are not in ranks 
     ( s T'z (t - h) / D,   e_cell(x) / 2,   e_bin(r) / 2 ),    s = min(1, D / ((1 + |h|) |T'z|)),
 
 with z = e_a (x) phi(x), T the projection, h = clip(z' mean, -1, 1), t = -1 .. 1 the place of r in
-the clipping range, and the cell of a random k-d split of the estimated density.
+the clipping range, and the cell of a random k-d split of the estimated density. Where the noise of
+rewards is known, t - h is clipped to twice a radius, which then stands in place of 1 + |h|
+(known.py).
 
 **Sensitivity.** The first block lies in the unit ball, so two of them differ by at most 2; a
 one-hot vector of weight w differs from another by at most w sqrt(2). Blocks are orthogonal, so one
@@ -39,6 +41,9 @@ people see follows from releases (billboard lemma).
 
     F = sum rho s T'z z',  k = sum rho s T'z h,  Q = sum rho s^2 (1 - h^2) T'z z'T,
     C = n Q + D^2 sigma^2 I,    J += n^2 F'C^-1 F,    b += n F'C^-1 (D total + n k).
+
+With a radius F and k are multiplied by the share that clipping keeps, and the mean square of what
+it leaves stands in place of 1 - h^2.
 
 Contributions carry t - h, so a wrong density rescales a correction of the mean. With t = u + w t'
 in the range [(1 + u - w) / 2, (1 + u + w) / 2] of all rewards, J and b of t' become J / w^2 and
@@ -87,9 +92,10 @@ are points.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,7 +103,7 @@ from scipy.special import log_ndtr
 
 from discreet.codec import OPTIONAL_FIELD, Range, Shape
 from discreet.gaussian import GaussianNaturalParameters
-from discreet.learners.base import ENDLESS, Common
+from discreet.learners.base import ENDLESS
 from discreet.learners.discounting import (
     discount_factor,
     effective_sample_factor,
@@ -124,8 +130,9 @@ from discreet.learners.kernel.features import (
     whole_coefficients,
     with_implied,
 )
-from discreet.learners.kernel.learner import KernelLearner, LocalKernel
+from discreet.learners.kernel.learner import KernelCommon, KernelLearner, LocalKernel
 from discreet.learners.kernel.policy import (
+    LEAST_WIDTH,
     FunctionPolicy,
     Functions,
     arms_of_all,
@@ -133,8 +140,8 @@ from discreet.learners.kernel.policy import (
     clipped_to,
 )
 from discreet.learners.kernel.posterior import (
-    CoefficientPosterior,
     HyperparameterPosterior,
+    MixturePart,
     PosteriorMixture,
     coefficient_places,
     resampled,
@@ -155,6 +162,9 @@ from discreet.validation import (
     positive_number,
     whole_number,
 )
+
+if TYPE_CHECKING:
+    from discreet.learners.kernel.known import RewardNoise
 
 _BLOCKS = "a vector in the unit ball and one-hot vectors, rounded to 2^-30"
 # The weight of the cell beside the unit ball, a multiple of 2^-30.
@@ -185,6 +195,9 @@ _MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 4, 0.3, 8
 # Fast changes are looked for where, with all features of all arms in the release, noise would have
 # at most this multiple of the variance of the rewards.
 _MOST_NOISE = 8.0
+# The first epoch under a known kernel ends when its release leaves this share of the variance of
+# the differences that count; without a horizon this many people are expected.
+_DOUBT_LEFT, _EXPECTED = 0.75, 10_000
 # Directions of the covariance, at most, and the least variance of one relative to the largest.
 _MOST_DIRECTIONS, _LEAST_DIRECTION = 400, 1e-6
 _THRESHOLDS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4)
@@ -225,6 +238,8 @@ class JointKernelPolicy(FunctionPolicy):
         clipping_range: the range to which rewards are clipped, within [0, 1].
         reward_weight: the weight of the reward's bin; 0 where rewards are not counted.
         least_propensity: 0, or of a log: then everyone had each arm with at least this chance.
+        radius: how far beside the predicted reward rewards are clipped, on [0, 1]; None where the
+            clipping range is the same for everyone.
     """
 
     kind: ClassVar[str] = "joint-kernel-policy"
@@ -239,6 +254,9 @@ class JointKernelPolicy(FunctionPolicy):
     reward_weight: Annotated[float, Range(0.0, 1.0)]
     least_propensity: Annotated[float, Range(0.0, 1.0)] = field(
         default=0.0, kw_only=True, metadata=OPTIONAL_FIELD
+    )
+    radius: Annotated[float, Range(LEAST_WIDTH, 0.5)] | None = field(
+        default=None, kw_only=True, metadata=OPTIONAL_FIELD
     )
 
     def __post_init__(self) -> None:
@@ -271,6 +289,9 @@ class JointKernelPolicy(FunctionPolicy):
         if self.clipped_to is not None:
             low, high = self.clipped_to
             data = f"{DATA}, clipped to [{low:,.4g}, {high:,.4g}]"
+        elif self.radius is not None:
+            reach = self.radius * (self.reward_bounds.upper - self.reward_bounds.lower)
+            data = f"{DATA}, clipped to {reach:,.4g} about the predicted one"
         return f"{data}, and the propensity" if self.least_propensity else data
 
     @property
@@ -390,16 +411,21 @@ class JointKernelPolicy(FunctionPolicy):
             given = arms == arm
             turned[given] = phi[given] @ self.projection[arm]
         centre = np.clip((phi * self.believed[arms]).sum(axis=1), -1.0, 1.0)
-        length = (1.0 + np.abs(centre)) * np.sqrt((turned**2).sum(axis=1))
-        share = (2.0 * rewards - 1.0 - centre) / np.maximum(length, self.clipping_norm)
+        most, residual = self._most(centre), 2.0 * rewards - 1.0 - centre
+        length = most * np.sqrt((turned**2).sum(axis=1))
+        share = np.clip(residual, -most, most) / np.maximum(length, self.clipping_norm)
         return in_unit_ball(turned * share[:, None])
+
+    def _most(self, centre: FloatArray) -> FloatArray:
+        """The largest |t - h| at h (n,)."""
+        return 1.0 + np.abs(centre) if self.radius is None else 0.0 * centre + 2.0 * self.radius
 
     def expected_at(self, phi: FloatArray, arm: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """T'z (n, s), h (n,) and the factor s (n,) of an arm at features (n, m)."""
         assert self.projection is not None
         turned = phi @ self.projection[arm]
         centre = np.clip(phi @ self.believed[arm], -1.0, 1.0)
-        length = (1.0 + np.abs(centre)) * np.sqrt((turned**2).sum(axis=1))
+        length = self._most(centre) * np.sqrt((turned**2).sum(axis=1))
         return turned, centre, np.minimum(1.0, self.clipping_norm / np.maximum(length, 1e-300))
 
     def check_sum(self, added: EpochSum) -> None:
@@ -435,7 +461,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         first: people of the first epoch; by default as many as tell bins of columns, or arms, from
             noise.
         growth: later epochs have this share of the people so far.
-        half_life: of a report's weight, in people; None where rewards do not change.
+        half_life, kernel, reward_noise: as for `LocalKernel`.
     """
 
     central: ClassVar[bool] = True
@@ -464,10 +490,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         *,
         first: int | None = None,
         growth: float = _GROWTH,
-        half_life: float | None = None,
-        **common: Unpack[Common],
+        **common: Unpack[KernelCommon],
     ) -> None:
-        super().__init__(domain, arms, budget, half_life=half_life, **common)
+        super().__init__(domain, arms, budget, **common)
         if budget.delta == 0.0:
             raise InvalidInput(
                 f"delta was 0; {self.name} adds Gaussian noise; give a delta above 0, such as 1e-6."
@@ -743,12 +768,15 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         shares = self._shares(policy.values, phi, policy.least_propensity) * self.weights[:, None]
         slope = np.zeros((policy.directions, self.arms * size))
         offset, spread = np.zeros(policy.directions), np.zeros((policy.directions,) * 2)
+        kept, square = 1.0, 1.0
+        if policy.radius is not None and self._known_noise is not None:
+            kept, square = self._known_noise.kept(policy.radius)
         for arm in range(self.arms):
             turned, centre, factor = policy.expected_at(phi, arm)
             weighted = turned * (shares[:, arm] * factor)[:, None]
-            slope[:, arm * size : (arm + 1) * size] = weighted.T @ self._phi
-            offset += weighted.T @ centre
-            variance = np.maximum(1.0 - centre**2, _LEAST_VARIANCE)
+            slope[:, arm * size : (arm + 1) * size] = kept * (weighted.T @ self._phi)
+            offset += kept * (weighted.T @ centre)
+            variance = np.minimum(np.maximum(1.0 - centre**2, _LEAST_VARIANCE), square)
             spread += (weighted * (factor * variance)[:, None]).T @ turned
         norm = policy.clipping_norm
         floor = (norm * drawn.scale) ** 2 + 1e-9 * people
@@ -779,26 +807,48 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         until, least, of_logs = self._log
         left_in_log = max(until - self.people, 0)
         least = least if left_in_log else 0.0
-        if not self._policies and self.varies and not self._used_sources:
+        if not (self._policies or not self.varies or self._used_sources or self._known_kernel):
             return self._first_policy(left_in_log, least)
         grown = self.growth * self.people
-        if self.varies and self.arms > _FEW_ARMS:
+        if self.varies and self.arms > _FEW_ARMS and self._known_kernel is None:
             fewest = min(_OF_ARM * self.arms, _MOST_OF_ARMS * (self.horizon or math.inf))
             grown = max(grown, fewest)
         grown = longest(self.half_life, math.ceil(grown), _SHARE_OF_HALF_LIFE)
-        people, after = max(grown, self._first_length), 1000 + self.people
+        lengths = [max(grown, self._first_length)]
+        if self._known_kernel is not None:
+            lengths = self._lengths(grown)
+        people, after = lengths[0], 1000 + self.people
         if least:  # arms are given, so several epochs would only have more noise
             people = longest(self.half_life, left_in_log, _SHARE_OF_HALF_LIFE)
-        self._length, last = people, False
+        last = False
         if self.horizon is not None and not least:
             remaining = max(self.horizon + of_logs - self.people, 1)
             if people >= remaining:
                 # The epoch would not end, so its reports are not needed.
-                people, last, self._length = remaining, True, ENDLESS
+                people, last = remaining, True
             after = remaining - people
         left = longest(self.half_life, max(after, 1), 1.0 / math.log(2.0))
         rng = np.random.default_rng([self.public_seed, len(self._policies), 2])
-        return self._designed(people, left, last, least, rng)
+        if last or least:
+            lengths = [people]
+        policy, people = self._designed(lengths, left, last, least, rng)
+        self._length = ENDLESS if last else people
+        return policy
+
+    def _lengths(self, grown: int) -> list[int]:
+        """Numbers of people that the next epoch may have where the kernel is known."""
+        least = _FEWEST // 2
+        before = [
+            max(drawn.people, least)
+            for drawn in self._released.drawn
+            if not self.published(drawn.version).least_propensity
+        ]
+        if before or self.first is not None:
+            return [max(grown, self.first or before[0])]
+        lengths, most = [max(grown, least)], _MOST_OF_ARMS * (self.horizon or _EXPECTED)
+        while 1.5 * lengths[-1] < most:
+            lengths.append(math.ceil(1.5 * lengths[-1]))
+        return lengths
 
     @property
     def _first_length(self) -> int:
@@ -837,17 +887,17 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             cells=Cells.whole(1),
             bins=self._bins,
             clipping_range=self.clipping_range,
-            reward_weight=_REWARD_WEIGHT,
+            reward_weight=_REWARD_WEIGHT if self._known_noise is None else 0.0,
             least_propensity=least,
         )
 
     def _designed(
-        self, people: int, left: int, last: bool, least: float, rng: np.random.Generator
-    ) -> JointKernelPolicy:
-        """The policy of an epoch of `people` people, after whom `left` profit from what they say.
+        self, lengths: Sequence[int], left: int, last: bool, least: float, rng: np.random.Generator
+    ) -> tuple[JointKernelPolicy, int]:
+        """The policy of an epoch, after whose people `left` profit from what they say.
 
         Args:
-            people: of the epoch.
+            lengths: numbers of people that the epoch may have, increasing.
             left: people after it.
             last: whether the epoch does not end; then everyone gets the best arm by the mean.
             least: the least propensity of a log, or 0.
@@ -855,15 +905,21 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """
         mixture = self._model_average(_MIXED, rng, self._source_weights.together)
         known, likely = self._known, self._hyperparameters.best
-        weights, reward_weight = self.weights, 0.0 if self._fill_their_range else _REWARD_WEIGHT
+        weights, people = self.weights, lengths[0]
+        counts = self._known_noise is None and not self._fill_their_range
+        reward_weight = _REWARD_WEIGHT if counts else 0.0
         # After reports of sources the first epoch counts bins of columns, too.
-        bins = np.zeros(0, dtype=np.int64) if self._policies or not self.varies else self._bins
+        counted = self.varies and not self._policies and self._known_kernel is None
+        bins = self._bins if counted else np.zeros(0, dtype=np.int64)
         square = 4.0 + 2.0 * (len(bins) or _CELL_WEIGHT**2) + 2.0 * reward_weight**2
         deviation = self.budget.noise_multiplier * math.sqrt(square)
         usual = LENGTH_SCALES[:-1]
         seen = self.arms * len(self.features) * deviation**2 <= _MOST_NOISE * people
         faster = (seen and self.features.length_scales[: -len(LENGTH_SCALES)]) or usual
-        drawn = [likely.drawn(rng, each) for each in [usual, faster] * _WIDE]
+        if self._known_kernel is not None:
+            drawn = [self._known_kernel.drawn(rng) for _ in range(_WIDE)]
+        else:
+            drawn = [likely.drawn(rng, each) for each in [usual, faster] * _WIDE]
         wide = [self._posterior(each, known) for each in drawn]
         used = np.unique(np.concatenate([mixture.used, *(part.used for part in wide)]))
         # Points by the share of people there, in random order.
@@ -886,22 +942,23 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         shares = self._shares(values, self._phi[:, used], least) * weights[:, None]
         doubts = np.zeros((self.arms * len(used), _DOUBTS))
         doubts[coefficient_places(inside, self.arms, len(used))] = _doubts(contrasts, rng)
-        projection, norm = _projection(
+        people, projection, norm, radius = _projection(
             _root(mixture, wide, used),
             self._phi[:, used],
             shares,
             believed,
             doubts,
-            people,
+            lengths,
             deviation,
             self.arms * least or 1.0,
+            self._known_noise,
         )
         count = int(people * _CELL_WEIGHT / (_PEOPLE_PER_CELL * deviation))
         count = min(max(count, 1), MOST_CELLS if self.varies and not len(bins) else 1)
         scales = np.ones(self.domain.dimension)
         levels, ties = self.domain.levels, bool(self.domain.implied)
         cells = Cells.split(self._placed, weights, count, 1, scales, levels, rng, ties)
-        return JointKernelPolicy(
+        policy = JointKernelPolicy(
             **self.policy_header(),
             frequencies=self.features.index[used],
             ranks=self._ranks,
@@ -914,7 +971,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             clipping_range=self.clipping_range,
             reward_weight=reward_weight,
             least_propensity=least,
+            radius=radius,
         )
+        return policy, people
 
     def _functions(
         self,
@@ -1084,9 +1143,7 @@ def _doubts(contrasts: DecisionContrasts, rng: np.random.Generator) -> FloatArra
     return vectors.reshape(_DOUBTS, -1).T
 
 
-def _root(
-    mixture: PosteriorMixture, wide: list[CoefficientPosterior], used: IntArray
-) -> FloatArray:
+def _root(mixture: PosteriorMixture, wide: list[MixturePart], used: IntArray) -> FloatArray:
     """(K m, r) L: a root of the covariance under which directions are chosen (see the module)."""
     arms = mixture.arms
     covariance = np.zeros((arms * len(used),) * 2)
@@ -1098,8 +1155,7 @@ def _root(
     share = 1.0 - _WIDE_SHARE
     weights = [*(share * mixture.weights), *[_WIDE_SHARE / len(wide)] * len(wide)]
     for part, weight in zip([*mixture.parts, *wide], weights, strict=True):
-        half = part.draws(np.eye(part.mean.size))
-        add(part.used, weight * half @ half.T)
+        add(part.used, weight * part.half @ part.half.T)
     add(mixture.used, share * (mixture.apart.T @ (mixture.weights[:, None] * mixture.apart)))
     values, axes = np.linalg.eigh(covariance)
     kept = np.flatnonzero(values > _LEAST_DIRECTION * values[-1])[-_MOST_DIRECTIONS:]
@@ -1113,11 +1169,12 @@ def _projection(
     shares: FloatArray,
     believed: FloatArray,
     doubts: FloatArray,
-    people: int,
+    lengths: Sequence[int],
     deviation: float,
     mass: float,
-) -> tuple[FloatArray, float]:
-    """The projection (K, m, s) that leaves least doubt, and the clipping norm D.
+    noise: RewardNoise | None,
+) -> tuple[int, FloatArray, float, float | None]:
+    """People of the epoch, the projection (K, m, s) that leaves least doubt, D and the radius.
 
     Args:
         root: (K m, r) L.
@@ -1125,10 +1182,12 @@ def _projection(
         shares: (Q, K) of people with a context and an arm.
         believed: (K, m) the posterior mean.
         doubts: (K m, n) contrasts whose variance is to fall.
-        people: of the epoch.
+        lengths: numbers of people that the epoch may have, increasing; it has the first that leaves
+            little enough in doubt, or the last.
         deviation: of the noise on each number.
         mass: what the shares add up to; contributions of people of a log are weighted by less
             than 1 after they were shortened.
+        noise: of rewards, where it is known.
     """
     arms = shares.shape[1]
     blocks = root.reshape(arms, phi.shape[1], -1)
@@ -1139,21 +1198,28 @@ def _projection(
     values, axes = np.linalg.eigh(moment)
     values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
     doubtful = ((axes.T @ (root.T @ doubts)) ** 2).sum(axis=1)
-    best, least = axes[:, :1] / math.sqrt(values[0]), math.inf
-    for threshold in _THRESHOLDS:
-        kept = values > threshold * values[0]
-        long = values[kept]
-        scale = np.sqrt(long - threshold * values[0]) / long
-        norm = _SHORTENED * _USUAL_SPREAD * math.sqrt(float((scale**2 * long).sum()) / mass)
-        signal = people**2 * (scale * long) ** 2
-        learnt = signal / (people * scale**2 * long + (norm * deviation) ** 2)
-        remains = float((doubtful[kept] / (1.0 + learnt)).sum() + doubtful[~kept].sum())
-        if remains < least:
-            best, least = axes[:, kept] * scale, remains
+    for people in lengths:
+        best, least = axes[:, :1] / math.sqrt(values[0]), math.inf
+        for threshold in _THRESHOLDS:
+            kept = values > threshold * values[0]
+            long = values[kept]
+            scale = np.sqrt(long - threshold * values[0]) / long
+            norm = _SHORTENED * _USUAL_SPREAD * math.sqrt(float((scale**2 * long).sum()) / mass)
+            signal = people**2 * (scale * long) ** 2
+            learnt = signal / (people * scale**2 * long + (norm * deviation) ** 2)
+            remains = float((doubtful[kept] / (1.0 + learnt)).sum() + doubtful[~kept].sum())
+            if remains < least:
+                best, least = axes[:, kept] * scale, remains
+        if least <= _DOUBT_LEFT * float(doubtful.sum()):
+            break
     projection = np.einsum("kmr,rs->kms", blocks, best)
+    # The trace of the moment is the mean posterior variance where people are.
+    deviation_there = math.sqrt(float(values.sum()) / mass)
+    radius = None if noise is None else noise.radius(deviation_there)
     square = 0.0
     for arm in range(arms):
         centre = np.clip(phi @ believed[arm], -1.0, 1.0)
-        length = (1.0 + np.abs(centre)) ** 2 * ((phi @ projection[arm]) ** 2).sum(axis=1)
+        most = 1.0 + np.abs(centre) if radius is None else 2.0 * radius
+        length = most**2 * ((phi @ projection[arm]) ** 2).sum(axis=1)
         square += float(shares[:, arm] @ length)
-    return projection, _SHORTENED * math.sqrt(square / mass)
+    return people, projection, _SHORTENED * math.sqrt(square / mass), radius

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Annotated, Any, ClassVar, Generic, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,6 +54,7 @@ from discreet.learners.kernel.features import (
     Grid,
     grid_of,
     on_levels,
+    whole_coefficients,
 )
 from discreet.learners.kernel.marginals import (
     EDGES_TESTED,
@@ -70,6 +71,7 @@ from discreet.learners.kernel.posterior import (
     CoefficientPosterior,
     HyperparameterPosterior,
     Hyperparameters,
+    MixturePart,
     PosteriorMixture,
     SourceWeights,
     coefficient_places,
@@ -85,6 +87,11 @@ from discreet.people.domain import ArmPoints, Arms, Box, RewardBounds
 from discreet.privacy import Budget, Local, NonPrivate, Shuffled
 from discreet.privacy.frequency import SignedSubsetSelection, k_ary_response
 from discreet.validation import FloatArray, InvalidInput, positive_number, whole_number
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from discreet.learners.kernel.known import KnownKernel, RewardNoise
 
 # Sources that share the target's functions but with less than this probability are certain.
 _LEAST_DOUBT = 0.01
@@ -103,8 +110,18 @@ _LEAST_OF_ARM, _LEAST_OF_SOURCE, _GROWTH_OF_SOURCE = 3, 50, 0.04
 _ARM_LENGTH_SCALE = 0.5
 # The number of hyperparameters that are averaged for a policy, and for predictions.
 _MIXED, _MIXED_TO_PREDICT = 4, 8
+# More of a kernel that is left out is worth a warning.
+_MOST_LEFT_OUT = 0.05
 # Hyperparameters are learnt from this many people on: before, the whole prior is better.
 _LEARNING_FROM = 50
+
+
+class KernelCommon(Common, total=False):
+    """Options of kernel bandits besides domain, arms and budget."""
+
+    half_life: float | None
+    kernel: Kernel | str | None
+    reward_noise: float | None
 
 
 class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
@@ -146,6 +163,8 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         budget: Budget,
         *,
         half_life: float | None = None,
+        kernel: Kernel | str | None = None,
+        reward_noise: float | None = None,
         **common: Unpack[Common],
     ) -> None:
         if self.varies and isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
@@ -161,14 +180,52 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         super().__init__(domain, arms, budget, **common)
         self.half_life = check_half_life(half_life)
         self.features = CosineFeatures.of(domain.levels, self.arms, self.varies)
+        self.kernel: str | None = None
+        self.reward_noise: float | None = None
+        self._known_kernel: KnownKernel | None = None
+        self._known_noise: RewardNoise | None = None
+        if kernel is not None or reward_noise is not None:
+            self._know(kernel, reward_noise)
         self._hyperparameters = self._before_reports()
         self._densities = {}
         self._source_weights = SourceWeights({}, (), 1.0)
 
+    def _know(self, kernel: Kernel | str | None, reward_noise: float | None) -> None:
+        """Read the kernel and the bound on the noise of rewards."""
+        from discreet.learners.kernel import known  # loads kernels of all kinds
+
+        if kernel is not None and not self.varies:
+            raise InvalidInput(
+                f"kernel was {kernel!s:.80}; {self.name} ignores contexts and takes none."
+            )
+        if kernel is not None:
+            self._known_kernel = known.KnownKernel.of(
+                kernel, self.domain, self.space, self.features
+            )
+            self.kernel = self._known_kernel.text
+        if reward_noise is not None:
+            self.reward_noise = positive_number(reward_noise, "reward_noise")
+            width = self.reward_bounds.upper - self.reward_bounds.lower
+            self._known_noise = known.RewardNoise.of(self.reward_noise, width)
+
     def _before_reports(self) -> HyperparameterPosterior:
+        if self._known_kernel is not None:
+            return self._known_kernel.prior
         columns = self.domain.dimension if self.varies else 0
         points = isinstance(self.space, ArmPoints)
         return HyperparameterPosterior(Hyperparameters.first(columns, points))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        left_out = 0.0 if self._known_kernel is None else self._known_kernel.left_out
+        if left_out <= _MOST_LEFT_OUT:
+            return super().warnings
+        return (
+            *super().warnings,
+            f"{self.name} compares contexts by {len(self.features)} features, which leave out "
+            f"{left_out:.0%} of its kernel. Longer length scales, fewer columns or fewer arms "
+            "leave out less.",
+        )
 
     def policy_header(self, source: Stream[P, S] | None = None) -> dict[str, Any]:
         return {**super().policy_header(source), "varies": self.varies}
@@ -189,7 +246,13 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         if not isinstance(policy, KernelPolicy):
             return self._observed(policy, reports)
         policy.reporter.check(policy, reports)
-        return Measurements(policy).statistics(reports)
+        return Measurements(policy, self._share_kept(policy)).statistics(reports)
+
+    def _share_kept(self, policy: KernelPolicy) -> float:
+        """The share of residuals that clipping keeps; 1 where rewards are reported."""
+        if policy.centres is None or self._known_noise is None:
+            return 1.0
+        return self._known_noise.kept(policy.radius)[0]
 
     @abstractmethod
     def _observed(self, policy: Any, reports: Observations) -> Any:
@@ -244,10 +307,13 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
 
     def _posterior(
         self, hyperparameters: Hyperparameters, known: GaussianNaturalParameters | None = None
-    ) -> CoefficientPosterior:
+    ) -> MixturePart:
         """From J and b, by default of all that is used."""
+        information = known or self._known
+        if self._known_kernel is not None:
+            return self._known_kernel.posterior(hyperparameters, information)
         prior = hyperparameters.prior(self.features, self.space, self._left_out)
-        return CoefficientPosterior.of(self.features, prior, known or self._known)
+        return CoefficientPosterior.of(self.features, prior, information)
 
     @property
     def _left_out(self) -> float:
@@ -258,13 +324,16 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     def _learn(self, sweeps: int = 1) -> None:
         """Update the likely hyperparameters by what all reports say."""
         known = self._known
-        self._hyperparameters = hyperparameter_posterior(
-            self._hyperparameters,
-            lambda candidate: self._posterior(candidate, known).evidence,
-            np.random.default_rng([self.public_seed, len(self._policies), 4]),
-            self.features.length_scales,
-            sweeps,
-        )
+        if self._known_kernel is not None:
+            self._hyperparameters = self._known_kernel.learnt(known)
+        else:
+            self._hyperparameters = hyperparameter_posterior(
+                self._hyperparameters,
+                lambda candidate: self._posterior(candidate, known).evidence,
+                np.random.default_rng([self.public_seed, len(self._policies), 4]),
+                self.features.length_scales,
+                sweeps,
+            )
         self.log_learnt("length scales", self.length_scales)
 
     @property
@@ -374,12 +443,10 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     def _estimated_source_weights(self) -> SourceWeights:
         """Source weights under the likeliest hyperparameters."""
         sources = {name: self._of_source(source) for name, source in self._used_sources.items()}
-        prior = self._hyperparameters.best.prior(self.features, self.space)
-
-        def log_evidence(known: GaussianNaturalParameters) -> float:
-            return CoefficientPosterior.of(self.features, prior, known).evidence
-
-        return source_weights(self._own, sources, log_evidence)
+        best = self._hyperparameters.best
+        return source_weights(
+            self._own, sources, lambda known: self._posterior(best, known).evidence
+        )
 
     def source_weights(self) -> Mapping[str, float]:
         """For each source that reported, the probability that it shares the reward functions.
@@ -394,7 +461,8 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
 
     @property
     def length_scales(self) -> tuple[float, ...]:
-        """The likeliest length scale of each column, as a share of its bounds."""
+        """The likeliest length scale of each column, as a share of its bounds, or of that of the
+        kernel where one is known."""
         return self._hyperparameters.best.length_scales or (math.inf,) * self.domain.dimension
 
     @property
@@ -469,6 +537,11 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         batch: least number of reports between two policies of the target.
         growth: later, that number is this share of all reports so far; beyond 2,000 people more.
         half_life: of a report's weight, in people; None where rewards do not change.
+        kernel: a scikit-learn kernel, or its text, in the units of the columns of contexts followed
+            by those of arm points, where it is known how alike rewards are; else that is learnt.
+        reward_noise: a bound on how far a reward lies from its mean, in the units of rewards, where
+            one is known that is well below half the width of the reward bounds. A wrong one costs
+            no privacy, but predictions, values and decisions are then of clipped rewards.
     """
 
     central: ClassVar[bool] = False
@@ -494,20 +567,21 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         *,
         batch: int = 10,
         growth: float = 0.02,
-        half_life: float | None = None,
-        **common: Unpack[Common],
+        **common: Unpack[KernelCommon],
     ) -> None:
-        super().__init__(domain, arms, budget, half_life=half_life, **common)
+        super().__init__(domain, arms, budget, **common)
         self.reports_type = Observations if isinstance(budget, NonPrivate) else SignedReports
         self.batch = whole_number(batch, "batch", minimum=1)
         self.growth = positive_number(growth, "growth")
-        self._noise = 1.0
+        self._noise = self._usual_noise
         self._ranks = Ranks.plain(domain.dimension, self._to_ask_about())
         self._asks_rewards = self._can_ask_about_rewards()
 
     @property
     def batch_size(self) -> int:
-        least = max(self.batch, _LEAST_OF_ARM * self.arms)
+        # Where the kernel is known an arm tells of its neighbours.
+        arms = self.arms if self._known_kernel is None else 0
+        least = max(self.batch, _LEAST_OF_ARM * arms)
         return longest(self.half_life, max(least, portion(self._published_at, self.growth)))
 
     def _empty(self) -> KernelStatistics:
@@ -578,7 +652,12 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             least = min(2 if unknown else 1, most)
             counts = [count for count in CELL_COUNTS if least <= count <= most]
             cells = next_cells(before, (self._published_at, self.people), counts, cut, design)
-        queries = design(cells)
+        queries, centres, clipping_range = design(cells), None, self.clipping_range
+        if self._known_noise is not None:
+            radius = self._known_noise.radius(contrasts.deviation)
+            if radius is not None:
+                centres = whole_coefficients(posterior.mean)
+                clipping_range = 0.5 - radius, 0.5 + radius
         return KernelPolicy(
             **self.policy_header(),
             frequencies=self.features.index[posterior.used],
@@ -588,8 +667,9 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             cells=cells,
             density=density,
             epsilon=self.budget.contribution_epsilon,
-            clipping_range=self.clipping_range,
+            clipping_range=clipping_range,
             thresholds=thresholds,
+            centres=centres,
         )
 
     # Statistics.
@@ -598,7 +678,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         return open_statistics(policy, reports)
 
     def _check_sums(self, statistics: KernelStatistics) -> None:
-        statistics.check(*self._shape())
+        noise = self._known_noise
+        statistics.check(*self._shape(), 0.5 if noise is None else noise.bound)
 
     @property
     def _own(self) -> GaussianNaturalParameters:
@@ -611,10 +692,17 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         if isinstance(self.budget, NonPrivate) and self.people:
             self._noise = self._residual_variance()
 
+    @property
+    def _usual_noise(self) -> float:
+        """The variance of open reports before any: uniform within the bound, where one is known."""
+        if self._known_noise is None or self.budget.private:
+            return 1.0
+        return (2.0 * self._known_noise.bound) ** 2 / 3.0
+
     def _residual_variance(self) -> float:
         """The variance of open reports around the likeliest functions (MacKay 1992).
 
-        Ten reports of variance 1 are its prior.
+        Ten reports of the usual variance are its prior.
         """
         sums, posterior = self._sums, self._posterior(self._hyperparameters.best)
         at = coefficient_places(posterior.used, self.arms, len(self.features))
@@ -623,7 +711,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             sums.precision[np.ix_(at, at)] @ mean - 2.0 * sums.weighted[at]
         )
         free = sums.reports - posterior.degrees_of_freedom
-        noise = (_PRIOR_REPORTS + max(float(apart), 0.0)) / (_PRIOR_REPORTS + max(free, 0.0))
+        before = _PRIOR_REPORTS * self._usual_noise
+        noise = (before + max(float(apart), 0.0)) / (_PRIOR_REPORTS + max(free, 0.0))
         return min(max(noise, _LEAST_NOISE), 1.0)
 
     # Where people are.
@@ -644,6 +733,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
     def _can_ask_about_rewards(self) -> bool:
         """Whether few enough people determine the range of rewards."""
         if isinstance(self.budget, NonPrivate) or self.half_life is not None:
+            return False
+        if self._known_noise is not None:
             return False
         if self.reward_bounds == RewardBounds():
             return False
@@ -688,7 +779,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         """The columns whose ranks are estimated; none if that takes too many people."""
         levels = self.domain.levels
         columns = [axis for axis, count in enumerate(levels) if count is None]
-        if not self.varies:
+        if not self.varies or self._known_kernel is not None:
             return []
         people = people_asked(self._part_mechanism) * len(columns)
         few = len(levels) <= DensityBins.MOST_COLUMNS and people <= self._most_asked

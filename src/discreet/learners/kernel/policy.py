@@ -12,8 +12,11 @@ one of 2G values, is reported by 2G-ary randomised response: the truth with prob
 p = e^eps / (e^eps + 2G - 1), and each other value with p e^-eps. Where the policy asks about
 thresholds of rewards, s = +1 says that the reward is at least that of the partition.
 
-A, g, C and G depend on the public coin and on earlier reports only, so the claim of signs.py holds
-for contexts and rewards, with the arms that follow.
+Where the noise of rewards is known to be small, the policy also holds *centres*, coefficients of
+2 p - 1 for the predicted reward p(x, k), cut to [0, 1], and the range is moved by p(x, A(x)) - .5.
+
+A, g, p, C and G depend on the public coin and on earlier reports only, so the claim of signs.py
+holds for contexts and rewards, with the arms that follow.
 
 *Sources.* The arm of such a person was chosen before, so it is as private as the context. A policy
 holds F public sign functions and C public partitions of contexts and arms together. A public
@@ -50,6 +53,7 @@ from discreet.learners.kernel.features import (
     DensityBins,
     Grid,
     arm_places,
+    decoded,
     grid_of,
 )
 from discreet.learners.messages import PUBLIC_COINS, public_uniforms
@@ -67,18 +71,20 @@ _FUNCTION, _PARTITION = np.array([0]), np.array([1])
 Functions = Annotated[
     Coefficients, Shape("F", "arms", "m"), Range(-LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
 ]
+# A clipping range that is moved has two ends in floating point.
+LEAST_WIDTH = 2.0**-20
 WHOLE = (0.0, 1.0)  # the clipping range of rewards that are not clipped
 # People are evaluated in portions of this many numbers, which bounds memory.
 _NUMBERS_AT_ONCE = 2**22
 
 
 def check_clipping_range(clipping_range: tuple[float, float]) -> None:
-    """Refuse what is no range within [0, 1]."""
+    """Refuse what is no range within [0, 1], and one too short to be moved."""
     low, high = clipping_range
-    if not 0.0 <= low < high <= 1.0:
+    if not (low >= 0.0 and high <= 1.0 and high - low >= LEAST_WIDTH):
         raise InvalidInput(
             f"the policy clipped rewards to [{low:g}, {high:g}]; it must be a range within "
-            "[0, 1]. Send it as it was made."
+            f"[0, 1] of {LEAST_WIDTH:g} or more. Send it as it was made."
         )
 
 
@@ -197,6 +203,8 @@ class KernelPolicy(FunctionPolicy):
         clipping_range: the range to which rewards are clipped, within [0, 1].
         thresholds: of each partition, where people say whether their reward is at least that
             instead of the reward (marginals.py); then there is one cell. Else there are none.
+        centres: (K, m) coefficients of 2 p - 1 for the predicted reward p, in units of 2^-20: the
+            clipping range, about 1/2, is moved by p - 1/2. None where it is the same for everyone.
     """
 
     kind: ClassVar[str] = "local-kernel-policy"
@@ -214,6 +222,12 @@ class KernelPolicy(FunctionPolicy):
     thresholds: tuple[Annotated[float, Range(0.0, 1.0)], ...] = field(
         default=(), kw_only=True, metadata=OPTIONAL_FIELD
     )
+    centres: (
+        Annotated[
+            Coefficients, Shape("arms", "m"), Range(-LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
+        ]
+        | None
+    ) = field(default=None, kw_only=True, metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -240,17 +254,40 @@ class KernelPolicy(FunctionPolicy):
     @property
     def stage(self) -> int:
         """Of its reports, which measure functions of its ranks, of rewards clipped as it says."""
-        return self.ranks.stage + (self.clipping_range != WHOLE)
+        clipped = self.clipping_range != WHOLE and self.centres is None
+        return self.ranks.stage + clipped
 
     @property
     def clipped_to(self) -> tuple[float, float] | None:
-        """The range to which rewards are clipped, in their units; None where none is clipped."""
+        """The range to which all rewards are clipped, in their units; None where there is none."""
+        if self.centres is not None:
+            return None
         return clipped_to(self.clipping_range, self.reward_bounds)
 
     @property
-    def missing_reward(self) -> float:
-        low, high = WHOLE if self.thresholds else self.clipping_range
+    def radius(self) -> float:
+        """Half the clipping range."""
+        low, high = self.clipping_range
+        return 0.5 * (high - low)
+
+    def _missing(self, people: FloatArray, arms: IntArray) -> float | FloatArray:
+        if self.thresholds:
+            return 0.5
+        low, high = self._clipping(people, arms)
         return low + 0.5 * (high - low)
+
+    def _clipping(
+        self, unit: FloatArray, arms: IntArray, asked: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n,) the ends of clipping ranges, which are the same where thresholds are asked about."""
+        low, high = (np.full(len(unit), end) for end in self.clipping_range)
+        if asked is not None:
+            low = high = asked
+        if self.centres is not None:
+            phi = self.features(self.ranks(unit), self.used)
+            moved = 0.5 * self.predicted(phi)[np.arange(len(phi)), arms]
+            low, high = low + moved, high + moved
+        return low, high
 
     @property
     def cell_columns(self) -> int:
@@ -277,6 +314,9 @@ class KernelPolicy(FunctionPolicy):
         elif self.clipped_to is not None:
             low, high = self.clipped_to
             sign = f"{sign}, clipped to [{low:,.4g}, {high:,.4g}]"
+        elif self.centres is not None:
+            reach = self.radius * (self.reward_bounds.upper - self.reward_bounds.lower)
+            sign = f"{sign}, clipped to {reach:,.4g} about the predicted one"
         return SignedReporter(
             mechanism=self.mechanism,
             name=f"randomised response on {2 * self.mechanism.bins} values",
@@ -331,6 +371,11 @@ class KernelPolicy(FunctionPolicy):
             placed = np.column_stack([placed, arm_places(arms, self.arms)])
         return self.cells.locate(placed, partition), asked.astype(np.int8)
 
+    def predicted(self, phi: FloatArray) -> FloatArray:
+        """(n, K) 2 p - 1 for the predicted rewards p of all arms at features (n, m)."""
+        assert self.centres is not None
+        return np.clip(decoded(phi @ self.centres.T.astype(np.float64)), -1.0, 1.0)
+
     def _report(
         self, unit: FloatArray, actions: Actions, rewards: FloatArray, noise: NoiseSource
     ) -> SignedReports:
@@ -339,16 +384,19 @@ class KernelPolicy(FunctionPolicy):
             # First of all, and from their number alone: questions must not depend on people.
             public_coins = noise.below(self.questions, len(unit)).astype(np.uint64)
         cells, asked = self.answers(unit, actions.arms, public_coins)
-        signs = round_to_signs(self._entering(rewards, public_coins), noise) * asked
+        entering = self._entering(unit, actions.arms, rewards, public_coins)
+        signs = round_to_signs(entering, noise) * asked
         return self.reporter.hidden(self, cells, signs, public_coins, noise)
 
-    def _entering(self, rewards: FloatArray, public_coins: CoinArray) -> FloatArray:
+    def _entering(
+        self, unit: FloatArray, arms: IntArray, rewards: FloatArray, public_coins: CoinArray
+    ) -> FloatArray:
         """(n,) what is rounded to signs, within [0, 1]."""
         if self.thresholds:
-            reached = rewards >= np.array(self.thresholds)[self.picked(public_coins)[1]]
-            return reached.astype(np.float64)
+            asked = np.array(self.thresholds)[self.picked(public_coins)[1]]
+            return (rewards >= self._clipping(unit, arms, asked)[0]).astype(np.float64)
         # Clipped first: however short a range is, no reward overflows.
-        low, high = self.clipping_range
+        low, high = self._clipping(unit, arms)
         return (np.clip(rewards, low, high) - low) / (high - low)
 
     def release(self, noise: str) -> Release:

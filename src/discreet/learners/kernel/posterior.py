@@ -65,7 +65,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, reduce
 from operator import add
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -321,6 +321,34 @@ def hyperparameter_posterior(
     )
 
 
+class MixturePart(Protocol):
+    """What a mixture asks of each posterior; see `CoefficientPosterior`."""
+
+    @property
+    def used(self) -> IntArray: ...
+
+    @property
+    def mean(self) -> FloatArray: ...
+
+    @property
+    def arms(self) -> int: ...
+
+    @property
+    def evidence(self) -> float: ...
+
+    @property
+    def degrees_of_freedom(self) -> float: ...
+
+    @property
+    def half(self) -> FloatArray: ...
+
+    def draws(self, normals: FloatArray) -> FloatArray: ...
+
+    def covariance_times(self, vectors: FloatArray) -> FloatArray: ...
+
+    def deviations(self, phi: FloatArray) -> FloatArray: ...
+
+
 @dataclass(frozen=True, eq=False)
 class CoefficientPosterior:
     """The posterior under one prior (see the module's table).
@@ -381,6 +409,11 @@ class CoefficientPosterior:
         products = np.einsum("nki,nli->kli", inverse, inverse)
         return self.mean.size - float((products * self.prior.precision).sum())
 
+    @property
+    def half(self) -> FloatArray:
+        """(K m, K m) a root of the posterior covariance."""
+        return self.draws(np.eye(self.mean.size))
+
     def draws(self, normals: FloatArray) -> FloatArray:
         """Deviations from the mean (K m, F) with the posterior covariance, from normals."""
         return _solved(self.root, normals, transposed=True)
@@ -415,14 +448,14 @@ class PosteriorMixture:
     | apart   | (H, K m) | m_h - m                                             |
     """
 
-    parts: tuple[CoefficientPosterior, ...]
+    parts: tuple[MixturePart, ...]
     weights: FloatArray
     used: IntArray
     mean: FloatArray
     apart: FloatArray
 
     @classmethod
-    def of(cls, parts: Sequence[CoefficientPosterior], weights: FloatArray) -> PosteriorMixture:
+    def of(cls, parts: Sequence[MixturePart], weights: FloatArray) -> PosteriorMixture:
         used = np.unique(np.concatenate([part.used for part in parts]))
         arms = parts[0].arms
         means = np.zeros((len(parts), arms * len(used)))
@@ -435,7 +468,7 @@ class PosteriorMixture:
     def arms(self) -> int:
         return len(self.mean)
 
-    def _places(self, part: CoefficientPosterior) -> IntArray:
+    def _places(self, part: MixturePart) -> IntArray:
         """Where the coefficients of a part are among all K m."""
         at = np.searchsorted(self.used, part.used)
         return coefficient_places(at, self.arms, len(self.used))

@@ -520,14 +520,16 @@ const readKernel = (given, header) => {
   const { partitions } = cells;
   const share = (value, part) => number(value, part, 0, 1);
   const ends = items(range, "clipping_range", share);
-  sound(ends.length === 2 && ends[0] < ends[1], "clipping_range");
+  sound(ends.length === 2 && ends[1] - ends[0] >= 2 ** -20, "clipping_range");
   // A threshold is a range of no width.
   let ranges = items(thresholds, "thresholds", share).map((at) => [at, at]);
   if (!ranges.length) ranges = new Array(partitions).fill(range);
   else sound(ranges.length === partitions && cells.count === 1, "thresholds");
+  const none = new Array(arms).fill(frequencies.map(() => 0));
+  const centres = coefficients(given.centres ?? none, "centres", shape.slice(1));
   const mechanism = { places: cells.count, size: 1 };
-  const functions = shape[0];
-  return { ranges, functions, frequencies, most, knots, values, directions, cells, mechanism };
+  const read = { ranges, centres, frequencies, most, knots, values, directions, cells, mechanism };
+  return { functions: shape[0], ...read };
 };
 
 /** The share of people below each value, as policies measure it. All knots are compared. */
@@ -614,7 +616,9 @@ const kernel = {
     const up = dot(policy.directions, start, phi) >= 0;
     if (!policy.chooses) placed.push((arm + 0.5) / policy.arms);
     const cell = locate(policy.cells, partition, placed);
-    return [cell, up ? [1, -1] : [-1, 1], policy.ranges[partition]];
+    const moved = clip(dot(policy.centres, arm * phi.length, phi) * 2 ** -21, -0.5, 0.5);
+    const range = policy.ranges[partition].map((end) => end + moved);
+    return [cell, up ? [1, -1] : [-1, 1], range];
   },
 };
 
@@ -716,7 +720,7 @@ const KINDS = {
   "local-kernel-policy": [
     kernel,
     ["frequencies", "ranks", "values", "directions", "cells", "density"],
-    ["varies", "clipping_range", "thresholds"],
+    ["varies", "clipping_range", "thresholds", "centres"],
   ],
   "partition-policy": [partition, ["bins", "offers", "size"], []],
 };
