@@ -190,11 +190,14 @@ class KernelStatistics(Statistics):
         most = 2.0**dimension * (1.0 + 1e-3) * self.reports / (2.0 * radius) ** 2
         most_weighted = most if radius == 0.5 else 2.0 * most
         diagonal = np.diagonal(self.precision)
+        held = np.flatnonzero(diagonal)
+        inner = self.precision[np.ix_(held, held)]
         proper = (
             bool((diagonal >= 0.0).all() and (diagonal <= most).all())
             and bool((np.abs(self.weighted) <= most_weighted).all())
             and np.array_equal(self.precision, self.precision.T)  # a sum of a a', up to rounding
-            and not dpotrf(self.precision + (1e-9 * most + 1e-300) * np.eye(shape[0]))[1]
+            and np.count_nonzero(inner) == np.count_nonzero(self.precision)
+            and not dpotrf(inner + (1e-9 * most + 1e-300) * np.eye(len(held)))[1]
             and self.placed <= self.reports
             and self.squares <= self.reports
             and bool((np.abs(self.marginals) <= _MOST_NATS * self.reports).all())

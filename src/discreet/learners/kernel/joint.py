@@ -917,7 +917,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         seen = self.arms * len(self.features) * deviation**2 <= _MOST_NOISE * people
         faster = (seen and self.features.length_scales[: -len(LENGTH_SCALES)]) or usual
         if self._known_kernel is not None:
-            drawn = [self._known_kernel.drawn(rng) for _ in range(_WIDE)]
+            prior = self._known_kernel.prior
+            drawn = [prior.draw(1, rng)[0][0] for _ in range(_WIDE)]
         else:
             drawn = [likely.drawn(rng, each) for each in [usual, faster] * _WIDE]
         wide = [self._posterior(each, known) for each in drawn]

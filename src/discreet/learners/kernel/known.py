@@ -86,10 +86,6 @@ class KnownKernelPosterior:
     evidence: float
     degrees_of_freedom: float
 
-    @property
-    def arms(self) -> int:
-        return len(self.mean)
-
     def draws(self, normals: FloatArray) -> FloatArray:
         """Deviations from the mean (K m, F), from as many normals, of which r rows are used."""
         drawn: FloatArray = self.half @ normals[: self.half.shape[1]]
@@ -102,7 +98,7 @@ class KnownKernelPosterior:
 
     def deviations(self, phi: FloatArray) -> FloatArray:
         """(n, K) posterior standard deviations of 2 f - 1 at contexts with features (n, m)."""
-        halves = self.half.reshape(self.arms, len(self.used), -1)
+        halves = self.half.reshape(*self.mean.shape, -1)
         return np.stack([np.sqrt(((phi @ half) ** 2).sum(axis=1)) for half in halves], axis=1)
 
 
@@ -166,10 +162,6 @@ class KnownKernel:
             candidates[0], candidates, tuple(weights.tolist()), tuple(found[likely].tolist())
         )
 
-    def drawn(self, rng: np.random.Generator) -> Hyperparameters:
-        """A draw from the prior."""
-        return self.prior.draw(1, rng)[0][0]
-
     def posterior(
         self, hyperparameters: Hyperparameters, known: GaussianNaturalParameters
     ) -> KnownKernelPosterior:
@@ -188,11 +180,18 @@ class KnownKernel:
     def _levels(
         self, stretch: float, known: GaussianNaturalParameters
     ) -> tuple[IntArray, int, LevelPosteriors]:
-        """Used features, K, and posteriors under every scale."""
-        used, root = _prior_root(self, stretch)
-        at = coefficient_places(used, len(root), len(self.features))
-        inner = GaussianNaturalParameters(known.precision[np.ix_(at, at)], known.weighted[at])
-        return used, len(root), LevelPosteriors.of(root.reshape(len(at), -1), inner)
+        """Used features, K, and posteriors under every scale; those of the latest J and b stay."""
+        # Read and written once, as predictions may come from other threads.
+        latest = self.__dict__.get("_latest")
+        if latest is None or latest[0] is not known:
+            latest = self.__dict__["_latest"] = known, {}
+        kept: dict[float, tuple[IntArray, int, LevelPosteriors]] = latest[1]
+        if stretch not in kept:
+            used, root = _prior_root(self, stretch)
+            at = coefficient_places(used, len(root), len(self.features))
+            inner = GaussianNaturalParameters(known.precision[np.ix_(at, at)], known.weighted[at])
+            kept[stretch] = used, len(root), LevelPosteriors.of(root.reshape(len(at), -1), inner)
+        return kept[stretch]
 
 
 @lru_cache(maxsize=16)

@@ -444,9 +444,7 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         """Source weights under the likeliest hyperparameters."""
         sources = {name: self._of_source(source) for name, source in self._used_sources.items()}
         best = self._hyperparameters.best
-        return source_weights(
-            self._own, sources, lambda known: self._posterior(best, known).evidence
-        )
+        return source_weights(self._own, sources, lambda of: self._posterior(best, of).evidence)
 
     def source_weights(self) -> Mapping[str, float]:
         """For each source that reported, the probability that it shares the reward functions.
@@ -678,8 +676,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         return open_statistics(policy, reports)
 
     def _check_sums(self, statistics: KernelStatistics) -> None:
-        noise = self._known_noise
-        statistics.check(*self._shape(), 0.5 if noise is None else noise.bound)
+        statistics.check(*self._shape(), self._known_noise.bound if self._known_noise else 0.5)
 
     @property
     def _own(self) -> GaussianNaturalParameters:

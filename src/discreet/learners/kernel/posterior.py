@@ -331,9 +331,6 @@ class MixturePart(Protocol):
     def mean(self) -> FloatArray: ...
 
     @property
-    def arms(self) -> int: ...
-
-    @property
     def evidence(self) -> float: ...
 
     @property
@@ -457,7 +454,7 @@ class PosteriorMixture:
     @classmethod
     def of(cls, parts: Sequence[MixturePart], weights: FloatArray) -> PosteriorMixture:
         used = np.unique(np.concatenate([part.used for part in parts]))
-        arms = parts[0].arms
+        arms = len(parts[0].mean)
         means = np.zeros((len(parts), arms * len(used)))
         for part, mean in zip(parts, means, strict=True):
             mean.reshape(arms, -1)[:, np.searchsorted(used, part.used)] = part.mean
