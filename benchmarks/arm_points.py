@@ -72,7 +72,7 @@ def made(place: str) -> Problem:
 
 
 def regret(
-    place: str, space: ActionSpace, name: str, budget: Budget, how: list[int], options: Options
+    place: str, name: str, space: ActionSpace, options: Options, budget: Budget, how: list[int]
 ) -> FloatArray:
     """(replicates,) of a learner, whose arms are given like that."""
     problem = made(place)
@@ -98,8 +98,8 @@ def main() -> None:
     parser.add_argument("--known", action="store_true", help="say the kernel and the noise")
     given = parser.parse_args()
     how = [given.people, given.replicates, given.seed]
-    extra = [*(["wrong points"] if given.wrong else []), *([given.beside] if given.beside else [])]
-    heads = ["kernel", "without points", *extra]
+    heads = ["kernel", "without points", *(["wrong points"] if given.wrong else [])]
+    heads += [given.beside] if given.beside else []
     if given.known:
         heads = ["kernel, known", "kernel", "released_thompson"]
     print(f"{'problem':12}{'budget':8}{''.join(f'{head:>18}' for head in heads)}        saved")
@@ -107,22 +107,17 @@ def main() -> None:
         points = made(place).space
         assert isinstance(points, ArmPoints)
         order = np.random.default_rng(8).permutation(len(points))
-        lines: list[tuple[str | None, ActionSpace, Options]] = [
-            ("kernel", points, {}),
-            ("kernel", len(points), {}),
-            ("kernel" if given.wrong else None, ArmPoints.of(points.array[order]), {}),
-            (given.beside, points, {}),
-        ]
+        lines: dict[str, tuple[str, ActionSpace, Options]] = {
+            given.beside or "": (given.beside or "", points, {}),
+            "kernel": ("kernel", points, {}),
+            "without points": ("kernel", len(points), {}),
+            "wrong points": ("kernel", ArmPoints.of(points.array[order]), {}),
+        }
         if given.known:
-            known = KNOWN[place]
-            lines = [(name, points, known) for name in ("kernel", "released_thompson")]
-            lines.insert(1, ("kernel", points, {}))
+            lines["kernel, known"] = "kernel", points, KNOWN[place]
+            lines["released_thompson"] = "released_thompson", points, KNOWN[place]
         for label, budget in BUDGETS.items():
-            lost = [
-                regret(place, space, name, budget, how, options)
-                for name, space, options in lines
-                if name
-            ]
+            lost = [regret(place, *lines[head], budget, how) for head in heads]
             saved, error = mean_and_error(1.0 - lost[0] / lost[1].mean())
             shown = "".join(
                 f"{mean:>10,.0f} +- {off:<4,.0f}" for mean, off in map(mean_and_error, lost)

@@ -8,10 +8,10 @@ C_j reports (j, t). Given j, the mean of t is
 with kappa the density of contexts, mu_j the mass of the cell and P_j = 2 b + (p - b) mu_j the
 probability that j is reported, because wrong values are reported with either sign equally often.
 Reports with the same functions, partition and cell share a. Where rewards are clipped to c about
-the predicted p, which keeps the share v of what they tell, a is multiplied by v / 2 c, and a' theta
-with 2 p - 1 in place of phi' theta is added to t. Without privacy t = 2 r - 1 and
-a = phi(x) on arm A(x). For people of a source, whose arm is as private as the context, the integral
-goes over contexts and arms, kappa is their joint density, and g depends on both (`Grid.with_arms`).
+the predicted p, with the gain v (prior_knowledge.py), a is multiplied by v / 2 c, and a' theta with
+2 p - 1 in place of phi' theta is added to t. Without privacy t = 2 r - 1 and a = phi(x) on arm
+A(x). For people of a source, whose arm is as private as the context, the integral goes over
+contexts and arms, kappa is their joint density, and g depends on both (`Grid.with_arms`).
 
 **Design.** A query is a pair of an *arm function*, by which people get their arms, and a *sign
 function*, whose values their reports are about. Candidates are drawn, and those are used whose gain
@@ -234,12 +234,12 @@ class Measurements:
 
     Args:
         policy: of the reports.
-        kept: v, where rewards are clipped about the predicted ones.
+        gain: v, where rewards are clipped about the predicted ones.
     """
 
-    def __init__(self, policy: KernelPolicy, kept: float = 1.0) -> None:
+    def __init__(self, policy: KernelPolicy, gain: float = 1.0) -> None:
         self._policy, self._grid = policy, policy.grid
-        self._slope = 1.0 if policy.centres is None else 0.5 * kept / policy.radius
+        self._slope = 1.0 if policy.centres is None else 0.5 * gain / policy.radius
         bins = len(policy.density_bins)
         if len(policy.density) != bins:  # which a device does not look at
             raise InvalidInput(

@@ -14,15 +14,17 @@ the bin of their reward with weight 1/2, so the release is a histogram of each. 
 of which half of the bins hold most people in a denoised histogram are measured in ranks from then
 on. If sources reported before, arms follow from their reports, and people contribute a vector as
 below beside the bins; once a source has a policy columns that are not in ranks stay as declared.
+Under a given kernel they do, too: the first epoch then contributes as later ones, and lasts until
+its release tells enough.
 
 **Later epochs.** A person at context x with arm a and reward r contributes
 
     ( s T'z (t - h) / D,   e_cell(x) / 2,   e_bin(r) / 2 ),    s = min(1, D / ((1 + |h|) |T'z|)),
 
 with z = e_a (x) phi(x), T the projection, h = clip(z' mean, -1, 1), t = -1 .. 1 the place of r in
-the clipping range, and the cell of a random k-d split of the estimated density. Where the noise of
-rewards is known, t - h is clipped to twice a radius, which then stands in place of 1 + |h|
-(known.py).
+the clipping range, and the cell of a random k-d split of the estimated density. Under a bound
+on the noise of rewards t - h is clipped to twice a radius, which then stands in place of 1 + |h|
+(prior_knowledge.py).
 
 **Sensitivity.** The first block lies in the unit ball, so two of them differ by at most 2; a
 one-hot vector of weight w differs from another by at most w sqrt(2). Blocks are orthogonal, so one
@@ -42,8 +44,8 @@ people see follows from releases (billboard lemma).
     F = sum rho s T'z z',  k = sum rho s T'z h,  Q = sum rho s^2 (1 - h^2) T'z z'T,
     C = n Q + D^2 sigma^2 I,    J += n^2 F'C^-1 F,    b += n F'C^-1 (D total + n k).
 
-With a radius F and k are multiplied by the share that clipping keeps, and the mean square of what
-it leaves stands in place of 1 - h^2.
+With a radius F and k are multiplied by the gain of clipping, and the mean square of t - h clipped
+stands in place of 1 - h^2 (prior_knowledge.py).
 
 Contributions carry t - h, so a wrong density rescales a correction of the mean. With t = u + w t'
 in the range [(1 + u - w) / 2, (1 + u + w) / 2] of all rewards, J and b of t' become J / w^2 and
@@ -164,7 +166,7 @@ from discreet.validation import (
 )
 
 if TYPE_CHECKING:
-    from discreet.learners.kernel.known import RewardNoise
+    from discreet.learners.kernel.prior_knowledge import NoiseBound
 
 _BLOCKS = "a vector in the unit ball and one-hot vectors, rounded to 2^-30"
 # The weight of the cell beside the unit ball, a multiple of 2^-30.
@@ -195,7 +197,7 @@ _MIXED, _WIDE, _WIDE_SHARE, _MIXED_TO_PREDICT = 6, 4, 0.3, 8
 # Fast changes are looked for where, with all features of all arms in the release, noise would have
 # at most this multiple of the variance of the rewards.
 _MOST_NOISE = 8.0
-# The first epoch under a known kernel ends when its release leaves this share of the variance of
+# The first epoch under a given kernel ends when its release leaves this share of the variance of
 # the differences that count; without a horizon this many people are expected.
 _DOUBT_LEFT, _EXPECTED = 0.75, 10_000
 # Directions of the covariance, at most, and the least variance of one relative to the largest.
@@ -768,14 +770,14 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         shares = self._shares(policy.values, phi, policy.least_propensity) * self.weights[:, None]
         slope = np.zeros((policy.directions, self.arms * size))
         offset, spread = np.zeros(policy.directions), np.zeros((policy.directions,) * 2)
-        kept, square = 1.0, 1.0
-        if policy.radius is not None and self._known_noise is not None:
-            kept, square = self._known_noise.kept(policy.radius)
+        gain, square = 1.0, 1.0
+        if policy.radius is not None and self._noise_bound is not None:
+            gain, square = self._noise_bound.clipped(policy.radius)
         for arm in range(self.arms):
             turned, centre, factor = policy.expected_at(phi, arm)
             weighted = turned * (shares[:, arm] * factor)[:, None]
-            slope[:, arm * size : (arm + 1) * size] = kept * (weighted.T @ self._phi)
-            offset += kept * (weighted.T @ centre)
+            slope[:, arm * size : (arm + 1) * size] = gain * (weighted.T @ self._phi)
+            offset += gain * (weighted.T @ centre)
             variance = np.minimum(np.maximum(1.0 - centre**2, _LEAST_VARIANCE), square)
             spread += (weighted * (factor * variance)[:, None]).T @ turned
         norm = policy.clipping_norm
@@ -807,15 +809,15 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         until, least, of_logs = self._log
         left_in_log = max(until - self.people, 0)
         least = least if left_in_log else 0.0
-        if not (self._policies or not self.varies or self._used_sources or self._known_kernel):
+        if not (self._policies or not self.varies or self._used_sources or self._kernel_prior):
             return self._first_policy(left_in_log, least)
         grown = self.growth * self.people
-        if self.varies and self.arms > _FEW_ARMS and self._known_kernel is None:
+        if self.varies and self.arms > _FEW_ARMS and self._kernel_prior is None:
             fewest = min(_OF_ARM * self.arms, _MOST_OF_ARMS * (self.horizon or math.inf))
             grown = max(grown, fewest)
         grown = longest(self.half_life, math.ceil(grown), _SHARE_OF_HALF_LIFE)
         lengths = [max(grown, self._first_length)]
-        if self._known_kernel is not None:
+        if self._kernel_prior is not None:
             lengths = self._lengths(grown)
         people, after = lengths[0], 1000 + self.people
         if least:  # arms are given, so several epochs would only have more noise
@@ -836,7 +838,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         return policy
 
     def _lengths(self, grown: int) -> list[int]:
-        """Numbers of people that the next epoch may have where the kernel is known."""
+        """The lengths that the next epoch may have under a given kernel."""
         least = _FEWEST // 2
         before = [
             max(drawn.people, least)
@@ -887,7 +889,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             cells=Cells.whole(1),
             bins=self._bins,
             clipping_range=self.clipping_range,
-            reward_weight=_REWARD_WEIGHT if self._known_noise is None else 0.0,
+            reward_weight=_REWARD_WEIGHT if self._noise_bound is None else 0.0,
             least_propensity=least,
         )
 
@@ -906,18 +908,18 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         mixture = self._model_average(_MIXED, rng, self._source_weights.together)
         known, likely = self._known, self._hyperparameters.best
         weights, people = self.weights, lengths[0]
-        counts = self._known_noise is None and not self._fill_their_range
+        counts = self._noise_bound is None and not self._fill_their_range
         reward_weight = _REWARD_WEIGHT if counts else 0.0
         # After reports of sources the first epoch counts bins of columns, too.
-        counted = self.varies and not self._policies and self._known_kernel is None
+        counted = self.varies and not self._policies and self._kernel_prior is None
         bins = self._bins if counted else np.zeros(0, dtype=np.int64)
         square = 4.0 + 2.0 * (len(bins) or _CELL_WEIGHT**2) + 2.0 * reward_weight**2
         deviation = self.budget.noise_multiplier * math.sqrt(square)
         usual = LENGTH_SCALES[:-1]
         seen = self.arms * len(self.features) * deviation**2 <= _MOST_NOISE * people
         faster = (seen and self.features.length_scales[: -len(LENGTH_SCALES)]) or usual
-        if self._known_kernel is not None:
-            prior = self._known_kernel.prior
+        if self._kernel_prior is not None:
+            prior = self._kernel_prior.prior
             drawn = [prior.draw(1, rng)[0][0] for _ in range(_WIDE)]
         else:
             drawn = [likely.drawn(rng, each) for each in [usual, faster] * _WIDE]
@@ -952,7 +954,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             lengths,
             deviation,
             self.arms * least or 1.0,
-            self._known_noise,
+            self._noise_bound,
         )
         count = int(people * _CELL_WEIGHT / (_PEOPLE_PER_CELL * deviation))
         count = min(max(count, 1), MOST_CELLS if self.varies and not len(bins) else 1)
@@ -1173,7 +1175,7 @@ def _projection(
     lengths: Sequence[int],
     deviation: float,
     mass: float,
-    noise: RewardNoise | None,
+    noise: NoiseBound | None,
 ) -> tuple[int, FloatArray, float, float | None]:
     """People of the epoch, the projection (K, m, s) that leaves least doubt, D and the radius.
 
@@ -1188,7 +1190,7 @@ def _projection(
         deviation: of the noise on each number.
         mass: what the shares add up to; contributions of people of a log are weighted by less
             than 1 after they were shortened.
-        noise: of rewards, where it is known.
+        noise: the bound on the noise of rewards, or None.
     """
     arms = shares.shape[1]
     blocks = root.reshape(arms, phi.shape[1], -1)

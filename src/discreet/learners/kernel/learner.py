@@ -91,7 +91,7 @@ from discreet.validation import FloatArray, InvalidInput, positive_number, whole
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
-    from discreet.learners.kernel.known import KnownKernel, RewardNoise
+    from discreet.learners.kernel.prior_knowledge import KernelPrior, NoiseBound
 
 # Sources that share the target's functions but with less than this probability are certain.
 _LEAST_DOUBT = 0.01
@@ -182,42 +182,42 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         self.features = CosineFeatures.of(domain.levels, self.arms, self.varies)
         self.kernel: str | None = None
         self.reward_noise: float | None = None
-        self._known_kernel: KnownKernel | None = None
-        self._known_noise: RewardNoise | None = None
+        self._kernel_prior: KernelPrior | None = None
+        self._noise_bound: NoiseBound | None = None
         if kernel is not None or reward_noise is not None:
-            self._know(kernel, reward_noise)
+            self._set_prior_knowledge(kernel, reward_noise)
         self._hyperparameters = self._before_reports()
         self._densities = {}
         self._source_weights = SourceWeights({}, (), 1.0)
 
-    def _know(self, kernel: Kernel | str | None, reward_noise: float | None) -> None:
-        """Read the kernel and the bound on the noise of rewards."""
-        from discreet.learners.kernel import known  # loads kernels of all kinds
+    def _set_prior_knowledge(self, kernel: Kernel | str | None, reward_noise: float | None) -> None:
+        """Set the prior of a kernel, and the bound on the noise of rewards."""
+        # Imported here, because it loads kernels of all kinds.
+        from discreet.learners.kernel.prior_knowledge import KernelPrior, NoiseBound
 
         if kernel is not None and not self.varies:
             raise InvalidInput(
-                f"kernel was {kernel!s:.80}; {self.name} ignores contexts and takes none."
+                f"kernel was {kernel!s:.80}; {self.name} ignores contexts, so leave it out."
             )
         if kernel is not None:
-            self._known_kernel = known.KnownKernel.of(
-                kernel, self.domain, self.space, self.features
-            )
-            self.kernel = self._known_kernel.text
+            space, features = self.space, self.features
+            self._kernel_prior = KernelPrior.of(kernel, self.domain, space, features)
+            self.kernel = self._kernel_prior.text
         if reward_noise is not None:
             self.reward_noise = positive_number(reward_noise, "reward_noise")
             width = self.reward_bounds.upper - self.reward_bounds.lower
-            self._known_noise = known.RewardNoise.of(self.reward_noise, width)
+            self._noise_bound = NoiseBound.of(self.reward_noise, width)
 
     def _before_reports(self) -> HyperparameterPosterior:
-        if self._known_kernel is not None:
-            return self._known_kernel.prior
+        if self._kernel_prior is not None:
+            return self._kernel_prior.prior
         columns = self.domain.dimension if self.varies else 0
         points = isinstance(self.space, ArmPoints)
         return HyperparameterPosterior(Hyperparameters.first(columns, points))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        left_out = 0.0 if self._known_kernel is None else self._known_kernel.left_out
+        left_out = 0.0 if self._kernel_prior is None else self._kernel_prior.left_out
         if left_out <= _MOST_LEFT_OUT:
             return super().warnings
         return (
@@ -246,13 +246,13 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         if not isinstance(policy, KernelPolicy):
             return self._observed(policy, reports)
         policy.reporter.check(policy, reports)
-        return Measurements(policy, self._share_kept(policy)).statistics(reports)
+        return Measurements(policy, self._clipping_gain(policy)).statistics(reports)
 
-    def _share_kept(self, policy: KernelPolicy) -> float:
-        """The share of residuals that clipping keeps; 1 where rewards are reported."""
-        if policy.centres is None or self._known_noise is None:
+    def _clipping_gain(self, policy: KernelPolicy) -> float:
+        """The gain of clipped rewards (prior_knowledge.py); 1 without centres."""
+        if policy.centres is None or self._noise_bound is None:
             return 1.0
-        return self._known_noise.kept(policy.radius)[0]
+        return self._noise_bound.clipped(policy.radius)[0]
 
     @abstractmethod
     def _observed(self, policy: Any, reports: Observations) -> Any:
@@ -310,8 +310,8 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     ) -> MixturePart:
         """From J and b, by default of all that is used."""
         information = known or self._known
-        if self._known_kernel is not None:
-            return self._known_kernel.posterior(hyperparameters, information)
+        if self._kernel_prior is not None:
+            return self._kernel_prior.posterior(hyperparameters, information)
         prior = hyperparameters.prior(self.features, self.space, self._left_out)
         return CoefficientPosterior.of(self.features, prior, information)
 
@@ -324,8 +324,8 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
     def _learn(self, sweeps: int = 1) -> None:
         """Update the likely hyperparameters by what all reports say."""
         known = self._known
-        if self._known_kernel is not None:
-            self._hyperparameters = self._known_kernel.learnt(known)
+        if self._kernel_prior is not None:
+            self._hyperparameters = self._kernel_prior.learnt(known)
         else:
             self._hyperparameters = hyperparameter_posterior(
                 self._hyperparameters,
@@ -459,8 +459,8 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
 
     @property
     def length_scales(self) -> tuple[float, ...]:
-        """The likeliest length scale of each column, as a share of its bounds, or of that of the
-        kernel where one is known."""
+        """The likeliest length scale of each column, as a share of its bounds; of a given kernel,
+        the factor of its length scales."""
         return self._hyperparameters.best.length_scales or (math.inf,) * self.domain.dimension
 
     @property
@@ -535,11 +535,12 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         batch: least number of reports between two policies of the target.
         growth: later, that number is this share of all reports so far; beyond 2,000 people more.
         half_life: of a report's weight, in people; None where rewards do not change.
-        kernel: a scikit-learn kernel, or its text, in the units of the columns of contexts followed
-            by those of arm points, where it is known how alike rewards are; else that is learnt.
-        reward_noise: a bound on how far a reward lies from its mean, in the units of rewards, where
-            one is known that is well below half the width of the reward bounds. A wrong one costs
-            no privacy, but predictions, values and decisions are then of clipped rewards.
+        kernel: the prior covariance over contexts and arm points, a scikit-learn kernel or its
+            text, in the units of the columns of contexts followed by those of arm points; by
+            default it is learnt.
+        reward_noise: a public bound on the distance of a reward from its mean, in the units of
+            rewards, well below half the width of the reward bounds. A wrong one costs no privacy,
+            but biases predictions, values and decisions.
     """
 
     central: ClassVar[bool] = False
@@ -577,8 +578,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     @property
     def batch_size(self) -> int:
-        # Where the kernel is known an arm tells of its neighbours.
-        arms = self.arms if self._known_kernel is None else 0
+        # Under a given kernel rewards of an arm inform its neighbours.
+        arms = self.arms if self._kernel_prior is None else 0
         least = max(self.batch, _LEAST_OF_ARM * arms)
         return longest(self.half_life, max(least, portion(self._published_at, self.growth)))
 
@@ -651,8 +652,8 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
             counts = [count for count in CELL_COUNTS if least <= count <= most]
             cells = next_cells(before, (self._published_at, self.people), counts, cut, design)
         queries, centres, clipping_range = design(cells), None, self.clipping_range
-        if self._known_noise is not None:
-            radius = self._known_noise.radius(contrasts.deviation)
+        if self._noise_bound is not None:
+            radius = self._noise_bound.radius(contrasts.deviation)
             if radius is not None:
                 centres = whole_coefficients(posterior.mean)
                 clipping_range = 0.5 - radius, 0.5 + radius
@@ -676,7 +677,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         return open_statistics(policy, reports)
 
     def _check_sums(self, statistics: KernelStatistics) -> None:
-        statistics.check(*self._shape(), self._known_noise.bound if self._known_noise else 0.5)
+        statistics.check(*self._shape(), self._noise_bound.bound if self._noise_bound else 0.5)
 
     @property
     def _own(self) -> GaussianNaturalParameters:
@@ -691,10 +692,10 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
 
     @property
     def _usual_noise(self) -> float:
-        """The variance of open reports before any: uniform within the bound, where one is known."""
-        if self._known_noise is None or self.budget.private:
+        """The prior variance of open reports, of uniform noise where a bound is given."""
+        if self._noise_bound is None or self.budget.private:
             return 1.0
-        return (2.0 * self._known_noise.bound) ** 2 / 3.0
+        return (2.0 * self._noise_bound.bound) ** 2 / 3.0
 
     def _residual_variance(self) -> float:
         """The variance of open reports around the likeliest functions (MacKay 1992).
@@ -731,7 +732,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         """Whether few enough people determine the range of rewards."""
         if isinstance(self.budget, NonPrivate) or self.half_life is not None:
             return False
-        if self._known_noise is not None:
+        if self._noise_bound is not None:
             return False
         if self.reward_bounds == RewardBounds():
             return False
@@ -776,7 +777,7 @@ class LocalKernel(KernelLearner[KernelPolicy | OpenKernelPolicy, Reports, Kernel
         """The columns whose ranks are estimated; none if that takes too many people."""
         levels = self.domain.levels
         columns = [axis for axis, count in enumerate(levels) if count is None]
-        if not self.varies or self._known_kernel is not None:
+        if not self.varies or self._kernel_prior is not None:
             return []
         people = people_asked(self._part_mechanism) * len(columns)
         few = len(levels) <= DensityBins.MOST_COLUMNS and people <= self._most_asked

@@ -12,8 +12,8 @@ one of 2G values, is reported by 2G-ary randomised response: the truth with prob
 p = e^eps / (e^eps + 2G - 1), and each other value with p e^-eps. Where the policy asks about
 thresholds of rewards, s = +1 says that the reward is at least that of the partition.
 
-Where the noise of rewards is known to be small, the policy also holds *centres*, coefficients of
-2 p - 1 for the predicted reward p(x, k), cut to [0, 1], and the range is moved by p(x, A(x)) - .5.
+Under a bound on the noise of rewards the policy also holds *centres*, coefficients of 2 p - 1 for
+the predicted reward p(x, k), clipped to [0, 1], and the range is moved by p(x, A(x)) - 1/2.
 
 A, g, p, C and G depend on the public coin and on earlier reports only, so the claim of signs.py
 holds for contexts and rewards, with the arms that follow.
@@ -70,6 +70,9 @@ _FUNCTION, _PARTITION = np.array([0]), np.array([1])
 # rounded.
 Functions = Annotated[
     Coefficients, Shape("F", "arms", "m"), Range(-LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
+]
+Centres = Annotated[
+    Coefficients, Shape("arms", "m"), Range(-LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
 ]
 # A clipping range that is moved has two ends in floating point.
 LEAST_WIDTH = 2.0**-20
@@ -222,12 +225,7 @@ class KernelPolicy(FunctionPolicy):
     thresholds: tuple[Annotated[float, Range(0.0, 1.0)], ...] = field(
         default=(), kw_only=True, metadata=OPTIONAL_FIELD
     )
-    centres: (
-        Annotated[
-            Coefficients, Shape("arms", "m"), Range(-LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
-        ]
-        | None
-    ) = field(default=None, kw_only=True, metadata=OPTIONAL_FIELD)
+    centres: Centres | None = field(default=None, kw_only=True, metadata=OPTIONAL_FIELD)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -273,21 +271,22 @@ class KernelPolicy(FunctionPolicy):
     def _missing(self, people: FloatArray, arms: IntArray) -> float | FloatArray:
         if self.thresholds:
             return 0.5
-        low, high = self._clipping(people, arms)
+        low, high = self._clipping_ranges(people, arms)
         return low + 0.5 * (high - low)
 
-    def _clipping(
-        self, unit: FloatArray, arms: IntArray, asked: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """(n,) the ends of clipping ranges, which are the same where thresholds are asked about."""
-        low, high = (np.full(len(unit), end) for end in self.clipping_range)
-        if asked is not None:
-            low = high = asked
-        if self.centres is not None:
-            phi = self.features(self.ranks(unit), self.used)
-            moved = 0.5 * self.predicted(phi)[np.arange(len(phi)), arms]
-            low, high = low + moved, high + moved
-        return low, high
+    def _clipping_ranges(self, unit: FloatArray, arms: IntArray) -> tuple[FloatArray, FloatArray]:
+        """(n,) the ends of the clipping ranges of people."""
+        moved = self._moved(unit, arms)
+        low, high = self.clipping_range
+        return low + moved, high + moved
+
+    def _moved(self, unit: FloatArray, arms: IntArray) -> FloatArray:
+        """(n,) how far the predicted rewards of people lie above 1/2; 0 without centres."""
+        if self.centres is None:
+            return np.zeros(len(unit))
+        phi = self.features(self.ranks(unit), self.used)
+        moved: FloatArray = 0.5 * self.predicted(phi)[np.arange(len(phi)), arms]
+        return moved
 
     @property
     def cell_columns(self) -> int:
@@ -394,9 +393,9 @@ class KernelPolicy(FunctionPolicy):
         """(n,) what is rounded to signs, within [0, 1]."""
         if self.thresholds:
             asked = np.array(self.thresholds)[self.picked(public_coins)[1]]
-            return (rewards >= self._clipping(unit, arms, asked)[0]).astype(np.float64)
+            return (rewards >= asked + self._moved(unit, arms)).astype(np.float64)
         # Clipped first: however short a range is, no reward overflows.
-        low, high = self._clipping(unit, arms)
+        low, high = self._clipping_ranges(unit, arms)
         return (np.clip(rewards, low, high) - low) / (high - low)
 
     def release(self, noise: str) -> Release:

@@ -1,4 +1,4 @@
-"""What is known before the first person comes: a kernel, and a bound on the noise of rewards.
+"""Prior knowledge: a kernel over contexts and arms, and a bound on the noise of rewards.
 
 **Kernel.** 2 f - 1 ~ GP(0, s (k_l + 1)) over contexts and arms, with k_l the kernel divided by its
 mean k(x, x) and its length scales multiplied by l, and 1 a constant that all arms share. Where arms
@@ -7,17 +7,17 @@ features at public points and G G' = k_l there, by pivoted Cholesky,
 
     theta = L z,   z ~ N(0, s I),   L = Phi^+ G,
 
-so there are as many unknowns as G has columns, and the posterior costs little (gaussian.py). l and
-s are averaged over; shorter length scales and unusual s are rarer a priori. Columns are measured as
-declared, never in ranks, because the kernel is of declared units.
+so there are as many unknowns as G has columns, and the posterior costs little (gaussian.py). It is
+averaged over l and s. Columns are measured as declared and never in ranks, because the length
+scales of the kernel are in declared units.
 
-**Reward noise.** Where a reward on [0, 1] lies within w of its mean, all but its distance from the
-predicted reward is known up to the posterior deviation. Rewards are clipped to the predicted one
-and a radius on either side,
+**Noise bound.** A reward on [0, 1] lies within w of its mean, so a residual from the predicted
+reward is rarely longer than w plus the posterior deviation. Rewards are clipped to the predicted
+reward and a radius on either side,
 
     c = w + root(mean posterior variance of f where people are),
 
-and noise is in proportion to c. Of what a reward tells clipping keeps the share P(|Z| <= c)
+and noise is in proportion to c. A clipped reward varies with its mean by the gain P(|Z| <= c)
 (Bussgang 1952), Z uniform noise plus a Gaussian of that deviation. With c of 1/2 or more no reward
 is clipped.
 
@@ -63,14 +63,14 @@ _ERROR, _LEAST_DIRECTION, _LEAST_FEATURE = 1e-6, 1e-6, 1e-6
 _RIDGE = 1e-6
 # Hyperparameters less likely than this share of the likeliest are left out.
 _LEAST_CHANCE = 1e-3
-# Less noise, as a share of the range of rewards, counts as this: sums of vectors over many people
-# are exact as long as a radius is not much less.
+# The smallest bound, as a share of the range of rewards: with shorter radii sums of vectors over
+# many people would not be exact.
 _LEAST_NOISE = 2.0**-6
 
 
 @dataclass(frozen=True, eq=False)
-class KnownKernelPosterior:
-    """The posterior under a kernel, as `CoefficientPosterior` has it.
+class LowRankPosterior:
+    """The posterior under the prior of a kernel; see `MixturePart`.
 
     Attributes:
         used: (m,) the features that are used.
@@ -103,7 +103,7 @@ class KnownKernelPosterior:
 
 
 @dataclass(frozen=True)
-class KnownKernel:
+class KernelPrior:
     """A kernel over contexts, and arm points where arms have them (see the module).
 
     Attributes:
@@ -121,14 +121,14 @@ class KnownKernel:
     @classmethod
     def of(
         cls, kernel: Kernel | str, domain: Box, arms: int | ArmPoints, features: CosineFeatures
-    ) -> KnownKernel:
-        """Refuses a kernel that does not fit the columns."""
+    ) -> KernelPrior:
+        """From a kernel or its text; `InvalidInput` where it does not fit the columns."""
         text = kernel_to_text(checked_kernel(kernel, domain, arms))
         return cls(text, domain, arms, features)
 
     @cached_property
     def prior(self) -> HyperparameterPosterior:
-        """All hyperparameters; the length scales are factors of the kernel's."""
+        """All hyperparameters, whose length scales are factors of the kernel's."""
         columns = self.domain.dimension
         chances = {
             Hyperparameters((stretch,) * columns, scale): chance * other
@@ -146,11 +146,11 @@ class KnownKernel:
         _, root = _prior_root(self, 1.0)
         return max(2.0 - float((root**2).sum()) / len(root), 0.0)
 
-    def learnt(self, known: GaussianNaturalParameters) -> HyperparameterPosterior:
-        """Their posterior, from J and b."""
+    def learnt(self, information: GaussianNaturalParameters) -> HyperparameterPosterior:
+        """The posterior of the hyperparameters given J and b."""
         evidence = np.zeros((len(_STRETCHES), len(_SCALES)))
         for row, stretch in zip(evidence, _STRETCHES, strict=True):
-            levels = self._levels(stretch, known)[2]
+            levels = self._levels(stretch, information)[2]
             row[:] = levels.log_evidence(np.sqrt(list(_SCALES)))
         prior, found = self.prior, evidence.ravel()
         chances = np.array(prior.weights) * np.exp(found - found.max())
@@ -163,13 +163,13 @@ class KnownKernel:
         )
 
     def posterior(
-        self, hyperparameters: Hyperparameters, known: GaussianNaturalParameters
-    ) -> KnownKernelPosterior:
-        """From J and b."""
-        used, arms, levels = self._levels(hyperparameters.length_scales[0], known)
+        self, hyperparameters: Hyperparameters, information: GaussianNaturalParameters
+    ) -> LowRankPosterior:
+        """The posterior of theta given J and b."""
+        used, arms, levels = self._levels(hyperparameters.length_scales[0], information)
         level = math.sqrt(hyperparameters.output_scale)
         found = levels.at(level)
-        return KnownKernelPosterior(
+        return LowRankPosterior(
             used=used,
             mean=found.mean.reshape(arms, -1),
             half=found.root,
@@ -178,26 +178,27 @@ class KnownKernel:
         )
 
     def _levels(
-        self, stretch: float, known: GaussianNaturalParameters
+        self, stretch: float, information: GaussianNaturalParameters
     ) -> tuple[IntArray, int, LevelPosteriors]:
-        """Used features, K, and posteriors under every scale; those of the latest J and b stay."""
-        # Read and written once, as predictions may come from other threads.
+        """Used features, K, and posteriors under every scale; the latest J and b are cached."""
+        # The cache is read and replaced as a whole, because threads may predict at once.
         latest = self.__dict__.get("_latest")
-        if latest is None or latest[0] is not known:
-            latest = self.__dict__["_latest"] = known, {}
+        if latest is None or latest[0] is not information:
+            latest = self.__dict__["_latest"] = information, {}
         kept: dict[float, tuple[IntArray, int, LevelPosteriors]] = latest[1]
         if stretch not in kept:
             used, root = _prior_root(self, stretch)
             at = coefficient_places(used, len(root), len(self.features))
-            inner = GaussianNaturalParameters(known.precision[np.ix_(at, at)], known.weighted[at])
+            precision = information.precision[np.ix_(at, at)]
+            inner = GaussianNaturalParameters(precision, information.weighted[at])
             kept[stretch] = used, len(root), LevelPosteriors.of(root.reshape(len(at), -1), inner)
         return kept[stretch]
 
 
 @lru_cache(maxsize=16)
-def _prior_root(known: KnownKernel, stretch: float) -> tuple[IntArray, FloatArray]:
+def _prior_root(given: KernelPrior, stretch: float) -> tuple[IntArray, FloatArray]:
     """The features that are used (m,), and L (K, m, r)."""
-    domain, arms, features = known.domain, known.arms, known.features
+    domain, arms, features = given.domain, given.arms, given.features
     count = arms if isinstance(arms, int) else len(arms)
     most = min(max(_PAIRS // count, _FEWEST_POINTS), _MOST_POINTS)
     unit = on_levels(sobol_points(domain.dimension)[:most], domain.levels)
@@ -208,7 +209,8 @@ def _prior_root(known: KnownKernel, stretch: float) -> tuple[IntArray, FloatArra
     weighted = phi * (times / times.sum())[:, None]
     moment = weighted.T @ phi + _RIDGE * np.eye(len(features))
     inverse = np.linalg.solve(moment, weighted.T)
-    kernel = stretched(kernel_from_text(known.text), stretch) or kernel_from_text(known.text)
+    kernel = kernel_from_text(given.text)
+    kernel = stretched(kernel, stretch) or kernel
     if isinstance(arms, ArmPoints):
         where = np.hstack([np.repeat(where, count, axis=0), np.tile(arms.array, (len(where), 1))])
     diagonal = np.asarray(kernel.diag(where), dtype=np.float64)
@@ -237,15 +239,15 @@ def _prior_root(known: KnownKernel, stretch: float) -> tuple[IntArray, FloatArra
 
 
 @dataclass(frozen=True)
-class RewardNoise:
+class NoiseBound:
     """A bound w on how far a reward on [0, 1] lies from its mean (see the module)."""
 
     bound: float
 
     @classmethod
-    def of(cls, reward_noise: float, width: float) -> RewardNoise | None:
-        """From a bound in the units of rewards, whose bounds are so wide; None for one of half the
-        width or more, which tells nothing."""
+    def of(cls, reward_noise: float, width: float) -> NoiseBound | None:
+        """From a bound in the units of rewards, whose range has this width; None for half the width
+        or more, where nothing is clipped."""
         bound = max(reward_noise / width, _LEAST_NOISE)
         return cls(bound) if bound < 0.5 else None
 
@@ -254,9 +256,9 @@ class RewardNoise:
         radius = self.bound + 0.5 * deviation
         return radius if radius < 0.5 else None
 
-    def kept(self, radius: float) -> tuple[float, float]:
-        """The share that clipping keeps, and the mean square of 2 r - 1 about the predicted one."""
+    def clipped(self, radius: float) -> tuple[float, float]:
+        """The gain, and the mean square of a clipped 2 r - 1 about the predicted one."""
         allowed, most = np.array([2.0 * radius]), np.array([2.0])
         deviation = np.maximum(allowed - 2.0 * self.bound, 0.0)
-        share, square = cut(allowed, deviation, 2.0 * self.bound, most)
-        return float(share[0]), float(square[0])
+        gain, square = cut(allowed, deviation, 2.0 * self.bound, most)
+        return float(gain[0]), float(square[0])

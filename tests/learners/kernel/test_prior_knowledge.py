@@ -1,4 +1,4 @@
-"""What is known beforehand: the prior of a kernel, and rewards clipped about predicted ones."""
+"""The prior of a given kernel, and rewards clipped about predicted ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from discreet.lab.environments.kernel_grid import KernelGridProblem
 from discreet.lab.experiments import Setting, simulate_all
 from discreet.learners.kernel.design import Measurements
 from discreet.learners.kernel.features import CosineFeatures
-from discreet.learners.kernel.known import KnownKernel, RewardNoise
 from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.kernel.posterior import Hyperparameters
+from discreet.learners.kernel.prior_knowledge import KernelPrior, NoiseBound
 from discreet.learners.registry import make_learner
 from discreet.people.domain import ArmPoints, Box, RewardBounds, unit_cube
 from discreet.privacy import Budget, Joint, Local, SimulatedNoise
@@ -31,9 +31,9 @@ DOSES = ArmPoints.of([1.0, 2.0, 3.0, 5.0])
 ONE = Hyperparameters((1.0,), 0.2)
 
 
-def known(text: str = "RBF([0.8, 1.5])", arms: Any = DOSES, domain: Box = LINE) -> KnownKernel:
+def known(text: str = "RBF([0.8, 1.5])", arms: Any = DOSES, domain: Box = LINE) -> KernelPrior:
     count = arms if isinstance(arms, int) else len(arms)
-    return KnownKernel.of(text, domain, arms, CosineFeatures.of(domain.levels, count))
+    return KernelPrior.of(text, domain, arms, CosineFeatures.of(domain.levels, count))
 
 
 def covariance(at: FloatArray, arms: FloatArray, kernel: Any) -> FloatArray:
@@ -98,7 +98,7 @@ def test_arms_without_points_share_half_of_the_kernel() -> None:
     assert float(along[0][0] @ along[1][1]) == pytest.approx(0.2 * (0.5 * near + 1.0), abs=2e-3)
 
 
-def test_a_kernel_that_hardly_varies_or_varies_too_fast() -> None:
+def test_nearly_constant_and_very_rough_kernels() -> None:
     """No more directions than coefficients; and what features cannot show is said."""
     flat = known("Matern([100.0, 100.0], nu=2.5)")
     found = flat.posterior(ONE, GaussianNaturalParameters.zeros(4 * len(flat.features)))
@@ -114,7 +114,7 @@ def test_a_kernel_that_hardly_varies_or_varies_too_fast() -> None:
     ).warnings
 
 
-def test_evidence_finds_length_scales_and_leaves_out_what_is_unlikely() -> None:
+def test_evidence_selects_the_factor_of_the_length_scales() -> None:
     """Of a function that varies twice as slowly as the kernel says."""
     made = known("RBF(0.15)", 2, unit_cube(1))
     rng = np.random.default_rng(5)
@@ -141,19 +141,19 @@ def test_evidence_finds_length_scales_and_leaves_out_what_is_unlikely() -> None:
 
 
 @pytest.mark.parametrize("deviation", [0.05, 0.3])
-def test_clipping_keeps_the_share_within_the_radius(deviation: float) -> None:
+def test_the_gain_of_clipping_is_the_share_within_the_radius(deviation: float) -> None:
     """Of uniform noise and a Gaussian, by the middles of quantiles."""
-    noise = RewardNoise(0.1)
+    noise = NoiseBound(0.1)
     radius = noise.radius(deviation)
     assert radius == pytest.approx(0.1 + 0.5 * deviation)
     middles = (np.arange(1500) + 0.5) / 1500.0
     apart = 0.2 * (2.0 * middles - 1.0) + deviation * norm.ppf(middles)[:, None]
-    share, square = noise.kept(radius)
-    assert share == pytest.approx((np.abs(apart) <= 2.0 * radius).mean(), abs=2e-3)
+    gain, square = noise.clipped(radius)
+    assert gain == pytest.approx((np.abs(apart) <= 2.0 * radius).mean(), abs=2e-3)
     assert square == pytest.approx((np.clip(apart, -2 * radius, 2 * radius) ** 2).mean(), rel=0.01)
     assert noise.radius(1.0) is None
-    assert RewardNoise.of(1e-200, 2.0) == RewardNoise(2.0**-6)
-    assert RewardNoise.of(1.0, 2.0) is None  # half the width tells nothing
+    assert NoiseBound.of(1e-200, 2.0) == NoiseBound(2.0**-6)
+    assert NoiseBound.of(1.0, 2.0) is None  # half the width tells nothing
 
 
 # Measurement.
@@ -206,7 +206,7 @@ def test_reports_about_predictions_measure_theta_without_bias(count: int, epsilo
     assert np.abs(z).max() < 6.5
 
 
-def test_what_enters_lies_within_its_range_whatever_a_policy_predicts() -> None:
+def test_clipped_rewards_lie_in_the_unit_interval_for_any_centres() -> None:
     rng = np.random.default_rng(3)
     people = SQUARE.from_unit(rng.random((200, 2)))
     extreme = np.where(rng.random((3, 400)) < 0.5, -7.5, 7.5)
@@ -250,7 +250,7 @@ def taught(learner: Any, batches: int) -> None:
         learner.update(policy.report(contexts, actions, rewards, SimulatedNoise(2)))
 
 
-def test_narrower_ranges_follow_from_a_surer_posterior() -> None:
+def test_the_radius_shrinks_with_the_posterior_deviation() -> None:
     """And thresholds of rewards are not asked about."""
     learner = learner_of(Local(4.0), batch=30)
     taught(learner, 30)
@@ -266,7 +266,7 @@ def test_narrower_ranges_follow_from_a_surer_posterior() -> None:
 
 
 @pytest.mark.parametrize("noise", [1e-200, 0.3, 0.48])
-def test_single_reports_add_up_to_statistics(noise: float) -> None:
+def test_statistics_of_single_reports_pass_their_check(noise: float) -> None:
     """However sure predictions are, and however large what is added to a report."""
     options: dict[str, Any] = {"reward_noise": noise}
     learner: Any = make_learner("kernel", unit_cube(1), 2, Local(8.0), options=options)
@@ -280,7 +280,7 @@ def test_single_reports_add_up_to_statistics(noise: float) -> None:
     assert learner.people == 3660
 
 
-def test_epochs_after_a_log_are_as_long_as_without_one() -> None:
+def test_a_log_does_not_set_the_length_of_later_epochs() -> None:
     learner = learner_of(Joint(8.0, 1e-6))
     learner.expect_log(900, 1.0 / 3.0)
     rng = np.random.default_rng(2)
@@ -299,21 +299,51 @@ def test_epochs_after_a_log_are_as_long_as_without_one() -> None:
     assert len(last._policies[-1].values) == 1  # the last people get the best arm by the mean
 
 
-def test_best_arm_takes_a_bound_on_noise_and_no_kernel() -> None:
-    with pytest.raises(InvalidInput, match="ignores contexts and takes none"):
+def test_best_arm_takes_a_noise_bound_and_refuses_a_kernel() -> None:
+    with pytest.raises(InvalidInput, match="ignores contexts, so leave it out"):
         learner_of(Local(1.0), "best_arm")
     learner = learner_of(Local(4.0), "best_arm", kernel=None)
     taught(learner, 20)
     assert learner._policies[-1].radius < 0.4
 
 
+@pytest.mark.parametrize("budget", [Local(2.0), Joint(4.0, 1e-6)])
+def test_the_posterior_is_calibrated_under_clipping(budget: Budget) -> None:
+    """Runs of given seeds, whose functions are drawn from the kernel."""
+    problem, squares = KernelGridProblem(arms=6), []
+    batch = {} if budget.is_central else {"batch": 100}
+    for seed in range(6):
+        crowd = problem.sample(900, np.random.default_rng(seed))
+        learner: Any = make_learner(
+            "kernel",
+            problem.domain,
+            problem.space,
+            budget,
+            options={"kernel": "RBF(0.3)", "reward_noise": 0.25, **batch},
+            horizon=900,
+            reward_bounds=problem.reward_bounds,
+            noise=SimulatedNoise(seed) if budget.is_central else None,
+            public_seed=seed,
+        )
+        rng = np.random.default_rng(seed)
+        while learner.people < len(crowd):
+            policy, start = learner.policy(), learner.people
+            contexts = crowd.contexts[start : start + learner.batch_size]
+            actions, _ = policy.act(contexts, rng)
+            rewards = crowd.received(actions, start)
+            learner.update(policy.report(contexts, actions, rewards, SimulatedNoise(seed)))
+        mean, deviation = learner.predict(problem.grid[:, None])
+        squares.append((((mean - crowd.function) / deviation) ** 2).mean())
+    assert 0.6 < np.mean(squares) < 1.6
+
+
 @pytest.mark.parametrize("budget", [Local(2.0), Joint(1.0, 1e-6)])
-def test_what_is_known_saves_regret(budget: Budget) -> None:
+def test_a_given_kernel_and_noise_bound_reduce_regret(budget: Budget) -> None:
     """Two runs each, of given seeds; over seeds the saving is several standard errors."""
     problem = KernelGridProblem(arms=12)
     lost = []
     for options in ({}, {"kernel": "RBF(0.3)", "reward_noise": 0.25}):
-        options = {**options, **({} if budget.is_central else {"batch": 40})}
+        options = {**options, **({} if budget.is_central else {"batch": 100})}
         setting = Setting("kernel", "", budget, options)
         runs = simulate_all(problem, [setting], 1200, 2, 4)
         lost.append(sum(run.record.value for run in runs))
