@@ -18,6 +18,7 @@ from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.synthetic import ExponentialMeans, SyntheticProblem
 from discreet.lab.experiments import Setting, simulate
 from discreet.learners.epochs.sums import DATA, RESOLUTION, EpochRelease, EpochSum
+from discreet.learners.kernel.features import on_levels
 from discreet.learners.kernel.joint import (
     _EDGES,
     _REWARD_WEIGHT,
@@ -92,13 +93,13 @@ def serve(
 
 
 def records(domain: Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Contexts on a grid with corners, or in many columns two corners and others at random, every
-    arm, and rewards 0, .4 and 1."""
-    columns = [np.linspace(0.0, 1.0, count or 5) for count in domain.levels]
-    contexts: Any = product(*columns)
-    if domain.dimension > 4:
-        drawn = np.random.default_rng(2).random((100, domain.dimension))
-        contexts = [*np.round(drawn), *drawn, 0.0 * drawn[0], 0.0 * drawn[0] + 1.0]
+    """Contexts at random and on a grid with corners, or in many columns at some corners, every arm,
+    and rewards 0, .4 and 1."""
+    drawn = np.random.default_rng(2).random((200, domain.dimension))
+    corners: Any = [*np.round(drawn), 0.0 * drawn[0], 0.0 * drawn[0] + 1.0]
+    if domain.dimension <= 4:
+        corners = product(*(np.linspace(0.0, 1.0, count or 5) for count in domain.levels))
+    contexts = [*on_levels(drawn, domain.levels), *corners]
     every = list(product(contexts, range(ARMS), (0.0, 0.4, 1.0)))
     where, arms, rewards = (np.array(part) for part in zip(*every, strict=True))
     return where.astype(float), arms, rewards.astype(float)
@@ -151,8 +152,9 @@ def check_widths(policies: list[JointKernelPolicy]) -> None:
         # Those beyond the contribution bound add 0, which is as near.
         assert max(apart, np.linalg.norm(rows, axis=1).max()) <= covered
         assert np.linalg.norm(rows[:, : policy.directions], axis=1).max(initial=0.0) <= 1.0 + 1e-7
-        # The noise is not too large either.
-        assert apart >= 0.8 * covered
+        # The noise is not too large either: releases differ by machine, and the furthest pair of
+        # these records is .81 to .95 of the bound apart.
+        assert apart >= 0.75 * covered
 
 
 @pytest.mark.parametrize("name", ["kernel", "best_arm"])
@@ -295,7 +297,7 @@ class TestLogs:
             weights = np.repeat([0.0, 0.3, 1.0], len(thrice[1]) // 3)
             rows = policy.contributions(*thrice, weights) / RESOLUTION
             covered = policy.width + math.sqrt(policy.size) / RESOLUTION
-            assert 0.8 * covered <= furthest(rows) <= covered
+            assert 0.75 * covered <= furthest(rows) <= covered
 
     def test_rewards_are_clipped_to_where_those_of_all_arms_are(self) -> None:
         """Fault once found: the common arm's rewards were, and the others' means were cut."""
