@@ -22,7 +22,6 @@ every person, or the report costs no more than the terms allow.
 
 from __future__ import annotations
 
-import inspect
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -459,7 +458,7 @@ def _often(maker: Maker) -> tuple[Maker, ...]:
 
 def _discounting(maker: Maker) -> tuple[Maker, ...]:
     """The same with reports that count less and less; none for learners without that option."""
-    if "half_life" not in inspect.signature(_class_of(maker)).parameters:
+    if "half_life" not in _class_of(maker).option_names():
         return ()
     half_life = _HALF_LIFE["joint" if maker.budget.is_central else "local"]
     return (replace(maker, options={**maker.options, "half_life": half_life}),)

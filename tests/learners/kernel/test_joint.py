@@ -39,6 +39,7 @@ from ..contract import state
 from ..spy import Spy, furthest
 
 ARMS = 3
+OPTIONS: dict[str, Any] = {"first": 200, "half_life": None}
 MIXED = Box((0.0, -1.0), (2.0, 1.0), levels=(4, None))
 DOMAINS = {
     "square": unit_cube(2),
@@ -64,7 +65,7 @@ def kernel(
         arms,
         budget or Joint(4.0, 1e-5),
         identity="joint",
-        options={"first": common.pop("first", 200)},
+        options={name: common.pop(name, usual) for name, usual in OPTIONS.items()},
         **common,
     )
     assert isinstance(learner, JointKernel)
@@ -234,9 +235,10 @@ def test_a_policy_that_ignores_contexts_counts_none() -> None:
         replace(policy, bins=np.array([4, 4]))
 
 
-def test_noise_is_for_the_width_and_drawn_once() -> None:
+@pytest.mark.parametrize("half_life", [None, 300.0])
+def test_noise_is_for_the_width_and_drawn_once(half_life: float | None) -> None:
     spy = Spy(1)
-    learner = kernel(noise=spy)
+    learner = kernel(noise=spy, half_life=half_life)
     policies = serve(learner)
     assert len(spy.given) == len(learner.releases) == len(policies) - 1
     for policy, release, given in zip(policies, learner.releases, spy.given, strict=False):
