@@ -3,7 +3,7 @@
     python benchmarks/arm_points.py [--people 10000] [--replicates 10] [--seed 73100]
     python benchmarks/arm_points.py --only loan_quotes               half an hour
     python benchmarks/arm_points.py --wrong                          beside points in a random order
-    python benchmarks/arm_points.py --beside released_thompson       slow; takes points, too
+    python benchmarks/arm_points.py --beside best_arm                beside another learner
     python benchmarks/arm_points.py --known --only grid              what a known kernel is worth
 
 | problem     | what it is                                                                         |
@@ -14,7 +14,7 @@
 
 Default options. Each line gives the mean regret with its standard error; `saved` is what points
 save of the regret without them. With `--known` it is what a kernel and a bound on the noise of
-rewards save (of `grid` the true ones), and `released_thompson` is told the same.
+rewards save (of `grid` the true ones).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def main() -> None:
     heads = ["kernel", "without points", *(["wrong points"] if given.wrong else [])]
     heads += [given.beside] if given.beside else []
     if given.known:
-        heads = ["kernel, known", "kernel", "released_thompson"]
+        heads = ["kernel, known", "kernel"]
     print(f"{'problem':12}{'budget':8}{''.join(f'{head:>18}' for head in heads)}        saved")
     for place in given.only:
         points = made(place).space
@@ -115,7 +115,6 @@ def main() -> None:
         }
         if given.known:
             lines["kernel, known"] = "kernel", points, KNOWN[place]
-            lines["released_thompson"] = "released_thompson", points, KNOWN[place]
         for label, budget in BUDGETS.items():
             lost = [regret(place, *lines[head], budget, how) for head in heads]
             saved, error = mean_and_error(1.0 - lost[0] / lost[1].mean())

@@ -63,8 +63,7 @@ STUDIES = {
         "name = 'kernel_grid'",
         4000,
         [
-            ("released_thompson", "joint", (1.0,), KERNEL),
-            ("released_thompson", "local", (2.0,), KERNEL),
+            ("kernel", "joint", (1.0,), KERNEL),
             ("capri", "joint", (1.0,), KERNEL),
             ("capri", "local", (4.0,), KERNEL),
             ("usca", "joint", (4.0,), KERNEL),
@@ -118,7 +117,7 @@ id = "person\"""",
         1500,
         [
             ("kernel", "local", (4.0,), {}),
-            ("released_thompson", "joint", (4.0,), KERNEL),
+            ("kernel", "joint", (4.0,), {}),
         ],
     ),
     "log": (
@@ -158,7 +157,7 @@ CASES = [
     ("published_partition", 3, Local(4.0), {}), ("private_linear", 3, Local(2.0), {}),
     ("private_neural", 3, Local(2.0), {}), ("abse", 3, NonPrivate(), {}),
     ("kernel", 3, Joint(2.0, 1e-6), {"first": 100}),
-    ("released_thompson", 3, Joint(2.0, 1e-6), KERNEL), ("capri", 3, Joint(2.0, 1e-6), KERNEL),
+    ("capri", 3, Joint(2.0, 1e-6), KERNEL),
     ("capri", 3, Local(4.0), KERNEL), ("usca", 3, Joint(4.0, 1e-6), KERNEL),
     ("gp_ucb", POINTS, Joint(2.0, 1e-6), KERNEL), ("gp_ucb", PublicBox(), Local(2.0), KERNEL),
     ("gp_ucb", POINTS, NonPrivate(), KERNEL),

@@ -36,7 +36,6 @@ LINES = [
     ("capri", {}, "joint", MILLION, 1000, 100),
     ("capri", {"calibration": "bernstein"}, "joint", MILLION, 1000, 100),
     ("usca", {}, "joint", MILLION, 1000, 100),
-    ("released_thompson", {}, "joint", MILLION, 1000, 100),
     ("partition", {}, "local", 100_000, 0, 200),
     ("abse", {}, "none", 100_000, 0, 200),
     ("private_linear", {}, "local", 100_000, 0, 200),

@@ -25,11 +25,6 @@ WORST = 0.6
 WAYS: dict[str, dict[str, Any]] = {
     "kernel, local": {},
     "kernel, joint": {"trust_model": "joint", "delta": 1e-6},
-    "released_thompson, joint": {
-        "trust_model": "joint",
-        "delta": 1e-6,
-        "learner": "released_thompson",
-    },
     "kernel, no privacy": {"trust_model": "none"},
 }
 

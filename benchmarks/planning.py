@@ -123,7 +123,7 @@ CASES = (
     Case("checker", epsilon=10.0, people=8000),
     Case("lognormal"),
     Case("earnings", epsilon=4.0, people=8000),
-    Case("loan_quotes", epsilon=8.0, learners=("released_thompson", "capri")),
+    Case("loan_quotes", epsilon=8.0, learners=("kernel", "capri")),
 )
 
 

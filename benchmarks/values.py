@@ -127,15 +127,15 @@ def lines() -> Iterator[Line]:
         for budget in local:
             yield Line(make, "kernel", budget, 4000, called=name)
         for budget in joint:
-            yield Line(make, "released_thompson", budget, 5000, called=name)
+            yield Line(make, "kernel", budget, 5000, called=name)
         yield Line(make, "capri", joint[0], 5000, called=name)
     for name in ("exponential", "waves", "checker", "corner", "lognormal", "equal_arms"):
         yield Line(name, "partition", local[0], 10_000)
         yield Line(name, "kernel", local[0], 4000)
-        yield Line(name, "released_thompson", joint[0], 5000)
+        yield Line(name, "kernel", joint[0], 5000)
     yield Line("kernel_grid", "usca", joint[0], 5000)
-    yield Line("kernel_grid", "released_thompson", joint[0], 5000)
-    yield Line("kernel_grid", "released_thompson", local[1], 5000)
+    for budget in (joint[0], local[1]):
+        yield Line("kernel_grid", "kernel", budget, 5000, {"kernel": "RBF(0.3)"})
     for name in ("camelback", "four_humps"):
         yield Line(name, "gp_ucb", joint[0], 5000)
         yield Line(name, "gp_ucb", local[1], 5000)

@@ -28,7 +28,6 @@ _MAPS = {
 }
 _SHORT = {
     "partition": "partition",
-    "released_thompson": "Thompson",
     "capri": "CAPRI",
     "gp_ucb": "GP-UCB",
 }

@@ -20,7 +20,8 @@ BOUNDS: dict[str, Any] = {"age": (18, 90), "smoker": [False, True]}
 JOINT: dict[str, Any] = {
     "trust_model": "joint",
     "delta": 1e-6,
-    "learner": "released_thompson",
+    "learner": "capri",
+    "horizon": 4000,
     "options": {"kernel": "RBF(length_scale=[30, 1])", "error": 0.05},
 }
 CENTRAL = {"trust_model": "joint", "delta": 1e-6}
@@ -115,7 +116,7 @@ class TestDecisionsOfOthers:
 
     def test_local_learners_without_sources_refuse_them(self) -> None:
         with pytest.raises(InvalidInput, match="choose kernel, which takes a log"):
-            bandit(learner="released_thompson").fit(*log(50)[:3])
+            bandit(learner="capri", horizon=99).fit(*log(50)[:3])
 
     @pytest.mark.parametrize("name", ["kernel", "best_arm"])
     def test_a_joint_kernel_reads_them_in_two_releases(self, name: str) -> None:
@@ -221,7 +222,7 @@ class TestServing:
             ({}, "kernel"),
             ({"least_propensity": 0.2}, "kernel"),
             ({"options": {"kernel": "RBF(length_scale=[30, 1])"}}, "kernel"),
-            (JOINT, "released_thompson"),
+            (JOINT, "capri"),
             ({"learner": "best_arm"}, "best_arm"),
         ],
     )

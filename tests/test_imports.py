@@ -347,7 +347,7 @@ print(found.verdict, found.fault)
     assert python(code).strip() == "holds"
 
 
-@pytest.mark.parametrize("name", ["gp_ucb", "capri", "released_thompson", "usca"])
+@pytest.mark.parametrize("name", ["gp_ucb", "capri", "kernel", "usca"])
 def test_learners_that_add_noise_are_not_made_without_opendp(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

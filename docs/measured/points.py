@@ -51,12 +51,12 @@ _BUMPS = {
     "uniform": "`uniform`",
 }
 _REGRET = {
-    "ours": "`released_thompson`, joint",
-    "ours, local": "`released_thompson`, local",
+    "ours": "`kernel`, joint",
+    "ours, local": "`kernel`, local",
     "elimination": "`capri`, joint",
     "published": "published, joint",
     "published, z = 3": "published noise, 3 deviations",
-    "non-private": "`released_thompson`",
+    "non-private": "`kernel`",
     "uniform": "`uniform`",
 }
 _ERRORS = {

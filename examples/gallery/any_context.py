@@ -2,16 +2,15 @@
 Contexts of any value
 =====================
 
-Three treatments for people of any age and weight under joint privacy. A public survey says which
-contexts to expect; the kernel's features are certified on the whole domain, so the guarantee holds
-for every context. Expected success of each treatment after 20,000 people, and its truth (dashed).
+Three treatments for people of any age and weight under joint privacy, with a kernel that says how
+fast success varies with years and kilograms. Where people are is learnt privately, too. Expected
+success of each treatment after 20,000 people, and its truth (dashed).
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from discreet import Box, Joint, SimulatedNoise, Unprotected
-from discreet.learners.epochs.released_thompson import ReleasedThompson
+from discreet import Box, Joint, KernelBandit, SimulatedNoise, Unprotected
 
 domain = Box(lower=(18, 40), upper=(95, 140), names=("age", "weight_kg"))
 PEOPLE, WEIGHTS = 20_000, (60, 100)
@@ -30,13 +29,11 @@ def success_rates(contexts):
 
 
 rng = np.random.default_rng(5)
-learner = ReleasedThompson(
+learner = KernelBandit(
     domain,
     3,
     Joint(epsilon=1.0, delta=1e-6),
     kernel="RBF(length_scale=[30, 40])",  # years, kg
-    contexts=draw_people(400, rng),  # the survey: public
-    error=0.03,
     horizon=PEOPLE,
     noise=SimulatedNoise(1),  # with people: SecureNoise()
 )
@@ -55,11 +52,11 @@ while served < PEOPLE:
 print(f"regret {regret:,.0f}; at random it would be {chance:,.0f}")
 print(learner.guarantee().sentence)
 
-policy, ages = learner.policy(), np.linspace(18, 95, 78)
+ages = np.linspace(18, 95, 78)
 figure, panels = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True)
 for panel, weight in zip(panels, WEIGHTS, strict=True):
     contexts = np.column_stack([ages, np.full(78, weight)])
-    expected = policy.expected_rewards(domain.people_to_unit(contexts))
+    expected, _ = learner.predict(contexts)
     for arm, rate in enumerate(success_rates(contexts).T):
         (line,) = panel.plot(ages, expected[:, arm], label=f"treatment {arm + 1}")
         panel.plot(ages, rate, linestyle="--", color=line.get_color())

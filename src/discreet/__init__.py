@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from discreet.learners.contributions import ContributionCounter as ContributionCounter
     from discreet.learners.epochs.capri import Capri as Capri
     from discreet.learners.epochs.features import ContextDistribution as ContextDistribution
-    from discreet.learners.epochs.released_thompson import ReleasedThompson as ReleasedThompson
     from discreet.learners.epochs.usca import Usca as Usca
     from discreet.learners.gp_ucb.learner import GPUCB as GPUCB
     from discreet.learners.gp_ucb.policy import KernelModel as KernelModel
@@ -89,7 +88,6 @@ else:
         "estimator": ("PrivateBandit",),
         "learners.epochs.capri": ("Capri",),
         "learners.epochs.features": ("ContextDistribution",),
-        "learners.epochs.released_thompson": ("ReleasedThompson",),
         "learners.epochs.usca": ("Usca",),
         "learners.gp_ucb.learner": ("GPUCB",),
         "learners.gp_ucb.policy": ("KernelModel",),

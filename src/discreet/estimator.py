@@ -19,8 +19,8 @@ arms depend on contexts in another way, they would confuse selection with effect
 | `kernel` without privacy             | is used as it is: rewards are compared arm by arm         |
 | `kernel`, `best_arm` (joint)         | needs the propensity p of each decision: a person counts  |
 |                                      | with the weight `least_propensity` / p                    |
-| `released_thompson`, `capri`, `usca` | needs it, too. The policy draws an arm for the person;    |
-| (joint, none)                        | the reward that counts is m + (r - m) / p if it is the    |
+| `capri`, `usca` (joint, none)        | needs it, too. The policy draws an arm for the person;    |
+|                                      | the reward that counts is m + (r - m) / p if it is the    |
 |                                      | one they had, else m, the middle of the bounds: its mean  |
 |                                      | is that of the arm drawn                                  |
 
@@ -506,8 +506,8 @@ class _Fitted:
             return self.plain.clip(seen.predict(self.domain.from_unit(unit))[0])
         if not isinstance(policy, EpochPolicy):
             raise InvalidInput(
-                f"{learner.name} has no expected rewards; kernel, partition, "
-                "released_thompson, capri and usca have. Use predict_proba instead."
+                f"{learner.name} has no expected rewards; kernel, partition, capri and usca have. "
+                "Use predict_proba instead."
             )
         bounds = learner.reward_bounds
         width = bounds.upper - bounds.lower

@@ -225,7 +225,7 @@ def test_every_registered_learner_is_audited_or_listed() -> None:
 
 
 _PROMISES = [check for check in learner_checks() if check.trust_model != "none"]
-_TIGHT = ("partition", "kernel", "published_partition", "capri", "released_thompson", "usca")
+_TIGHT = ("partition", "kernel", "published_partition", "capri", "usca")
 _QUICK = ("published_partition, sources, forged",)  # `discreet audit all` replays every one
 
 

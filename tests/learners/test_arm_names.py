@@ -48,7 +48,6 @@ def acted(policy: Policy[Any]) -> Actions:
         ("partition", Local(1.0)),
         ("published_partition", Local(1.0)),
         ("private_linear", Local(1.0)),
-        ("released_thompson", Joint(1.0, 1e-6)),
         ("capri", Joint(1.0, 1e-6)),
         ("usca", Joint(1.0, 1e-6)),
         ("abse", NonPrivate()),
@@ -78,7 +77,7 @@ def test_points_may_have_names() -> None:
     doses = ArmPoints.of([25, 50, 100], ["low", "middle", "high"])
     smooth = {"kernel": "RBF(length_scale=100.0)", "error": 0.1}
     learner = make_learner(
-        "released_thompson", DOMAIN, doses, Joint(1.0, 1e-6), noise=NOISE, options=smooth
+        "capri", DOMAIN, doses, Joint(1.0, 1e-6), noise=NOISE, horizon=1000, options=smooth
     )
     assert set(acted(learner.policy()).names) <= {"low", "middle", "high"}
     assert from_json(to_json(doses), ArmPoints) == doses

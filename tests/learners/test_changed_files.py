@@ -53,8 +53,8 @@ def refused(fields: dict[str, Any], path: Path, message: str) -> None:
 def test_people_who_would_be_released_again(tmp_path: Path) -> None:
     """What was released is marked as nothing, so that one more report would bring all of it."""
     domain = Box((0.0, 0.0), (1.0, 1.0), levels=(4, 3))
-    kind: Any = learner_class("released_thompson")
-    learner = kind(domain, 3, Joint(1.0, 1e-6), noise=SimulatedNoise(3), error=0.3)
+    kind: Any = learner_class("capri")
+    learner = kind(domain, 3, Joint(1.0, 1e-6), noise=SimulatedNoise(3), error=0.3, horizon=99)
     rng = np.random.default_rng(0)
 
     def report(policy: Any, people: int) -> Any:

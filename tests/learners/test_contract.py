@@ -146,14 +146,12 @@ ROWS = {
         SETS, PRIVATE, exact=True, mechanism_name="buffered_toeplitz", every=50
     ),
     **{
-        f"released_thompson, {name}": epochs("released_thompson", scene, budget, **options)
+        f"capri, {name}": epochs("capri", scene, budget, **options)
         for name, scene, budget, options in [
             ("joint arms", ARM, PRIVATE, {}),
             ("local arms", ARM, Local(2.0), {}),
             ("non-private arms", ARM, NonPrivate(), {}),
-            ("half_life", ARM, PRIVATE, {"half_life": 300}),
             ("joint doses", ArmScene(DOSES), PRIVATE, {}),
-            ("thompson doses and levels", DOSED, PRIVATE, {"sampling": "thompson"}),
             ("local doses and levels", DOSED, Local(2.0), {}),
             ("local gaussian", DOSED, Local(2.0, 1e-5), {"mechanism": "gaussian"}),
             ("local l2_ball", LEVELLED, Local(2.0), {"mechanism": "l2_ball"}),
@@ -194,7 +192,10 @@ def test_every_registered_learner_has_a_row() -> None:
 
 # Each takes seconds, and has the code of quicker rows beside it.
 _SLOW = (
+    "capri, joint arms",
+    "capri, joint doses",
     "capri, local bernstein",
+    "capri, non-private arms",
     "capri, non-private bernstein",
     "gp_ucb, buffered_toeplitz",
     "gp_ucb, half_life and local",
@@ -211,10 +212,6 @@ _SLOW = (
     "partition, epsilon 6",
     "private_neural, greedy at once",
     "private_neural, non-private",
-    "released_thompson, half_life",
-    "released_thompson, joint arms",
-    "released_thompson, joint doses",
-    "released_thompson, non-private arms",
     "usca, joint arms",
 )
 

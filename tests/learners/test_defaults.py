@@ -48,9 +48,7 @@ def test_arm_points_get_the_learner_of_arms_unless_a_kernel_is_given(model: str)
         points = ArmPoints.of(np.linspace(0.0, 1.0, count))
         found = usual_learner(Declared(model, points, 2, 1000))
         assert found == usual_learner(Declared(model, count, 2, 1000))
-        assert found.learner == (
-            "released_thompson" if (model, count) == ("joint", 60) else "kernel"
-        )
+        assert found.learner == "kernel"
     given = usual_learner(Declared(model, points, 2, 1000, kernel=True))
     assert given.learner == "kernel"
 
@@ -59,11 +57,11 @@ def test_joint_learners_of_arms() -> None:
     names = [
         usual_learner(Declared("joint", arms, columns, 1000, kernel)).learner
         for arms, columns, kernel in (
-            *((20, 6, False), (2, 32, False), (21, 7, False), (21, 6, True)),
-            *((21, 6, False), (2, 33, False), (2, 33, True)),
+            *((60, 6, False), (2, 32, False), (61, 2, True)),
+            *((61, 2, False), (2, 33, False)),
         )
     ]
-    assert names == [*["kernel"] * 4, *["released_thompson"] * 3]
+    assert names == [*["kernel"] * 3, *["best_arm"] * 2]
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ DRIVEN = (
     "gp_ucb, local sets",
     "gp_ucb, joint set",
     "private_glm",
-    "released_thompson, joint arms",
-    "released_thompson, local arms",
-    "released_thompson, non-private arms",
+    "capri, joint arms",
+    "capri, local arms",
+    "capri, non-private arms",
     "capri, joint posterior",
     "usca, joint",
     "exact_gp_ucb, sets",
@@ -163,7 +163,7 @@ def test_a_learner_says_what_it_is_and_how_far() -> None:
     free = taught(make_learner("partition", DOMAIN_OF_TWO, 3, NonPrivate()))
     assert repr(free).endswith("\n80 reports so far, policy 1; no privacy")
     joint = make_learner(
-        "released_thompson",
+        "capri",
         DOMAIN_OF_TWO,
         3,
         Joint(1.0, 1e-6),
@@ -235,7 +235,7 @@ def test_refused_reports_are_counted(caplog: pytest.LogCaptureFixture) -> None:
 def test_releases_are_logged_with_their_scale(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="discreet")
     budget, noise = Joint(1.0, 1e-6), SimulatedNoise(0)
-    learner = make_learner("released_thompson", DOMAIN_OF_TWO, 3, budget, noise=noise, horizon=100)
+    learner = make_learner("capri", DOMAIN_OF_TWO, 3, budget, noise=noise, horizon=100)
     taught(learner).policy()
     [*_, last] = learner.releases
     assert f"Gaussian noise, scale {last.scale:g}, noise {noise.name}" in caplog.text

@@ -21,7 +21,7 @@ from discreet.people.domain import PublicBox, unit_cube
 from discreet.privacy import Budget, Joint, Local, NonPrivate, SimulatedNoise
 from discreet.validation import InvalidInput
 
-FORGETFUL = ("kernel", "partition", "released_thompson")
+FORGETFUL = ("kernel", "partition")
 CHANGE = 1500
 
 
@@ -93,7 +93,7 @@ def arrays(sums: Any) -> list[np.ndarray]:
     return [sums.precision, sums.weighted]
 
 
-@pytest.mark.parametrize("name", FORGETFUL[:2])
+@pytest.mark.parametrize("name", FORGETFUL)
 def test_sums_fade_by_the_people_who_came(name: str) -> None:
     """A batch counts half for each half-life from its first person on to the last policy."""
     learner = make(name, Local(2.0), 400.0)
@@ -138,8 +138,7 @@ def test_sources_fade_with_the_targets_people() -> None:
         ("kernel", Local(4.0)),
         ("partition", Local(4.0)),
         ("kernel", Joint(4.0, 1e-5)),
-        ("released_thompson", Joint(4.0, 1e-5)),
-        ("released_thompson", NonPrivate()),
+        ("kernel", NonPrivate()),
     ],
 )
 def test_what_changes_is_learnt_again(name: str, budget: Budget) -> None:

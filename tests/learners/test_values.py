@@ -68,7 +68,7 @@ def bins() -> Learner[Any, Any, Any]:
 
 @pytest.fixture(scope="module")
 def epochs() -> Learner[Any, Any, Any]:
-    return served("released_thompson", Joint(2.0, 1e-6), 60, error=0.3, kernel="RBF([0.5, 0.5])")
+    return served("capri", Joint(2.0, 1e-6), 60, error=0.3, kernel="RBF([0.5, 0.5])")
 
 
 def earned(learner: Learner[Any, Any, Any]) -> float:
@@ -259,9 +259,7 @@ def test_more_confidence_is_wider(bins: Any) -> None:
     [
         ("partition", Local(1.0), 3000, {}, 8),
         pytest.param("partition", NonPrivate(), 600, {}, 3, marks=pytest.mark.slow),
-        pytest.param(
-            "released_thompson", Joint(1.0, 1e-6), 800, {"error": 0.2}, 4, marks=pytest.mark.slow
-        ),
+        pytest.param("capri", Joint(1.0, 1e-6), 800, {"error": 0.2}, 4, marks=pytest.mark.slow),
     ],
     ids=["local", "free", "joint"],
 )

@@ -99,7 +99,6 @@ _BOUNDS = RewardBounds(-2.0, 3.0)
 _KERNEL = {"kernel": "RBF([1.0, 1.0])", "error": 0.1}
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "gp_ucb": {**_KERNEL, "growth": 1.5, "update_growth": 2.0},
-    "released_thompson": _KERNEL,
     "capri": _KERNEL,
     "usca": _KERNEL,
     "kernel, joint": {"first": 6, "growth": 0.5},
@@ -145,7 +144,7 @@ _OTHER_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "kernel": {"the noise of rewards is known": {"reward_noise": 0.3}},
     "best_arm": {"the noise of rewards is known": {"reward_noise": 0.3}},
 }
-_SAMPLED = ("capri", "released_thompson", "usca")
+_SAMPLED = ("capri", "usca")
 _SAMPLE = ((0.1, 0.1), (0.2, 0.1), (0.1, 0.3))
 _SEED = 9
 _GROUP = 50

@@ -63,7 +63,6 @@ ALLOWED: dict[str, frozenset[str]] = {
         ),
         _COINS: (
             "learners.epochs.policy EpochPolicy._choose",
-            "learners.epochs.policy Thompson.drawn",
             "learners.glm.policy ScorePolicy.reports_spread",
             "learners.gp_ucb.sets.policy SetPolicy._explore",
             "learners.gp_ucb.sets.policy SetPolicy.scores",

@@ -714,7 +714,7 @@ class Learner(ABC, Generic[P, R, S]):
         """The posterior of rewards at contexts, or where people are if these are None."""
         raise InvalidInput(
             f"{self.name} cannot say what a policy is worth: it keeps no posterior with a known "
-            "error. Ask kernel, partition, gp_ucb, released_thompson, capri or usca."
+            "error. Ask kernel, partition, gp_ucb, capri or usca."
         )
 
     # Options and files.

@@ -47,7 +47,6 @@ _HOMES = {
     "partition": "discreet.learners.partition.learner:Partition",
     "gp_ucb": "discreet.learners.gp_ucb.learner:GPUCBLearner",
     "private_glm": "discreet.learners.glm.learner:PrivateGLM",
-    "released_thompson": "discreet.learners.epochs.released_thompson:ReleasedThompson",
     "capri": "discreet.learners.epochs.capri:Capri",
     "usca": "discreet.learners.epochs.usca:Usca",
     "best_arm": "discreet.learners.references.best_arm:BestArm",
@@ -251,7 +250,7 @@ class Choice:
 
 
 # Kernel takes no more than _MOST_COLUMNS.
-_MANY_COLUMNS, _MOST_COLUMNS, _MANY_ARMS = 6, 32, 20
+_MANY_COLUMNS, _MOST_COLUMNS, _MANY_ARMS = 6, 32, 60
 # Trust models in which private reports leave people.
 _REPORTED = ("local", "shuffled")
 _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
@@ -270,7 +269,7 @@ _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
         Choice("gp_ucb", "actions are points, which it compares by a kernel"),
     ),
     (
-        lambda declared: declared.kernel and declared.columns <= _MOST_COLUMNS,
+        lambda declared: declared.kernel,
         Choice(
             "kernel",
             "a kernel says how alike contexts and arms are, so a reward tells about its neighbours",
@@ -280,7 +279,7 @@ _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
         lambda declared: (
             declared.trust_model == "joint"
             and declared.columns <= _MOST_COLUMNS
-            and (declared.columns > _MANY_COLUMNS or (declared.arms or 0) <= _MANY_ARMS)
+            and (declared.arms or 0) <= _MANY_ARMS
         ),
         Choice(
             "kernel",
@@ -288,8 +287,8 @@ _RULES: tuple[tuple[Callable[[Declared], bool], Choice], ...] = (
         ),
     ),
     (
-        lambda declared: declared.kernel or declared.trust_model == "joint",
-        Choice("released_thompson", "kernel is slow with many arms and takes at most 32 columns"),
+        lambda declared: declared.trust_model == "joint",
+        Choice("best_arm", "kernel takes at most 32 columns, and minutes for more than 60 arms"),
     ),
     (
         lambda declared: (

@@ -146,7 +146,7 @@ def test_a_study_without_a_learner_gets_the_usual_one(tmp_path: Path) -> None:
 
 def test_the_design_with_learners_under_two_trust_models(tmp_path: Path) -> None:
     path = write_study(tmp_path, SMOOTH, 400)
-    more = '[[learners]]\nname = "released_thompson"\nepsilon = 1.0\ndelta = 1e-6\n'
+    more = '[[learners]]\nname = "capri"\nepsilon = 1.0\ndelta = 1e-6\n'
     path.write_text(path.read_text() + more)
     study = load_study(path)
     design = plan_design(study, 400, (1.0, 2.0))
@@ -154,7 +154,7 @@ def test_the_design_with_learners_under_two_trust_models(tmp_path: Path) -> None
     assert "--trust-model joint" in design.left_out[0]
     joint = plan_design(study, 400, (1.0, 2.0), trust_model="joint")
     assert [each.at(2.0).budget for each in joint.private] == [Joint(2.0, 1e-6)]
-    assert [each.name for each in joint.free] == ["partition", "released_thompson"]
+    assert [each.name for each in joint.free] == ["partition", "capri"]
 
 
 def test_stand_ins_that_do_not_go_together(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ from discreet.lab.reporting.maps import (
 from discreet.lab.reporting.report import render_report
 from discreet.lab.reporting.summary import summarise
 from discreet.lab.studies import ReportEntry, Study, load_study
+from discreet.learners.epochs.capri import Capri
 from discreet.learners.epochs.features import ContextDistribution
-from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.gp_ucb.learner import GPUCB
 from discreet.learners.gp_ucb.public.policy import OfferedGroup, PublicPolicy
 from discreet.learners.policy import ArmPolicy
@@ -241,7 +241,7 @@ def test_a_legend_of_many_arms_names_those_that_cover_most_of_the_map() -> None:
 
 def test_a_column_of_levels_has_a_cell_for_each() -> None:
     domain = Box((0.0, 0.0), (4.0, 1.0), ("a", "b"), (5, 2))
-    learner = ReleasedThompson(domain, 3, NonPrivate(), error=0.1)
+    learner = Capri(domain, 3, NonPrivate(), horizon=100, error=0.1)
     assert learner.features.contexts.exact
     (panel,) = cuts(domain, ReportEntry(axes=["a", "b"]))
 

@@ -302,13 +302,7 @@ def test_what_is_still_to_be_stated_hides_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("trust_model", ["joint", "local"])
 @pytest.mark.parametrize(
     "learner",
-    [
-        pytest.param("released_thompson", marks=pytest.mark.slow),
-        "gp_ucb",
-        "partition",
-        "uniform",
-        "usca",
-    ],
+    ["capri", "gp_ucb", "partition", "uniform", "usca"],
 )
 def test_messages_about_budgets_speak_toml(tmp_path: Path, learner: str, trust_model: str) -> None:
     refusals = ErrorCollector()

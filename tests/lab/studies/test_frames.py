@@ -227,13 +227,11 @@ def test_a_mapping_is_the_study_of_its_file(tmp_path: Path) -> None:
 
 
 def test_python_s_own_values_are_read(tmp_path: Path) -> None:
-    options = {"kernel": RBF(length_scale=1.0), "error": np.float64(0.3), "half_life": None}
+    options = {"kernel": RBF(length_scale=1.0), "error": np.float64(0.3), "reward_noise": None}
     mapping = SMALL | {
         "seed": np.int64(3),
         "replicates": None,
-        "learners": (
-            {"name": "released_thompson", "epsilon": (1, 2), "delta": 1e-6, "options": options},
-        ),
+        "learners": ({"name": "capri", "epsilon": (1, 2), "delta": 1e-6, "options": options},),
     }
     study = Study.from_dict(mapping)
     assert [setting.budget.epsilon for setting in study.settings] == [1.0, 2.0]

@@ -10,7 +10,6 @@ import numpy as np
 
 from discreet.learners.epochs.capri import BernsteinElimination, Capri, PosteriorElimination
 from discreet.learners.epochs.learner import EpochLearner
-from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.sums import EpochStatistics, EpochSum, whole
 from discreet.learners.epochs.usca import Usca
 from discreet.people.domain import ArmPoints, Box
@@ -24,8 +23,6 @@ GRID = np.linspace(0.0, 1.0, LEVELS)[:, None]
 PRIVATE = Joint(1.0, 1e-5)
 
 MAKERS: dict[str, Any] = {
-    "thompson": partial(ReleasedThompson, sampling="thompson"),
-    "plausible": partial(ReleasedThompson, sampling="plausible"),
     "posterior": partial(Capri, calibration=PosteriorElimination()),
     "bernstein": partial(Capri, calibration=BernsteinElimination()),
     "usca": Usca,
@@ -59,7 +56,7 @@ def mean_reward(contexts: np.ndarray, arms: np.ndarray) -> np.ndarray:
 
 
 def learner(
-    kind: str = "thompson",
+    kind: str = "posterior",
     budget: Budget | None = None,
     noise: Any = None,
     horizon: int | None = 400,

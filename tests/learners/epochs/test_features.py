@@ -9,8 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from discreet.codec import from_json, to_json
-from discreet.kernels import kernel_from_text, kernel_to_text
-from discreet.kernels.grid import stretched
+from discreet.kernels import kernel_from_text
 from discreet.learners.epochs.features import (
     ArmFeatures,
     CodedFeatures,
@@ -20,8 +19,6 @@ from discreet.learners.epochs.features import (
     arm_features,
     feature_box,
     joint_box,
-    length_scales,
-    scaled_features,
     usual_kernel,
 )
 from discreet.people.domain import Box, unit_cube
@@ -165,45 +162,3 @@ def test_the_usual_kernel_knows_the_units() -> None:
     kernel = usual_kernel(Box((0.0, 20.0), (1.0, 60.0)))
     assert isinstance(kernel, RBF)
     assert np.allclose(kernel.length_scale, [0.3, 12.0])
-
-
-@pytest.mark.parametrize(
-    ("domain", "arms"),
-    [
-        pytest.param(DOMAIN, DOSES, id="levels-points"),
-        pytest.param(DOMAIN, 3, id="levels-codes"),
-        pytest.param(SMOOTH, DOSES, id="continuum-points", marks=pytest.mark.slow),
-        pytest.param(SMOOTH, 3, id="continuum-codes"),
-    ],
-)
-def test_priors_of_length_scales_are_those_of_the_stretched_kernels(domain: Box, arms: Any) -> None:
-    kernel = kernel_from_text("RBF([0.5, 0.5])" if arms is DOSES else "RBF(0.5)")
-    contexts = ContextDistribution.usual(domain)
-    made, factors = scaled_features(domain, arms, contexts, kernel=kernel, error=1e-3, likeness=0.4)
-    scales = length_scales(made, domain, arms, kernel_to_text(kernel), 0.4, factors)
-    assert factors == (0.125, 0.25, 0.5, 1.0) == scales.factors
-    grid = GRID[1:-1]
-    phi = made.all(grid).reshape(-1, made.features)
-    for factor, root in zip(factors, scales.roots, strict=True):
-        longer = stretched(kernel, factor)
-        assert longer is not None
-        alike = 0.4 * np.ones((3, 3)) + 0.6 * np.eye(3)
-        exact = longer(pairs_of(grid)) if arms is DOSES else np.kron(longer(grid), alike)
-        # The features are those of the mean of four kernels, whose error is .05 at most.
-        assert np.allclose(phi @ root @ root.T @ phi.T, exact, atol=0.25 if factor < 0.2 else 0.1)
-        everywhere = made.table.reshape(-1, made.features)
-        assert scales.variance(root) == pytest.approx(
-            np.mean(np.sum((everywhere @ root) ** 2, axis=1)), rel=0.02
-        )
-
-
-@pytest.mark.parametrize(
-    ("kernel", "columns"), [("DotProduct(1.0)", 2), ("RBF(0.3)", 5)], ids=["none", "many columns"]
-)
-def test_where_no_shorter_length_scale_can_be_shown(kernel: str, columns: int) -> None:
-    domain = unit_cube(columns)
-    contexts = ContextDistribution.usual(domain)
-    options = {"kernel": kernel, "error": 0.05, "likeness": 0.5}
-    made, factors = scaled_features(domain, 3, contexts, **options)
-    assert factors == (1.0,)
-    assert made is arm_features(domain, 3, contexts, **options)

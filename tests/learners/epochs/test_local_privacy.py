@@ -35,7 +35,7 @@ every_mechanism = pytest.mark.parametrize("name", BUDGETS)
 
 def policy_of(name: str = "privunit", **options: Any) -> EpochPolicy:
     budget, more = BUDGETS[name]
-    return learner("thompson", budget, **more, **options).policy()
+    return learner("posterior", budget, **more, **options).policy()
 
 
 def reported(
@@ -116,7 +116,7 @@ class TestReports:
     @every_mechanism
     def test_the_guarantee_is_the_budget(self, name: str) -> None:
         budget, more = BUDGETS[name]
-        made = learner("thompson", budget, horizon=300, **more)
+        made = learner("posterior", budget, horizon=300, **more)
         serve(made, People(300, 1))
         guarantee = made.guarantee()
         assert budget.epsilon * (1.0 - 1e-6) <= guarantee.epsilon <= budget.epsilon
@@ -128,7 +128,7 @@ class TestReports:
     def test_a_person_who_agreed_to_the_budget_can_report(self, name: str, epsilon: float) -> None:
         delta = 1e-5 if name == "gaussian" else 0.0
         more = BUDGETS[name][1]
-        policy = learner("thompson", Local(epsilon, delta), **more).policy()
+        policy = learner("posterior", Local(epsilon, delta), **more).policy()
         Terms(policy.domain, DOSES, epsilon, delta=delta).check(policy)
         with pytest.raises(InvalidInput, match="at most"):
             Terms(policy.domain, 4, epsilon * 0.999, delta=delta).check(policy)
@@ -149,7 +149,7 @@ class TestReports:
         assert reports.rows.shape == (3, policy.contribution.size)
 
     def test_plain_observations_are_refused(self) -> None:
-        made, plain = learner("thompson", PURE), learner("thompson", NonPrivate())
+        made, plain = learner("posterior", PURE), learner("posterior", NonPrivate())
         made.policy()
         reports = observe(plain, People(10, 1), 0, 10)
         with pytest.raises(InvalidInput, match="PrivateRows"):
@@ -346,7 +346,7 @@ class TestTamperedPolicies:
         few = ContextDistribution.finite(policy_of().domain, GRID[:2])
         for name in BUDGETS:
             budget, more = BUDGETS[name]
-            policy = learner("thompson", budget, contexts=few, **more).policy()
+            policy = learner("posterior", budget, contexts=few, **more).policy()
             actions, _ = policy.act(GRID, np.random.default_rng(0))
             policy.probabilities(GRID)
             reports = policy.report(GRID, actions, np.zeros(5), SimulatedNoise(0))
@@ -355,7 +355,7 @@ class TestTamperedPolicies:
             arms, rewards = np.arange(3), np.full(3, 0.7)
             far = policy.contributions_of(GRID[2:], arms, rewards)
             assert np.array_equal(far, policy.contributions_of(near, arms, rewards))
-        trusted = learner("thompson", Joint(1.0, 1e-5), contexts=few).policy()
+        trusted = learner("posterior", Joint(1.0, 1e-5), contexts=few).policy()
         with pytest.raises(InvalidInput, match="contexts"):
             trusted.act(GRID, np.random.default_rng(0))
 
@@ -386,7 +386,7 @@ class TestTamperedPolicies:
 
 
 def test_rows_of_a_continuum_travel() -> None:
-    made = learner("thompson", PURE, domain=SMOOTH, contexts=[[0.1], [0.6]])
+    made = learner("posterior", PURE, domain=SMOOTH, contexts=[[0.1], [0.6]])
     policy = serve(made, People(300, 1))[-1]
     copy = decode(encode(policy), Policy)
     unit = np.linspace(0.0, 1.0, 77)[:, None]

@@ -63,13 +63,11 @@ def test_a_person_changes_one_release_by_no_more_than_was_paid_for(kind: str) ->
         assert (one.batch_size, one.guarantee()) == (two.batch_size, two.guarantee())
 
 
-@pytest.mark.parametrize(
-    ("kind", "options"), [*((kind, {}) for kind in EPOCHS), ("thompson", {"half_life": 200.0})]
-)
-def test_releases_are_of_the_rows_and_of_nobody_twice(kind: str, options: Any) -> None:
+@pytest.mark.parametrize("kind", EPOCHS)
+def test_releases_are_of_the_rows_and_of_nobody_twice(kind: str) -> None:
     """Late reports, in any order, make releases of their own."""
     spy = Spy(1)
-    made = joint(kind, spy, **options)
+    made = joint(kind, spy)
     people = People(PEOPLE, 5)
     held = [observe(made, people, 0, 4), observe(made, people, 4, 5)]
     rows = {}
@@ -190,7 +188,7 @@ class TestNothingIsDrawnTwice:
 
     def test_by_threads_that_ask_at_once(self) -> None:
         spy = SlowSpy(1)
-        made = joint("thompson", spy)
+        made = joint("posterior", spy)
         made.policy()
         made.update(observe(made, People(PEOPLE, 5), 0, made.batch_size))
         seen = at_once([made.policy] * 4)
@@ -199,7 +197,7 @@ class TestNothingIsDrawnTwice:
 
     def test_by_sums_that_come_from_elsewhere(self) -> None:
         spy, people = Spy(1), People(PEOPLE, 5)
-        made = joint("thompson", spy)
+        made = joint("posterior", spy)
         made.policy()
         worker = copy.deepcopy(made)
         for start in range(0, 200, 20):
@@ -292,7 +290,7 @@ class TestSavedReleases:
 
 
 @pytest.mark.chance(0)
-@pytest.mark.parametrize("kind", ["thompson", "usca"])
+@pytest.mark.parametrize("kind", ["posterior", "usca"])
 def test_with_secure_noise(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("opendp")
     made = learner(kind, Joint(1.0, 1e-5), SecureNoise(), 60)

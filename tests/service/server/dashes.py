@@ -14,11 +14,11 @@ from fastapi.testclient import TestClient
 from discreet import (
     GPUCB,
     Box,
+    Capri,
     DecisionSets,
     Joint,
     Local,
     Partition,
-    ReleasedThompson,
     SecureNoise,
 )
 from discreet.codec import decode, encode
@@ -56,7 +56,7 @@ def local_study(service: Service, name: str = "local", people: int = 300) -> Non
 def joint_study(service: Service, name: str = "joint", people: int = 55) -> list[str]:
     """A study under joint privacy, whose people all bring the marks; their decisions' ids."""
     domain = Box.of({"age": (18, 90)})
-    learner = ReleasedThompson(
+    learner = Capri(
         domain,
         ["leaflet", "call"],
         budget=Joint(epsilon=2.0, delta=1e-6),

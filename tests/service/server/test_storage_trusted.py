@@ -17,11 +17,11 @@ from sqlalchemy import make_url, select, text, update
 from discreet import (
     GPUCB,
     Box,
+    Capri,
     Column,
     DecisionSets,
     Joint,
     PublicBox,
-    ReleasedThompson,
 )
 from discreet.codec import decode, encode
 from discreet.learners.contributions import ContributionLedger
@@ -86,11 +86,11 @@ def store(serve: Serve) -> Store:
     return serve(gp_ucb(SimulatedNoise(1)))
 
 
-def thompson(*columns: Column) -> Any:
+def two_arms(*columns: Column) -> Any:
     """Of two arms for people with these columns, age and smoker without any."""
     domain = Box.of(list(columns) or {"age": (18, 90), "smoker": ["no", "yes"]})
     budget = Joint(1.0, 1e-6)
-    return ReleasedThompson(domain, ["a", "b"], budget, noise=SimulatedNoise(1), horizon=60)
+    return Capri(domain, ["a", "b"], budget, noise=SimulatedNoise(1), horizon=60)
 
 
 def test_a_reward_counts_once(store: Store, database: Database) -> None:
@@ -212,7 +212,7 @@ def _sealed(database: Database, identity: str) -> Any:
 
 @on_sqlite
 def test_contexts_of_arms_are_moved_to_the_nearest(database: Database, serve: Serve) -> None:
-    store = serve(thompson())
+    store = serve(two_arms())
     for context, kept in (
         ({"age": 40.25, "smoker": "no"}, [40.25, 0.0]),
         ({"age": 140, "smoker": "never"}, [90.0, 0.0]),
@@ -230,7 +230,7 @@ def test_contexts_of_arms_are_moved_to_the_nearest(database: Database, serve: Se
 def test_missing_values_of_columns_that_take_them_are_filled_in(
     database: Database, serve: Serve
 ) -> None:
-    store = serve(thompson(Column("age", 18, 90, missing="unknown")))
+    store = serve(two_arms(Column("age", 18, 90, missing="unknown")))
     decision = DecisionStore(store).decide("s", {"age": None})
     assert decision.warning is None
     assert _sealed(database, decision.id)["context"] == [54.0, 1.0]
@@ -594,7 +594,7 @@ def test_encrypted_sizes_do_not_depend_on_the_person(database: Database, serve: 
     ("learner", "written"),
     [
         (
-            thompson,
+            two_arms,
             [{"age": 40, "smoker": "no"}, {"smoker": "no" + " " * 4000, "age": 40.0}, [40.0, 0]],
         ),
         (

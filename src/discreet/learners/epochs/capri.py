@@ -54,9 +54,11 @@ from discreet.learners.base import ENDLESS, Calibration
 from discreet.learners.epochs.contribution import (
     BOUND,
     ClippedContribution,
-    QueryPosterior,
+    best_contribution,
+    contribution_candidates,
     covariance_axes,
     lengths,
+    offered_doubt,
     plain_contribution,
     portions,
     second_moment,
@@ -97,7 +99,7 @@ class Elimination(Calibration):
 
     @abstractmethod
     def contribution(
-        self, learner: Capri, belief: QueryPosterior, probabilities: FloatArray, people: int
+        self, learner: Capri, belief: Posterior, probabilities: FloatArray, people: int
     ) -> ClippedContribution:
         """What each of `people` people of the next epoch contributes."""
 
@@ -120,13 +122,15 @@ class PosteriorElimination(Elimination):
     design: Design = "optimal"
 
     def contribution(
-        self, learner: Capri, belief: QueryPosterior, probabilities: FloatArray, people: int
+        self, learner: Capri, belief: Posterior, probabilities: FloatArray, people: int
     ) -> ClippedContribution:
-        candidates = learner.contribution_candidates(belief, learner.chances(probabilities))
-        contribution, _ = learner.best_contribution(
-            candidates, belief, learner.doubt(belief, probabilities), people
+        features, chances = learner.features, learner.chances(probabilities)
+        candidates = contribution_candidates(belief, learner.pairs, chances, learner.noise_bound)
+        weights = features.contexts.weights
+        doubt = offered_doubt(features.table, weights, probabilities, belief.root)
+        return best_contribution(
+            candidates, belief, doubt, people, lambda size: learner.noise_variance(size, people)
         )
-        return contribution
 
     def survivors(self, learner: Capri, posterior: Posterior, active: BoolArray) -> BoolArray:
         return active & within(learner.features.table, posterior, self.deviations, active)
@@ -173,7 +177,7 @@ class BernsteinElimination(Elimination):
     design: Design = "optimal"
 
     def contribution(
-        self, learner: Capri, belief: QueryPosterior, probabilities: FloatArray, people: int
+        self, learner: Capri, belief: Posterior, probabilities: FloatArray, people: int
     ) -> ClippedContribution:
         """Contributions Z^(-1/2) phi y with the ridge tau that minimises the largest width."""
         chances, phi = learner.chances(probabilities), learner.pairs
@@ -307,9 +311,7 @@ class Capri(EpochLearner):
     def _multiplier(self, policy: EpochPolicy) -> float:
         return self.calibration.noise_multiplier(self, policy)
 
-    def _next(
-        self, version: int, belief: QueryPosterior
-    ) -> tuple[Decision, ClippedContribution, int]:
+    def _next(self, version: int, belief: Posterior) -> tuple[Decision, ClippedContribution, int]:
         rule, length = self.calibration, self.epoch_length(version)
         if version:
             self._active = rule.survivors(self, belief, self._active)

@@ -27,20 +27,16 @@ the slope, and the noise of privacy is in proportion to c.
 
 **Posterior.** Every released sum measures a few linear functions of theta with known noise, so
 
-    precision = sum F' C^-1 F,   shift = sum F' C^-1 g,   theta | l, level ~ N(0, level^2 P_l),
+    precision = sum F' C^-1 F,   shift = sum F' C^-1 g,   theta | level ~ N(0, level^2 I),
 
-C the covariance of a sum and of its noise, g the sum with n k added, P_l = root_l root_l' the prior
-of one length scale (`LengthScales`). For each length scale the level maximises the evidence over a
-grid around the declared bound of |f|, with a log-normal prior, so the variance of f need not be
-known; the posteriors of length scales are averaged by their evidence.
+C the covariance of a sum and of its noise, g the sum with n k added. The level maximises the
+evidence over a grid around the declared bound of |f|, with a log-normal prior, so the variance of f
+need not be known.
 
 **Which projection.** R whitens the features in the coordinates of the posterior, up to a threshold
 under which directions are left out: that maximises log det of the information at a given mean
 square of rows (water-filling). The threshold is the one that leaves the least variance where it
-counts. If f seems to be nearly flat, directions of little variance would get little of the norm,
-and a wrong length scale would never show. So part of the norm then goes to directions in which f
-could still vary at a wide level, under each length scale alike: directions that releases have
-measured have no variance left there, and those that they have not measured all of it.
+counts.
 
 | array      | shape  | meaning                                                        | symbol |
 |------------|--------|----------------------------------------------------------------|--------|
@@ -49,20 +45,8 @@ measured have no variance left there, and those that they have not measured all 
 | rows       | (n, d) | contributions                                                  |        |
 | mean       | (m,)   | posterior mean of theta                                        | theta  |
 | root       | (m, r) | a square root of the posterior covariance                      | L      |
-| asked      | (m, r) | a square root of the covariance under which R is chosen        |        |
 | precision  | (m, m) | the information of releases about theta                        | J      |
 | shift      | (m,)   |                                                                | b      |
-
-Notes
------
-*Length scales* of 1/8, 1/4, 1/2 and 1 times the kernel's, as far as 300 features can show them to
-.05, each with its level, averaged by evidence; a halving is eight times rarer a priori. A length
-scale under which f would leave its bounds by half is excluded, unless it is the longest. Not under
-local privacy (one report is too noisy), not in `capri` (it eliminates for good, and the widths of
-`bernstein` are proved for one kernel), not in `usca` (no release precedes its design).
-
-*Tried without gain:* a longer scale of 2; weighing the wide level by its evidence; measuring half
-of the norm at a wide level at all times.
 """
 
 from __future__ import annotations
@@ -70,7 +54,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from typing import Annotated
 
@@ -78,8 +61,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.codec import Range, Serializable, Shape
-from discreet.gaussian import GaussianNaturalParameters, LevelPosteriors, Posterior, average
-from discreet.kernels.grid import covariance_root
+from discreet.gaussian import GaussianNaturalParameters, LevelPosteriors, Posterior
 from discreet.privacy.calibration import in_unit_ball
 from discreet.validation import BoolArray, FloatArray, IntArray, InvalidInput
 
@@ -96,18 +78,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _THRESHOLDS = (0.001, 0.01, 0.03, 0.1, 0.3)
 # Prior standard deviations of theta'phi, as multiples of the bound of |f|.
 SCALES = 2.0 ** np.arange(-4.0, 0.51, 0.25)
-# The level at which f varies if it is not flat: the centre of the levels' prior.
-_WIDE = 0.5
-# The largest share of the norm of rows for directions in which a function that seems flat could
-# still vary; 0 where the level is at least half of the wide one.
-_MOST_ASKED = 0.5
-# A length scale that is shorter by a factor of two is thought this many times less likely.
-_RARER = 8.0
-# Length scales, and directions of a covariance, with less than these shares are left out.
-_LEAST_WEIGHT = 1e-3
-# Length scales under which f would exceed its bound by this factor are ruled out.
-_BEYOND, _RULED_OUT = 1.5, 1e6
-_LEAST_VARIANCE = 1e-9
 # Numbers that are computed together: about 64 MB.
 _AT_ONCE = 2**23
 
@@ -186,88 +156,13 @@ class ClippedContribution(Serializable):
         return Expected(slope, offset, squares, self.clipping_norm)
 
 
-@dataclass(frozen=True, eq=False)
-class LengthScales:
-    """Length scales that f may have, in features that can show them all.
-
-    Attributes:
-        factors: of the kernel's own length scales, shortest first.
-        roots: for each of them (m, r) a root of the prior covariance of theta at level 1.
-        pairs: (w, m) features of public contexts with arms.
-    """
-
-    factors: tuple[float, ...]
-    roots: tuple[FloatArray, ...]
-    pairs: FloatArray
-
-    @cached_property
-    def log_prior(self) -> FloatArray:
-        """(L,) log probabilities before anyone came, up to a constant."""
-        return math.log2(_RARER) * np.log(self.factors)
-
-    def variance(self, root: FloatArray) -> float:
-        """The mean variance of f under a covariance of theta with this root (m, r)."""
-        return float(np.mean(np.sum((self.pairs @ root) ** 2, axis=1)))
-
-
-@dataclass(frozen=True, eq=False)
-class QueryPosterior(Posterior):
-    """The posterior of theta, and what it lets people be asked.
-
-    Attributes:
-        asked: see the module's table.
-        weights: (L,) posterior probabilities of the length scales.
-    """
-
-    asked: FloatArray
-    weights: FloatArray
-
-
-def model_average(
-    known: GaussianNaturalParameters, bound: float, scales: LengthScales | None = None
-) -> QueryPosterior:
-    """The posterior averaged over length scales by their evidence.
-
-    Args:
-        known: what releases say of theta.
-        bound: of |f|.
-        scales: the length scales that f may have; by default theta ~ N(0, level^2 I).
-    """
-    roots = [np.eye(len(known.weighted))] if scales is None else scales.roots
-    scaled = [LevelPosteriors.of(root, known) for root in roots]
-    levels = SCALES * bound
-    evidence = [each.log_evidence(levels) - 0.5 * np.log2(2.0 * SCALES) ** 2 for each in scaled]
-    best = [float(levels[int(each.argmax())]) for each in evidence]
-    parts = [each.at(level) for each, level in zip(scaled, best, strict=True)]
-    if scales is None:
-        return QueryPosterior(parts[0].mean, parts[0].root, parts[0].root, np.ones(1))
-    logs = scales.log_prior + [float(np.logaddexp.reduce(each)) for each in evidence]
-    # Far beyond the bounds of rewards f cannot be. It seems to be where many more people come to
-    # one place than expected, which a short length scale takes for a spike.
-    beyond = [np.abs(scales.pairs @ part.mean).max() > _BEYOND * bound for part in parts[:-1]]
-    logs[:-1][beyond] -= _RULED_OUT
-    weights = np.exp(logs - np.logaddexp.reduce(logs))
-    mixed = average(parts, weights, _LEAST_WEIGHT)
-    root = _thinned([mixed.root])
-    likely = zip(weights, best, strict=True)
-    level = math.sqrt(sum(w * each**2 for w, each in likely if w > _LEAST_WEIGHT))
-    share = _MOST_ASKED * max(0.0, 1.0 - 2.0 * level / (_WIDE * bound))
-    if share == 0.0:
-        return QueryPosterior(mixed.mean, root, root, weights)
-    # Both parts at the variance of the wide one.
-    joined = np.hstack([each.at(_WIDE * bound).root for each in scaled]) / math.sqrt(len(parts))
-    stretch = scales.variance(joined) / scales.variance(root)
-    asked = _thinned([math.sqrt((1.0 - share) * stretch) * root, math.sqrt(share) * joined])
-    return QueryPosterior(mixed.mean, root, asked, weights)
-
-
-def _thinned(roots: list[FloatArray]) -> FloatArray:
-    """(m, r) a root of the sum of covariances, with at most m columns."""
-    joined = np.hstack(roots)
-    if joined.shape[1] <= len(joined):
-        return joined
-    # In one order in memory, as roots travel: in another they would be summed differently.
-    return np.ascontiguousarray(covariance_root(joined @ joined.T, _LEAST_VARIANCE))
+def believe(known: GaussianNaturalParameters) -> Posterior:
+    """The posterior of theta at the likeliest level, given what releases say."""
+    levels = SCALES * BOUND
+    scaled = LevelPosteriors.of(np.eye(len(known.weighted)), known)
+    evidence = scaled.log_evidence(levels) - 0.5 * np.log2(2.0 * SCALES) ** 2
+    found: Posterior = scaled.at(float(levels[int(evidence.argmax())]))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,15 +246,15 @@ def _density(x: FloatArray) -> FloatArray:
 
 
 def contribution_candidates(
-    belief: QueryPosterior, phi: FloatArray, chances: FloatArray, reward_noise: float
+    belief: Posterior, phi: FloatArray, chances: FloatArray, reward_noise: float
 ) -> list[tuple[ClippedContribution, Expected]]:
     """A row map for each threshold, and what one person adds on average by each, where features
     phi (w, m) come with probabilities (w,)."""
     some = chances > 0.0
     phi, chances = (phi, chances) if some.all() else (phi[some], chances[some])
-    values, axes = np.linalg.eigh(second_moment(phi, chances, belief.asked))
+    values, axes = np.linalg.eigh(second_moment(phi, chances, belief.root))
     values, axes = values[::-1], axes[:, ::-1]
-    # What is believed at each pair is the same whatever is asked.
+    # What is believed at each pair is the same for every threshold.
     around = ClippedContribution(
         belief.mean, belief.root, belief.root[:, :1], 1.0, reward_noise
     ).around(phi)
@@ -367,7 +262,7 @@ def contribution_candidates(
     for threshold in _THRESHOLDS:
         kept = values > threshold * values[0]
         shares = np.sqrt(values[kept] - threshold * values[0]) / values[kept]
-        projection = np.asarray(belief.asked @ (axes[:, kept] * shares), dtype=np.float64)
+        projection = np.asarray(belief.root @ (axes[:, kept] * shares), dtype=np.float64)
         length = around[1] * lengths(phi, projection)
         # D, from what is expected of rows: public.
         bound = min(_SHORTENED * math.sqrt(float(chances @ length**2)), float(length.max()))
@@ -380,28 +275,28 @@ def contribution_candidates(
 
 def best_contribution(
     candidates: list[tuple[ClippedContribution, Expected]],
-    belief: QueryPosterior,
+    belief: Posterior,
     doubt: FloatArray,
     people: int,
     noise: Callable[[int], float],
-) -> tuple[ClippedContribution, float]:
-    """The row map that leaves the least variance where it counts, and that variance.
+) -> ClippedContribution:
+    """The row map that leaves the least variance where it counts.
 
     Args:
         candidates: as `contribution_candidates` made them.
         belief: before the epoch.
         doubt: (r, r) V: the variance that is left is trace(V Sigma), in the coordinates in which
-            what is asked about is standard normal before the epoch.
+            theta is standard normal before the epoch.
         people: how many people the epoch has.
         noise: from the numbers in a row, the variance of the noise on each number of their sum.
     """
     choices = []
     for contribution, expected in candidates:
         precision = expected.precision(people, noise(contribution.size))
-        inside = belief.asked.T @ precision @ belief.asked
+        inside = belief.root.T @ precision @ belief.root
         left = float(np.trace(np.linalg.solve(np.eye(len(inside)) + inside, doubt)))
         choices.append((contribution, left))
-    return min(choices, key=itemgetter(1))
+    return min(choices, key=itemgetter(1))[0]
 
 
 def plain_contribution(projection: FloatArray, phi: FloatArray) -> ClippedContribution:
@@ -465,15 +360,15 @@ def leverages(phi: FloatArray, covariance: FloatArray) -> FloatArray:
 
 
 def offered_doubt(
-    table: FloatArray, weights: FloatArray, probabilities: FloatArray, asked: FloatArray
+    table: FloatArray, weights: FloatArray, probabilities: FloatArray, root: FloatArray
 ) -> FloatArray:
-    """(r, r) how offered arms differ from each other in the directions `asked` (m, r), where
+    """(r, r) how offered arms differ from each other in the directions of `root` (m, r), where
     contexts with features (N, K, m) have weights (N,) and arms are offered with chances (N, K)."""
     mean = np.einsum("nk,nkm->nm", probabilities, table)
-    total = np.zeros((asked.shape[1], asked.shape[1]))
+    total = np.zeros((root.shape[1], root.shape[1]))
     for some in portions(len(table), table[0].size):
         away = (table[some] - mean[some, None]).reshape(-1, table.shape[2])
-        total += second_moment(away, (weights[some, None] * probabilities[some]).ravel(), asked)
+        total += second_moment(away, (weights[some, None] * probabilities[some]).ravel(), root)
     return total
 
 

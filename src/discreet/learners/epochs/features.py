@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.stats import qmc
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from discreet.codec import Range, Serializable, Shape, from_json
 from discreet.kernels import (
@@ -46,9 +46,8 @@ from discreet.kernels import (
     public_points,
     read_kernel,
 )
-from discreet.kernels.grid import covariance_root, stretched
 from discreet.kernels.nystrom import CANDIDATES, pivoted_cholesky
-from discreet.learners.epochs.contribution import LengthScales, portions
+from discreet.learners.epochs.contribution import portions
 from discreet.people.domain import ArmPoints, Box
 from discreet.validation import (
     FloatArray,
@@ -71,17 +70,6 @@ _SHARE = 0.3
 _MOST = 600
 # Features of a box are computed for each person, from as many kernel values.
 _MOST_OF_BOX = 400
-# Factors of the length scales that are weighed by evidence: the first of these sets that so
-# many features can show with this sup error.
-_FACTORS = ((0.125, 0.25, 0.5, 1.0), (0.25, 0.5, 1.0), (0.5, 1.0))
-_MOST_MIXED = 300
-_MIXED_ERROR = 0.05
-# The number of public pairs of a context and an arm by which a kernel is represented.
-_MOST_KNOWN = 1681
-# The ridge by which features are inverted there, as a share of their mean eigenvalue, and the share
-# of the largest variance below which directions of a prior are left out.
-_RIDGE = 1e-2
-_LEAST_SHARE = 1e-4
 # Quadrature takes the fewest features; with more columns than these it takes long to find them.
 _MOST_COLUMNS = 3
 # Computing with a map rounds a little differently from choosing it.
@@ -586,86 +574,6 @@ def joint_box(domain: Box, points: FloatArray) -> Box:
 def feature_box(domain: Box, arms: int | ArmPoints) -> Box:
     """The box of what a kernel compares: contexts, and arm points where arms have them."""
     return joint_box(domain, arms.array) if isinstance(arms, ArmPoints) else domain
-
-
-def scaled_features(
-    domain: Box,
-    arms: int | ArmPoints,
-    contexts: ContextDistribution,
-    *,
-    kernel: Kernel | str,
-    error: float,
-    likeness: float,
-) -> tuple[ArmFeatures, tuple[float, ...]]:
-    """Features of a kernel and of kernels with shorter length scales, and which ones.
-
-    They are features of the mean of these kernels, so few of them show what is smooth, and the more
-    there are the finer is what they show. Where a learner cannot compute with as many as that
-    takes, they are the features of the kernel alone.
-
-    Args:
-        domain, arms, contexts, kernel, likeness: as for `arm_features`.
-        error: sup error of the features of the kernel alone; that of the mean is .05 at least.
-
-    Returns:
-        The features, and factors of the kernel's length scales, shortest first and 1 last.
-    """
-    chosen = read_kernel(kernel)
-    arguments: dict[str, Any] = {"error": error, "likeness": likeness}
-    own = arm_features(domain, arms, contexts, kernel=chosen, **arguments)
-    arguments["error"] = max(error, _MIXED_ERROR)
-    for factors in _FACTORS if own.features <= _MOST_MIXED else ():
-        mixed = _mixed_kernel(chosen, factors)
-        if mixed is None:
-            break
-        features = arm_features(domain, arms, contexts, kernel=mixed, **arguments)
-        if features.residual <= arguments["error"] and features.features <= _MOST_MIXED:
-            return features, factors
-    return own, (1.0,)
-
-
-def _mixed_kernel(kernel: Kernel, factors: tuple[float, ...]) -> Kernel | None:
-    """The mean of a kernel with its length scales multiplied; None if it has none."""
-    parts = [stretched(kernel, factor) for factor in factors]
-    if any(part is None for part in parts):
-        return None
-    terms = [ConstantKernel(1.0 / len(parts)) * part for part in parts]
-    return sum(terms[1:], start=terms[0])
-
-
-@lru_cache(maxsize=16)
-def length_scales(
-    features: ArmFeatures,
-    domain: Box,
-    arms: int | ArmPoints,
-    kernel: str,
-    likeness: float,
-    factors: tuple[float, ...],
-) -> LengthScales:
-    """The priors of length scales in the coefficients of features.
-
-    With Phi the features of public pairs w of a context and an arm, and k_l the kernel with its
-    length scales multiplied by l, theta ~ N(0, P_l) with P_l = Phi^+ k_l(w, w) Phi^+' is the
-    Gaussian process of k_l. A ridge in Phi^+ keeps P_l small where the pairs tell nothing.
-    """
-    chosen, count = kernel_from_text(kernel), features.arms
-    step = -(-len(features.contexts) * count // _MOST_KNOWN)
-    contexts = domain.from_unit(features.contexts.points[::step])
-    phi = features.table[::step].reshape(-1, features.features)
-    values, axes = np.linalg.eigh(phi.T @ phi)
-    inverse = (axes / (values + _RIDGE * values.mean())) @ (phi @ axes).T
-    roots = []
-    for factor in factors:
-        longer = stretched(chosen, factor)
-        assert longer is not None
-        if isinstance(arms, ArmPoints):
-            repeated = np.repeat(contexts, count, axis=0)
-            known = longer(np.hstack([repeated, np.tile(arms.array, (len(contexts), 1))]))
-        else:
-            known = np.kron(longer(contexts), likely_arms(arms, likeness))
-        prior = inverse @ np.asarray(known) @ inverse.T
-        roots.append(np.ascontiguousarray(covariance_root(prior, _LEAST_SHARE)))
-    return LengthScales(factors, tuple(roots), phi)
 
 
 def likely_arms(arms: int, likeness: float) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What CAPRI, USCA and released Thompson sampling share: epochs, releases and information.
+"""What CAPRI and USCA share: epochs, releases and information.
 
 An epoch is the people who act under one version of a policy. Its law of arms is a public function
 of earlier releases, so the expectation of their contributions is known up to the reward function.
@@ -7,7 +7,7 @@ of earlier releases, so the expectation of their contributions is known up to th
     -> sum of their contributions              `EpochSum`
     -> the sum becomes public                  `_release`, `public_sums`
     -> information about theta, posterior      `information`, `believe` (contribution.py)
-    -> which arms, what people add, how long   `_next` (capri.py, usca.py, released_thompson.py)
+    -> which arms, what people add, how long   `_next` (capri.py, usca.py)
     -> policy                                  `_publish`
 
 | trust model | reports            | the sum of an epoch becomes public                           |
@@ -36,11 +36,6 @@ exactly: d numbers are secret instead of d^2, and no noise enters an inverse. Th
 sets S and R are noisy estimates of Lambda that take T^3 time. A wrong law biases estimates and
 costs reward, never privacy.
 
-*Posterior or elimination.* The arms of an epoch may be any public function of earlier releases.
-Offering the arms that are plausible under the latest posterior (`released_thompson`) loses less
-than eliminating for good; neither has a proof of regret, `calibration = "bernstein"` of `capri`
-has.
-
 *Clipping.* Noise is in proportion to c, where rewards are clipped. Clipping at half a posterior
 deviation beyond the reward noise, with its true gain P(|Z| <= c) (Bussgang 1952), is more
 informative under privacy than a wider bound.
@@ -59,29 +54,20 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from discreet.codec import Range, to_json
-from discreet.gaussian import GaussianNaturalParameters
+from discreet.gaussian import GaussianNaturalParameters, Posterior
 from discreet.kernels import kernel_to_text, read_kernel
 from discreet.learners.base import ArmLearner, Calibration, Common, read_options
-from discreet.learners.discounting import discount_factor, effective_sample_factor
 from discreet.learners.epochs.contribution import (
-    BOUND,
     CENTRE,
     ClippedContribution,
     Expected,
-    LengthScales,
-    QueryPosterior,
-    best_contribution,
-    contribution_candidates,
-    model_average,
-    offered_doubt,
+    believe,
 )
 from discreet.learners.epochs.features import (
     ArmFeatures,
     ContextDistribution,
     arm_features,
     feature_box,
-    length_scales,
-    scaled_features,
     usual_kernel,
 )
 from discreet.learners.epochs.policy import Decision, EpochPolicy, PrivateRows
@@ -161,8 +147,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             and `weights` for a finite set, or of `weights` for the grid of a domain with levels; in
             the units of the domain. By default uniform on the domain. A wrong one costs reward,
             never privacy.
-        error: sup error of the features made from the kernel; where shorter length scales are
-            weighed too, that of the mean of their kernels, at least .05.
+        error: sup error of the features made from the kernel.
         likeness: correlation between arms without points, from 0 to below 1.
         reward_noise: a bound on how far a reward lies from its mean, in the units of rewards, if
             one is known that is smaller than the reward bounds. A wrong one costs reward only.
@@ -171,13 +156,10 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     Attributes:
         calibrations: the family of calibrations that it takes, if any.
-        learns_length_scales: whether shorter length scales than the kernel's are weighed by
-            evidence, unless privacy is local.
     """
 
     trust_models: ClassVar[tuple[str, ...]] = ("joint", "local", "none")
     calibrations: ClassVar[type[Calibration] | None] = None
-    learns_length_scales: ClassVar[bool] = False
     pure_reports = False
     reports_type = Reports
     statistics_type = EpochStatistics
@@ -224,15 +206,9 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         self.error = positive_number(error, "error")
         self.likeness = likeness
         self.features: ArmFeatures
-        # Factors of the kernel's length scales that are weighed by evidence; None for none.
-        self._factors: tuple[float, ...] | None = None
-        arguments: dict[str, Any] = {"kernel": self.kernel, "error": error, "likeness": likeness}
-        if self.learns_length_scales and not budget.is_local:
-            self.features, self._factors = scaled_features(
-                domain, space, self.contexts, **arguments
-            )
-        else:
-            self.features = arm_features(domain, space, self.contexts, **arguments)
+        self.features = arm_features(
+            domain, space, self.contexts, kernel=self.kernel, error=error, likeness=likeness
+        )
         width = self.reward_bounds.upper - self.reward_bounds.lower
         self.reward_noise = reward_noise
         given = width if reward_noise is None else positive_number(reward_noise, "reward_noise")
@@ -251,16 +227,13 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             )
 
     @abstractmethod
-    def _next(
-        self, version: int, belief: QueryPosterior
-    ) -> tuple[Decision, ClippedContribution, int]:
+    def _next(self, version: int, belief: Posterior) -> tuple[Decision, ClippedContribution, int]:
         """The law of arms of policy `version`, what people contribute, and the epoch's length."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         features = self.features
-        shown = self.error if self._factors in (None, (1.0,)) else np.inf
-        if features.residual <= shown:
+        if features.residual <= self.error:
             return ()
         return (
             f"{self.name} compares contexts and arms by {features.features} features, the most it "
@@ -362,9 +335,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
     def _publish(self) -> EpochPolicy:
         if not self.budget.is_local:
             self._release()
-        belief = model_average(self.information(), BOUND, self.length_scales)
-        if len(belief.weights) > 1:
-            self.log_learnt("weights of length scales", belief.weights.round(3).tolist())
+        belief = believe(self.information())
         decision, contribution, length = self._next(len(self._policies), belief)
         mechanism, believed = self.report_mechanism(contribution.size), belief.mean
         policy = EpochPolicy(
@@ -376,17 +347,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         )
         self._length = length
         return policy
-
-    @property
-    def length_scales(self) -> LengthScales | None:
-        """The length scales that are weighed by evidence; None for the kernel's alone."""
-        if self._factors is None or len(self._factors) == 1:
-            return None
-        space = self.space if isinstance(self.space, ArmPoints) else self.arms
-        kernel = kernel_to_text(self.kernel)
-        return length_scales(
-            self.features, self.domain, space, kernel, self.likeness, self._factors
-        )
 
     def _release(self) -> None:
         """Release the sums since the last release; noise is drawn only here."""
@@ -414,18 +374,15 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
 
     def information(self) -> GaussianNaturalParameters:
         """The information of all public sums about theta; public."""
-        information, came = GaussianNaturalParameters.zeros(self.features.features), 0
+        information = GaussianNaturalParameters.zeros(self.features.features)
         for place, known in enumerate(self.public_sums()):
             if self._informed.get(place, ())[:2] != (known.version, known.people):
                 added = self.expected(known.version).information(
                     known.total, known.people, known.variance
                 )
                 self._informed[place] = known.version, known.people, added
-            came += known.people
-            # Earlier sums are discounted; people of one sum count as equally old.
-            information = information.scaled(discount_factor(self.half_life, known.people))
             information = information + self._informed[place][2]
-        return information.scaled(effective_sample_factor(self.half_life, came))
+        return information
 
     def last_estimate(self) -> tuple[EpochPolicy, int, FloatArray, FloatArray] | None:
         """Policy, people, (N K,) estimates of f - 1/2 and chances of the last epoch alone."""
@@ -462,11 +419,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
         """(N K,) probabilities rho of context and arm, from those of arms (N, K)."""
         return (self.features.contexts.weights[:, None] * probabilities).ravel()
 
-    def doubt(self, belief: QueryPosterior, probabilities: FloatArray) -> FloatArray:
-        """(r, r) V: second moment of differences of offered arms, in coordinates of `asked`."""
-        features = self.features
-        return offered_doubt(features.table, features.contexts.weights, probabilities, belief.asked)
-
     def _value_posterior(self, contexts: Any) -> ValuePosterior:
         """f = 1/2 + phi(c, x)' theta; by default averaged over the declared contexts."""
         known = self.features.contexts
@@ -481,7 +433,7 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             where = f"the {len(unit)} contexts given"
         return linear_values(
             phi,
-            model_average(self.information(), BOUND, self.length_scales),
+            believe(self.information()),
             CENTRE,
             contexts=self.domain.from_unit(unit),
             weights=weights,
@@ -489,26 +441,6 @@ class EpochLearner(ArmLearner[EpochPolicy, Reports, EpochStatistics]):
             model_error_average=_MODEL_ERROR_AVERAGE,
             model_error_fine=MODEL_ERROR_FINE,
         )
-
-    def contribution_candidates(
-        self, belief: QueryPosterior, chances: FloatArray
-    ) -> list[tuple[ClippedContribution, Expected]]:
-        """`contribution_candidates` for this learner's features."""
-        return contribution_candidates(belief, self.pairs, chances, self.noise_bound)
-
-    def best_contribution(
-        self,
-        candidates: list[tuple[ClippedContribution, Expected]],
-        belief: QueryPosterior,
-        doubt: FloatArray,
-        people: int,
-    ) -> tuple[ClippedContribution, float]:
-        """`best_contribution` for an epoch of `people` people, under this learner's budget."""
-
-        def noise(size: int) -> float:
-            return self.noise_variance(size, people)
-
-        return best_contribution(candidates, belief, doubt, people, noise)
 
     def _central_releases(self) -> list[Release]:
         people = OnceEach(f"one row of learner {self.identity}", self.budget.max_contributions)

@@ -2,7 +2,7 @@
 
 | decision      | the law of arms                                                                |
 |---------------|--------------------------------------------------------------------------------|
-| `Thompson`    | the best arm under one of some public draws from the released posterior        |
+| `Greedy`      | the best arm by the posterior mean, at any context                             |
 | `ActionTable` | an arm drawn from a public table, at the nearest tabulated context             |
 
 | design     | the law of arms on the active ones                                                |
@@ -32,10 +32,8 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import ndtri
 
 from discreet.codec import Range, Serializable, Shape
-from discreet.gaussian import Posterior
 from discreet.learners.epochs.contribution import (
     CENTRE,
     ClippedContribution,
@@ -46,7 +44,7 @@ from discreet.learners.epochs.contribution import (
 )
 from discreet.learners.epochs.features import ArmFeatures
 from discreet.learners.epochs.sums import DATA
-from discreet.learners.messages import PUBLIC_COINS, Reports, public_uniforms
+from discreet.learners.messages import Reports, public_uniforms
 from discreet.learners.policy import ArmPolicy
 from discreet.privacy import NoiseSource, Release
 from discreet.privacy.calibration import in_unit_ball
@@ -59,13 +57,7 @@ _STEPS = 15
 _RIDGE = 1e-3
 # Every active arm keeps this share of a uniform design, so that none is forgotten.
 _UNIFORM_SHARE = 0.1
-# Public draws of theta in an epoch; fewer where every person's probabilities are computed anew, or
-# where tables would be larger than this many scores.
-_DRAWS = 600
-_DRAWS_ANEW = 100
-_SCORES = 2**21
-_FEWEST_DRAWS = 64
-# Where the number that chooses an arm is drawn; draws of theta have places of their own.
+# Where the number that chooses an arm is drawn.
 _CHOICE = 2**40
 
 
@@ -126,100 +118,37 @@ class Decision(Serializable, ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Thompson(Decision):
-    """The best arm under mean + factor * root * z_k, where k is drawn for each person.
+class Greedy(Decision):
+    """The best arm by the mean.
 
     Attributes:
-        mean: (m,) posterior mean.
-        root: (m, m) a square root of the posterior covariance.
-        factor: how far draws are spread; 0 gives the best arm by the mean.
-        draws: how many draws there are.
-        seed: with `version` it fixes the draws.
-        version: of the policy.
+        mean: (m,) of theta.
     """
 
-    kind: ClassVar[str] = "thompson"
+    kind: ClassVar[str] = "greedy"
 
     features: ArmFeatures
     mean: Annotated[FloatArray, Shape("features.features")]
-    root: Annotated[FloatArray, Shape("features.features", "r")]
-    factor: float
-    draws: Annotated[int, Range(1, _DRAWS)]
-    seed: Annotated[int, Range(0, PUBLIC_COINS - 1)]
-    version: Annotated[int, Range(0, PUBLIC_COINS - 1)]
-
-    @classmethod
-    def greedy(
-        cls, features: ArmFeatures, posterior: Posterior, seed: int, version: int
-    ) -> Thompson:
-        """The best arm by the mean."""
-        return cls(features, posterior.mean, posterior.root, 0.0, 1, seed, version)
-
-    @cached_property
-    def drawn(self) -> FloatArray:
-        """(draws, m) draws of theta."""
-        places = np.arange(self.root.shape[1])
-        public_coins = np.arange(self.draws, dtype=np.uint64)[:, None]
-        uniforms = public_uniforms(self.seed, self.version, public_coins, places)
-        normal = ndtri(np.clip(uniforms, 2.0**-54, 1.0 - 2.0**-53))
-        drawn: FloatArray = self.mean + self.factor * normal @ self.root.T
-        return drawn
-
-    def _best(self, phi: FloatArray) -> IntArray:
-        """(n, draws) the best arm under each draw, from features (n, K, m)."""
-        n, arms, features = phi.shape
-        scores = phi.reshape(n * arms, features) @ self.drawn.T
-        return np.asarray(scores.reshape(n, arms, -1).argmax(axis=1), dtype=np.int64)
-
-    @cached_property
-    def _tabulated(self) -> IntArray:
-        table = self.features.table
-        return np.concatenate([self._best(table[some]) for some in self._portions(len(table))])
-
-    def _portions(self, people: int) -> list[slice]:
-        most = max(1, 2 * _SCORES // (self.features.arms * self.draws))
-        return [slice(start, start + most) for start in range(0, people, most)]
 
     @cached_property
     def table(self) -> FloatArray:
-        return _shares(self._tabulated, self.features.arms)
+        best = (self.features.table @ self.mean).argmax(axis=1)
+        shares: FloatArray = np.eye(self.features.arms)[best]
+        return shares
 
     def probabilities(self, unit: FloatArray) -> FloatArray:
-        features = self.features
-        if features.contexts.exact:
-            return self.table[features.contexts.places(unit)]
-        parts = [
-            _shares(self._best(features.all(unit[some])), features.arms)
-            for some in self._portions(len(unit))
-        ]
-        return np.concatenate(parts)
+        shares: FloatArray = np.eye(self.features.arms)[self._best(unit)]
+        return shares
 
     def choose(self, unit: FloatArray, uniform: FloatArray) -> IntArray:
-        features = self.features
-        draw = np.minimum((uniform * self.draws).astype(np.int64), self.draws - 1)
-        if features.contexts.exact:
-            return self._tabulated[features.contexts.places(unit), draw]
-        arms = np.empty(len(unit), dtype=np.int64)
+        return self._best(unit)
+
+    def _best(self, unit: FloatArray) -> IntArray:
+        """(n,) arms."""
+        arms, features = np.empty(len(unit), dtype=np.int64), self.features
         for some in features.portions(len(unit)):
-            phi = features.all(unit[some])
-            arms[some] = np.einsum("nkm,nm->nk", phi, self.drawn[draw[some]]).argmax(axis=1)
+            arms[some] = (features.all(unit[some]) @ self.mean).argmax(axis=1)
         return arms
-
-
-def usual_draws(features: ArmFeatures) -> int:
-    """The default number of draws of a Thompson policy."""
-    pairs = len(features.contexts) * features.arms
-    most = _DRAWS if features.contexts.exact else _DRAWS_ANEW
-    return min(most, max(_FEWEST_DRAWS, _SCORES // pairs))
-
-
-def _shares(best: IntArray, arms: int) -> FloatArray:
-    """(n, K) shares of draws under which each arm is best, from (n, draws)."""
-    n, draws = best.shape
-    flat = (best + np.arange(n)[:, None] * arms).ravel()
-    counts = np.bincount(flat, minlength=n * arms).reshape(n, arms)
-    shares: FloatArray = counts / draws
-    return shares
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,11 +43,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.codec import Range, from_json
+from discreet.gaussian import Posterior
 from discreet.learners.base import ENDLESS, Calibration
 from discreet.learners.epochs.contribution import (
     BOUND,
     ClippedContribution,
-    QueryPosterior,
     covariance_axes,
     plain_contribution,
 )
@@ -56,7 +56,7 @@ from discreet.learners.epochs.policy import (
     ActionTable,
     Decision,
     Design,
-    Thompson,
+    Greedy,
     design_probabilities,
 )
 from discreet.learners.epochs.sums import DATA, RESOLUTION
@@ -213,11 +213,9 @@ class Usca(EpochLearner):
     def batch_size(self) -> int:
         return ENDLESS if self.predictions is not None and self._policies else self._length
 
-    def _next(
-        self, version: int, belief: QueryPosterior
-    ) -> tuple[Decision, ClippedContribution, int]:
+    def _next(self, version: int, belief: Posterior) -> tuple[Decision, ClippedContribution, int]:
         if version:
-            best = Thompson.greedy(self.features, belief, self.public_seed, version)
+            best = Greedy(self.features, belief.mean)
             return best, self._policies[0].contribution, ENDLESS
         table, weights = self.features.table, self.features.contexts.weights
         everything: BoolArray = np.ones(table.shape[:2], dtype=np.bool_)

@@ -946,7 +946,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         doubts = np.zeros((self.arms * len(used), _DOUBTS))
         doubts[coefficient_places(inside, self.arms, len(used))] = _doubts(contrasts, rng)
         people, projection, norm, radius = _projection(
-            _root(mixture, wide, used),
+            _root(mixture, wide, used, self._kernel_prior is not None),
             self._phi[:, used],
             shares,
             believed,
@@ -1146,24 +1146,47 @@ def _doubts(contrasts: DecisionContrasts, rng: np.random.Generator) -> FloatArra
     return vectors.reshape(_DOUBTS, -1).T
 
 
-def _root(mixture: PosteriorMixture, wide: list[MixturePart], used: IntArray) -> FloatArray:
+def _root(
+    mixture: PosteriorMixture, wide: list[MixturePart], used: IntArray, low_rank: bool
+) -> FloatArray:
     """(K m, r) L: a root of the covariance under which directions are chosen (see the module)."""
-    arms = mixture.arms
-    covariance = np.zeros((arms * len(used),) * 2)
+    arms, share = mixture.arms, 1.0 - _WIDE_SHARE
+    size, parts = arms * len(used), [*mixture.parts, *wide]
+    weights = [*(share * mixture.weights), *[_WIDE_SHARE / len(wide)] * len(wide)]
+
+    def rows(features: IntArray) -> IntArray:
+        return coefficient_places(np.searchsorted(used, features), arms, len(used))
+
+    def kept(values: FloatArray) -> IntArray:
+        return np.flatnonzero(values > _LEAST_DIRECTION * values[-1])[-_MOST_DIRECTIONS:]
+
+    if low_rank and sum(part.half.shape[1] for part in parts) < size:
+        # The same directions, by a smaller matrix.
+        apart = np.sqrt(share * mixture.weights) * mixture.apart.T
+        roots = [(mixture.used, apart)]
+        roots += [(p.used, math.sqrt(w) * p.half) for p, w in zip(parts, weights, strict=True)]
+        joined = np.hstack([_placed(each, rows(features), size) for features, each in roots])
+        values, axes = np.linalg.eigh(joined.T @ joined)
+        directions: FloatArray = joined @ axes[:, kept(values)]
+        return directions
+    covariance = np.zeros((size, size))
 
     def add(features: IntArray, part: FloatArray) -> None:
-        rows = coefficient_places(np.searchsorted(used, features), arms, len(used))
-        covariance[np.ix_(rows, rows)] += part
+        covariance[np.ix_(rows(features), rows(features))] += part
 
-    share = 1.0 - _WIDE_SHARE
-    weights = [*(share * mixture.weights), *[_WIDE_SHARE / len(wide)] * len(wide)]
-    for part, weight in zip([*mixture.parts, *wide], weights, strict=True):
+    for part, weight in zip(parts, weights, strict=True):
         add(part.used, weight * part.half @ part.half.T)
     add(mixture.used, share * (mixture.apart.T @ (mixture.weights[:, None] * mixture.apart)))
     values, axes = np.linalg.eigh(covariance)
-    kept = np.flatnonzero(values > _LEAST_DIRECTION * values[-1])[-_MOST_DIRECTIONS:]
-    root: FloatArray = axes[:, kept] * np.sqrt(values[kept])
+    root: FloatArray = axes[:, kept(values)] * np.sqrt(values[kept(values)])
     return root
+
+
+def _placed(part: FloatArray, rows: IntArray, size: int) -> FloatArray:
+    """(size, r) the rows of a part (k, r) among others of 0."""
+    placed = np.zeros((size, part.shape[1]))
+    placed[rows] = part
+    return placed
 
 
 def _projection(

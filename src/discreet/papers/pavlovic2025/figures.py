@@ -4,8 +4,7 @@ The papers are theory and print no experiment. The setting is theirs: contexts f
 distribution on a finite set (30 values), finitely many arms (60), a reward function of a kernel's
 space. It is drawn from a Gaussian process and scaled to |f| <= 0.8, with noise in +-0.25. All
 methods know the kernel, the reward bounds +-1.05 and the bound of the noise, and every method of a
-trial meets the same people. `ours` is `released_thompson`, or `usca` with one prediction, as they
-come.
+trial meets the same people. `ours` is `kernel`, or `usca` with one prediction, as they come.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from discreet.lab.environments.base import Population
 from discreet.lab.environments.kernel_grid import GridPopulation, KernelGridProblem, Smoothness
 from discreet.learners.base import Learner
 from discreet.learners.epochs.capri import BernsteinElimination, Capri
-from discreet.learners.epochs.learner import EpochLearner
-from discreet.learners.epochs.released_thompson import ReleasedThompson
 from discreet.learners.epochs.usca import Usca
+from discreet.learners.kernel.learner import KernelLearner, LocalKernel
 from discreet.papers.pavlovic2025.calibration import PublishedElimination, PublishedUsca
 from discreet.papers.reproduction import (
     NON_PRIVATE,
@@ -87,11 +85,13 @@ def share_wrong(learner: Learner[Any, Any, Any], people: Population) -> dict[str
 
     An elimination learner's best arm is one that it has not given up.
     """
-    assert isinstance(learner, EpochLearner)
     assert isinstance(people, GridPopulation)
-    mean: FloatArray = learner.features.table @ learner.policy().believed
     if isinstance(learner, Capri):
+        mean: FloatArray = learner.features.table @ learner.policy().believed
         mean = np.where(learner.active, mean, -np.inf)
+    else:
+        assert isinstance(learner, KernelLearner)
+        mean = learner.predict(people.grid[:, None])[0]
     function = people.function
     given = function[np.arange(len(function)), mean.argmax(axis=1)]
     wrong = function.max(axis=1) - given > TOLERANCE
@@ -129,7 +129,7 @@ def capri_regret(request: CaseRequest) -> Iterator[Case]:
     """Cumulative regret on both kinds of functions."""
     joint = [Joint(epsilon, request.delta) for epsilon in (0.5, 1.0, 4.0)]
     local = [Local(epsilon) for epsilon in (1.0, 4.0)]
-    capri, ours, rounds = Capri.name, ReleasedThompson.name, request.rounds
+    capri, ours, rounds = Capri.name, LocalKernel.name, request.rounds
     for surface in FUNCTIONS:
         problem = surface.problem()
         rigorous = BernsteinElimination(surface.norm)
