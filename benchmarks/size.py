@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (255, 78_089),
+    "src": (254, 77_602),
     "service": (46, 12_110),
-    "library": (108, 33_739),
+    "library": (107, 33_254),
     "lab": (44, 14_975),
-    "LocalKernel, a round": (31, 11_350),
-    "Capri, a round": (41, 13_322),
-    "a policy on a device": (17, 5_754),
-    "a study run": (64, 19_562),
+    "LocalKernel, a round": (31, 11_348),
+    "Capri, a round": (40, 12_684),
+    "a policy on a device": (17, 5_752),
+    "a study run": (64, 19_559),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

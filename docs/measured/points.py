@@ -51,12 +51,9 @@ _BUMPS = {
     "uniform": "`uniform`",
 }
 _REGRET = {
-    "ours": "`kernel`, joint",
-    "ours, local": "`kernel`, local",
     "elimination": "`capri`, joint",
     "published": "published, joint",
     "published, z = 3": "published noise, 3 deviations",
-    "non-private": "`kernel`",
     "uniform": "`uniform`",
 }
 _ERRORS = {
@@ -111,7 +108,7 @@ POINTS: tuple[Block, ...] = (
     Table(
         name="capri-regret",
         page=EPOCHS,
-        seconds=1380,
+        seconds=2700,
         heads=("kernel, people", "learner"),
         rows=tuple(
             row

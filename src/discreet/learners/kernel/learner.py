@@ -170,7 +170,7 @@ class KernelLearner(ArmLearner[P, R, S], Generic[P, R, S]):
         if self.varies and isinstance(domain, Box) and domain.dimension > MOST_COLUMNS:
             raise InvalidInput(
                 f"domain had {domain.dimension} columns; kernel takes at most {MOST_COLUMNS}. "
-                "Choose the columns that matter, or use partition."
+                "Choose the columns that matter, or use partition (under joint privacy best_arm)."
             )
         if isinstance(budget, Budget) and self.central != budget.is_central:
             raise InvalidInput(
