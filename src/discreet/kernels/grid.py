@@ -279,17 +279,16 @@ def _group(
             rough = values if rough is None else rough
             alike.append(step * _alike(values, kernel.diag(grid), kernel.diag(known)))
             values = (1.0 - _ROUGH) * values + _ROUGH * rough
-            roots.append(covariance_root(inverse @ values[::step] @ inverse.T / norm**2))
+            roots.append(_covariance_root(inverse @ values[::step] @ inverse.T / norm**2))
     return GridGroup(
         columns, place, grid, phi - mean, mean, tuple(roots), tuple(alike), features, norm, reach
     )
 
 
-def covariance_root(covariance: FloatArray, least: float = _LEAST_SHARE) -> FloatArray:
-    """(m, r) a square root of a covariance matrix, without directions whose variance is below this
-    share of the largest."""
+def _covariance_root(covariance: FloatArray) -> FloatArray:
+    """(m, r) a square root of a covariance matrix, without its smallest directions."""
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
-    kept = values > least * max(float(values[-1]), 0.0)
+    kept = values > _LEAST_SHARE * max(float(values[-1]), 0.0)
     root: FloatArray = vectors[:, kept] * np.sqrt(values[kept])
     return root
 

@@ -13,8 +13,10 @@ from sklearn.gaussian_process.kernels import RBF
 from discreet.gaussian import GaussianNaturalParameters
 from discreet.lab.environments.kernel_grid import KernelGridProblem
 from discreet.lab.experiments import Setting, simulate_all
+from discreet.lab.experiments.simulation import run_learner
 from discreet.learners.kernel.design import Measurements
 from discreet.learners.kernel.features import CosineFeatures
+from discreet.learners.kernel.joint import JointKernel, _root
 from discreet.learners.kernel.policy import KernelPolicy
 from discreet.learners.kernel.posterior import Hyperparameters
 from discreet.learners.kernel.prior_knowledge import KernelPrior, NoiseBound
@@ -305,6 +307,53 @@ def test_best_arm_takes_a_noise_bound_and_refuses_a_kernel() -> None:
     learner = learner_of(Local(4.0), "best_arm", kernel=None)
     taught(learner, 20)
     assert learner._policies[-1].radius < 0.4
+
+
+def joint_run(people: int = 800) -> JointKernel:
+    """A learner of 30 arms that was given the true kernel and noise."""
+    problem, noise = KernelGridProblem(arms=30), SimulatedNoise(2)
+    learner = make_learner(
+        "kernel",
+        problem.domain,
+        problem.space,
+        Joint(4.0, 1e-6),
+        options={"kernel": "RBF(0.3)", "reward_noise": 0.25},
+        horizon=4 * people,
+        reward_bounds=problem.reward_bounds,
+        noise=noise,
+        public_seed=2,
+    )
+    rng = np.random.default_rng(2)
+    run_learner(learner, problem.sample(people, rng), rng, noise)
+    assert isinstance(learner, JointKernel)
+    return learner
+
+
+def test_the_radius_of_a_joint_policy_follows_from_the_posterior() -> None:
+    """Not from posteriors under hyperparameters drawn from their prior, which choose directions."""
+    learner = joint_run()
+    policy, bound, points = learner.policy(), learner._noise_bound, learner._points
+    assert policy.radius is not None
+    assert bound is not None
+    width = learner.reward_bounds.upper - learner.reward_bounds.lower
+    _, deviations = learner.predict(learner.domain.from_unit(points))
+    where = learner._ranks.inverse(points)
+    chances = learner.weights[:, None] * policy.probabilities(learner.domain.from_unit(where))
+    deviation = np.sqrt((chances * (deviations / width) ** 2).sum())
+    assert policy.radius - bound.bound == pytest.approx(deviation, rel=0.25)
+
+
+def test_directions_are_the_same_by_the_smaller_matrix() -> None:
+    learner, rng = joint_run(), np.random.default_rng(0)
+    assert learner._kernel_prior is not None
+    mixture = learner._model_average(3, rng)
+    wide = [learner._posterior(learner._kernel_prior.prior.best, learner._known)]
+    used = np.unique(np.concatenate([mixture.used, wide[0].used]))
+    rank = sum(part.half.shape[1] for part in (*mixture.parts, *wide))
+    assert rank < learner.arms * len(used)
+    roots = [_root(mixture, wide, used, low_rank) for low_rank in (False, True)]
+    covariances = [root @ root.T for root in roots]
+    assert np.allclose(*covariances, atol=1e-5 * np.abs(covariances[0]).max())
 
 
 @pytest.mark.parametrize("budget", [Local(2.0), Joint(4.0, 1e-6)])

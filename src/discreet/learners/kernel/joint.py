@@ -208,8 +208,8 @@ _FUNCTIONS, _PLACES, _DOUBTS = 32, 1024, 200
 # Weights in the choice of arm functions: of the information from the rest of an epoch, and of the
 # gain, as longer epochs later give the same information with less noise.
 _BESIDE, _GAIN = 4.0, 0.4
-_FEW_ARMS = 10
-_DRAWN, _DRAWN_FOR_MANY, _MANY_LEFT = 0.4, 0.6, 20_000
+# With more arms than this arm functions are draws, of this spread; of the other for many people.
+_FEW_ARMS, _DRAWN, _DRAWN_FOR_MANY, _MANY_LEFT = 10, 0.4, 0.6, 20_000
 _AT_ONCE = 2**22
 
 
@@ -769,7 +769,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         shares = self._shares(policy.values, phi, policy.least_propensity) * self.weights[:, None]
         slope = np.zeros((policy.directions, self.arms * size))
         offset, spread = np.zeros(policy.directions), np.zeros((policy.directions,) * 2)
-        _, gain, square = self._clipping(policy.radius)
+        gain, square = self._clipping(policy.radius)
         for arm in range(self.arms):
             turned, centre, factor = policy.expected_at(phi, arm)
             weighted = turned * (shares[:, arm] * factor)[:, None]
@@ -787,11 +787,10 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             0.5 * (precision + precision.T), people * (weighing @ seen)
         )
 
-    def _clipping(self, radius: float | None) -> tuple[float | None, float, float]:
-        """The radius, and the gain and the mean square of t - h clipped to it."""
-        if radius is None or self._noise_bound is None:
-            return None, 1.0, 1.0
-        return radius, *self._noise_bound.clipped(radius)
+    def _clipping(self, radius: float | None) -> tuple[float, float]:
+        """The gain and the mean square of t - h clipped to a radius."""
+        noise = self._noise_bound
+        return (1.0, 1.0) if radius is None or noise is None else noise.clipped(radius)
 
     def _shares(self, values: Coefficients, phi: FloatArray, least: float) -> FloatArray:
         """(Q, K) the shares of arm functions with each arm; of a log, weights by their chances."""
@@ -963,6 +962,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
             lengths,
             deviation,
             self.arms * least or 1.0,
+            radius,
             self._clipping(radius),
         )
         count = int(people * _CELL_WEIGHT / (_PEOPLE_PER_CELL * deviation))
@@ -1172,8 +1172,7 @@ def _root(
 
     if low_rank and sum(part.half.shape[1] for part in parts) < size:
         # The same directions, by a smaller matrix.
-        apart = np.sqrt(share * mixture.weights) * mixture.apart.T
-        roots = [(mixture.used, apart)]
+        roots = [(mixture.used, np.sqrt(share * mixture.weights) * mixture.apart.T)]
         roots += [(p.used, math.sqrt(w) * p.half) for p, w in zip(parts, weights, strict=True)]
         joined = np.hstack([_placed(each, rows(features), size) for features, each in roots])
         values, axes = np.linalg.eigh(joined.T @ joined)
@@ -1208,7 +1207,8 @@ def _projection(
     lengths: Sequence[int],
     deviation: float,
     mass: float,
-    clipping: tuple[float | None, float, float],
+    radius: float | None,
+    clipping: tuple[float, float],
 ) -> tuple[int, FloatArray, float]:
     """People of the epoch, the projection (K, m, s) that leaves least doubt, and D.
 
@@ -1223,9 +1223,10 @@ def _projection(
         deviation: of the noise on each number.
         mass: what the shares add up to; contributions of people of a log are weighted by less
             than 1 after they were shortened.
-        clipping: the radius, and the gain and the mean square of t - h clipped to it.
+        radius: to which t - h is clipped, or None.
+        clipping: its gain, and the mean square of t - h clipped.
     """
-    arms, (radius, gain, variance) = shares.shape[1], clipping
+    arms, (gain, variance) = shares.shape[1], clipping
     usual = _USUAL_SPREAD if radius is None else 2.0 * radius
     blocks = root.reshape(arms, phi.shape[1], -1)
     moment = np.zeros((root.shape[1],) * 2)
