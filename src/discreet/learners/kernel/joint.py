@@ -78,8 +78,8 @@ and noise leaves room: what no draw expects is never measured. T whitens the fea
 coordinates up to a threshold, that which leaves the least variance of the contrasts in doubt.
 
 *Arm functions* are picked one by one, as the people of one epoch all learn the same; for more than
-ten arms they are the mean plus .4 posterior draws, or .6 while 20,000 people or more profit: of
-100,000 people with 60 arms one run in eight stayed with wrong arms with .4.
+ten arms they are the mean plus .4 posterior draws, or .6 under a given kernel while 20,000 people
+or more profit: with .4 one run in twenty stayed with wrong arms; without a kernel .6 loses more.
 
 *Ranks* follow from a denoised histogram. Estimated from the noisy bins themselves they warped
 uniform columns at random; functions of such ranks are not smooth, and the posterior was
@@ -208,7 +208,6 @@ _FUNCTIONS, _PLACES, _DOUBTS = 32, 1024, 200
 # Weights in the choice of arm functions: of the information from the rest of an epoch, and of the
 # gain, as longer epochs later give the same information with less noise.
 _BESIDE, _GAIN = 4.0, 0.4
-# With more arms than this arm functions are draws, of this spread; of the other for many people.
 _FEW_ARMS, _DRAWN, _DRAWN_FOR_MANY, _MANY_LEFT = 10, 0.4, 0.6, 20_000
 _AT_ONCE = 2**22
 
@@ -998,7 +997,8 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         """(F, K, m) coefficients of arm functions."""
         mean = contrasts.posterior.mean
         if self.arms > _FEW_ARMS:
-            factor = _DRAWN if left < _MANY_LEFT else _DRAWN_FOR_MANY
+            many = self._kernel_prior is not None and left >= _MANY_LEFT
+            factor = _DRAWN_FOR_MANY if many else _DRAWN
             drawn = mean.reshape(-1, 1) + factor * contrasts.drawn[:, :_FUNCTIONS]
             return drawn.T.reshape(_FUNCTIONS, *mean.shape)
         tried = contrasts.tried(rng)
