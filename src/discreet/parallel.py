@@ -12,7 +12,6 @@ Where a process dies, the tasks without a result are run again. Engines do so by
 
 from __future__ import annotations
 
-import os
 import pickle
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from weakref import WeakSet
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
+from threadpoolctl import threadpool_limits
 
 from discreet.validation import InvalidInput, one_of
 
@@ -45,9 +45,6 @@ def in_parallel(tasks: Iterable[Task[Result]], jobs: int = 1) -> Iterator[Result
     Raises:
         ChildProcessError: where processes die again and again.
     """
-    # Each task is one thread of arithmetic: BLAS threads would only fight over the cores.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
     waiting, deaths = dict(enumerate(tasks)), 0
     while waiting:
         results = _finished(list(waiting.items()), jobs)
@@ -82,7 +79,9 @@ def _finished(tasks: list[tuple[int, Task[Result]]], jobs: int) -> Generator[tup
 
 
 def _numbered(number: int, task: Task[Result]) -> tuple[int, Result]:
-    return number, task[0](*task[1], **task[2])
+    # Threads of BLAS would only fight over the cores.
+    with threadpool_limits(1, "blas"):
+        return number, task[0](*task[1], **task[2])
 
 
 @contextmanager

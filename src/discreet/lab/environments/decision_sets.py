@@ -281,19 +281,19 @@ class DoseProblem(Problem):
 
 named(
     "bumps",
-    "everyone brings 25 points of which one is good; f is new in each replicate",
+    "everyone brings 25 points of which one is good",
     BumpProblem.source,
     candidates="points that each person brings",
 )(BumpProblem)
 named(
     "dose",
-    "find each patient's best dose among those feasible for them (invented)",
+    "each patient's best dose among feasible ones",
     DoseProblem.source,
     candidates="feasible doses of each patient",
 )(DoseProblem)
 named(
     "random_sets",
-    "everyone brings 10 random points of the unit sphere; a generalised linear model",
+    "10 points of the sphere each; a generalised linear f",
     RandomSetProblem.source,
     candidates="points that each person brings",
     dimension="columns of a point",

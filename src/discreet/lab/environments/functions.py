@@ -292,7 +292,7 @@ def benchmark(
 
 @named(
     "camelback",
-    "a function of 2 columns with six humps, the same points for everyone",
+    "a function of 2 columns with six humps",
     _BENCHMARK,
     **_OFFERED,
 )
@@ -328,7 +328,7 @@ def styblinski_tang(
 
 @named(
     "michalewicz",
-    "a function of 10 columns that is flat but for steep valleys",
+    "a function of 10 columns, flat but for steep valleys",
     _BENCHMARK,
     **_OFFERED,
     dimension=_DIMENSION,

@@ -219,7 +219,7 @@ def _factor(smoothness: Smoothness, length_scale: float, contexts: int, arms: in
 
 named(
     "kernel_grid",
-    "60 ordered arms, mean rewards smooth in context and arm, new in each replicate",
+    "60 ordered arms, rewards smooth in context and arm",
     KernelGridProblem.source,
     contexts="values of a context, equally spaced on [0, 1]",
     arms="arms, equally spaced points on [0, 1]",

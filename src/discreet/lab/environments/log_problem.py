@@ -364,7 +364,7 @@ class LogProblem(Problem):
 
 @named(
     "log",
-    "logged decisions: what was done with whom, what followed, and how likely it was",
+    "logged decisions with outcomes and propensities",
     "The file named by the option path.",
     None,
     (),

@@ -342,7 +342,7 @@ def _refuse_repeats(codes: IntArray, texts: Any, names: list[str]) -> None:
 
 @named(
     "decision_sets",
-    "any table in which every visit has candidates of its own, one row for each",
+    "a table of visits with a row for each candidate",
     "The files named by the options path and candidates_path.",
     None,
     (),
@@ -548,7 +548,7 @@ def _public_facts(
 
 @named(
     "movies",
-    "propose one of ten films from what a person liked before; real ratings",
+    "one of ten films from what a person liked before",
     _MOVIES,
     None,
     _MOVIE_COLUMNS,

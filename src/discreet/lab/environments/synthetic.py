@@ -220,7 +220,7 @@ def _sampler(law: Contexts, dimension: int) -> ContextSampler:
 
 @named(
     "exponential",
-    "smooth mean rewards, each arm best in one strip of the first column",
+    "smooth mean rewards, each arm best in one strip",
     "Synthetic: Ma et al. (2025), section 4.1.",
     arms="number of arms",
     dimension="number of context columns",
@@ -242,7 +242,7 @@ def exponential(
 
 @named(
     "symmetric",
-    "two arms, each best in two opposite quarters of the square",
+    "two arms, each best in two quarters of the square",
     "Synthetic: Ma et al. (2025), S.4.3.",
     contexts=_CONTEXTS,
 )

@@ -390,7 +390,7 @@ def measured(
 
 @named(
     "table",
-    "any CSV or Parquet file, with labels or with one reward column for each arm",
+    "a CSV or Parquet file: labels, or rewards of each arm",
     "The file named by the option path.",
     None,
     (),
@@ -451,7 +451,7 @@ _EARNINGS = (
 
 @named(
     "earnings",
-    "guess the earnings bracket from age, years of education and gender",
+    "earnings bracket from age, education and gender",
     _EARNINGS,
     61_395,
     EARNINGS_COLUMNS,
@@ -477,7 +477,7 @@ _ADULT_FIELDS = {"age": 0, "education-num": 4, "hours-per-week": 12, "class": 14
 
 @named(
     "adult",
-    "guess the income class from age, years of education and weekly hours",
+    "income class from age, education and weekly hours",
     "UCI ADULT: adult.data and adult.test in --data DIR, otherwise openml.org.",
     48_842,
     _ADULT_COLUMNS,
@@ -563,7 +563,7 @@ _LOAN_COLUMNS = (
 
 @named(
     "loan_quotes",
-    "name the interest rate of a loan from card limit, debts and term",
+    "interest rate of a loan from limit, debts and term",
     _LOANS,
     9_976,
     _LOAN_COLUMNS,

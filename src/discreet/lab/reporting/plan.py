@@ -79,7 +79,7 @@ from discreet.lab.reporting.numbers import (
 from discreet.lab.reporting.page import image, render, write_page
 from discreet.lab.reporting.preflight import wide_range
 from discreet.lab.reporting.provenance import Provenance, provenance
-from discreet.lab.reporting.words import terminal_table
+from discreet.lab.reporting.words import printed, terminal_table
 from discreet.lab.studies import Study
 from discreet.validation import ErrorCollector, FloatArray, invalid, path_of
 
@@ -190,6 +190,11 @@ class Plan(Forecast):
 
     def __repr__(self) -> str:
         return f"<Plan of {self.name!r}: {self.recommendation}>"
+
+    def __str__(self) -> str:
+        """The headline, the answer and the first table."""
+        table = printed(lambda screen: screen.print(loss_table(self)))
+        return "\n".join(text for text in (str(self.recommendation), self.answer, table) if text)
 
 
 def plan(

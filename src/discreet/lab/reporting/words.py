@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -256,6 +258,22 @@ def result_table(summary: Summary) -> Table:
     return table
 
 
+def printed(show: Callable[[Console], None]) -> str:
+    """What is shown on a screen, as plain text."""
+    text = io.StringIO()
+    screen = Console(
+        file=text,
+        width=80,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,
+        highlight=False,
+        emoji=False,
+    )
+    show(screen)
+    return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").splitlines())
+
+
 def table_notes(summary: Summary) -> list[str]:
     """The footnotes of the table, a line each."""
     better = "higher" if summary.metric == "reward" else "lower"
@@ -265,9 +283,13 @@ def table_notes(summary: Summary) -> list[str]:
     notes = [f"{summary.rounds:,} people, {mean}; {better} is better."]
     if summary.rival:
         more = "more reward" if summary.metric == "reward" else "less regret"
-        notes.append(f"over {_SHORT[summary.rival]}: {more} per person; * significant (5%).")
+        notes.append(
+            f"over {_SHORT[summary.rival]}: {more} per person; * private and significant (5%)."
+        )
     if any(line.share_kept is not None for line in summary.lines):
-        notes.append("gain kept: share of the learner's gain over uniform without privacy.")
+        absent = any(line.share_kept is None for line in summary.private)
+        none = f" ({ABSENT}: no run)" if absent else ""
+        notes.append(f"gain kept: share of the learner's gain over uniform without privacy{none}.")
     elif summary.private:
         needed = 'the learner "uniform"'
         if any(line.learner == UNIFORM for line in summary.references):

@@ -15,7 +15,6 @@ prints.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -42,6 +41,7 @@ from discreet.lab.reporting.words import (
     appraisal_table,
     appraisals,
     columns,
+    printed,
     promise,
     promises,
     remarks,
@@ -59,7 +59,6 @@ from discreet.validation import InvalidInput
 if TYPE_CHECKING:
     from discreet.lab.reporting.report import StudyPlots
 
-_WIDTH = 80  # characters of a printed result
 _NUMBERS = ("epsilon", "delta", "half_width", "share_kept", "held_epsilon", "held_delta")
 _RIVALS: dict[Rival, str] = {
     "fixed": "over_best_fixed",
@@ -294,21 +293,7 @@ class StudyResult:
         return "\n".join(line for line in lines if line)
 
     def __str__(self) -> str:
-        text = io.StringIO()
-        # Plain text, on any terminal.
-        screen = Console(
-            file=text,
-            width=_WIDTH,
-            color_system=None,
-            force_terminal=False,
-            force_jupyter=False,
-            highlight=False,
-            emoji=False,
-        )
-        self.show(screen)
-        if self.incomplete:
-            screen.print(self.incomplete)
-        return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").splitlines())
+        return "\n".join(text for text in (printed(self.show), self.incomplete) if text)
 
     def _repr_html_(self) -> str:
         from discreet.lab.reporting.page import render

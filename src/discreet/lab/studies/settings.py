@@ -149,10 +149,9 @@ def _settings(
         label = f"{label} (non-private)" if settings else label
         settings.append(Setting(free.learner, label, NonPrivate(), entry.options, free.reason))
     if not settings:
-        raise InvalidInput(
-            f"the learner {private.learner!r} has no epsilon; give epsilon = [..] or "
-            "non_private = true."
-        )
+        which = f"the learner {private.learner!r}" if entry.name else "the default learner"
+        free_of_it = " or non_private = true" if "none" in allowed else ""
+        raise InvalidInput(f"{which} has no epsilon; give epsilon = [..]{free_of_it}.")
     return settings
 
 
