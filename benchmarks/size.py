@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_602),
-    "service": (46, 12_110),
-    "library": (107, 33_254),
-    "lab": (44, 14_975),
+    "src": (254, 77_631),
+    "service": (46, 12_125),
+    "library": (107, 33_253),
+    "lab": (44, 14_984),
     "LocalKernel, a round": (31, 11_348),
     "Capri, a round": (40, 12_684),
     "a policy on a device": (17, 5_752),
-    "a study run": (64, 19_559),
+    "a study run": (64, 19_563),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

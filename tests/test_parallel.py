@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import joblib
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from discreet.parallel import Engine, in_parallel, running_on
 from discreet.validation import InvalidInput
@@ -97,6 +98,19 @@ def _refuses(number: int) -> int:
     if number == 1:
         raise InvalidInput("number was 1")
     return number
+
+
+def _threads() -> list[int]:
+    np.ones((2, 2)) @ np.ones((2, 2))
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_tasks_have_one_thread_of_arithmetic(jobs: int) -> None:
+    with threadpool_limits(2, "blas"):
+        for threads in in_parallel([joblib.delayed(_threads)()] * 3, jobs):
+            assert set(threads) == {1}
+        assert 2 in _threads()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

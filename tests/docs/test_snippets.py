@@ -48,8 +48,8 @@ PRINTED = {
     "docs/learners/sources.md": ("epsilon = 8; local differential privacy",),
     "docs/promise.md": (
         "0.1: 1.11, 1.2 in 100, 52.5 in 100\n0.5: 1.65, 1.7 in 100, 62.3 in 100",
-        "1: 2.72, 2.7 in 100, 73.2 in 100\n2: 7.39, 7 in 100, 88.1 in 100",
-        "4: 54.6, 35.6 in 100, 98.3 in 100\n8: 2980.96, 96.8 in 100, 100 in 100",
+        "1: 2.72, 2.7 in 100, 73.2 in 100\n2: 7.39, 7.0 in 100, 88.1 in 100",
+        "4: 54.6, 35.6 in 100, 98.3 in 100\n8: 2981, 96.8 in 100, 100 in 100",
     ),
 }
 NAMES = [str(page.relative_to(ROOT)) for page in pages()]

@@ -163,6 +163,9 @@ class TestReportsThatArePrivate:
     def test_names_of_no_column_are_a_mistake_of_the_program(self) -> None:
         with pytest.raises(InvalidInput, match="had the column 'agee', which the domain lacks"):
             BOX.nearest_unit({**ROWS[0], "agee": 40})
+        person = {key: value for key, value in ROWS[0].items() if key != "age"}
+        with pytest.raises(InvalidInput, match=r"'agee', .* Did you mean 'age'\?$"):
+            BOX.nearest_unit({**person, "agee": 40})
 
 
 def test_a_policy_takes_them_on_both_sides() -> None:

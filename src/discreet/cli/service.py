@@ -352,11 +352,16 @@ def _check_holds(study: Study, setting: Setting) -> None:
     Every release is held to its promise when it is made (ledger.py). This says so before there
     are people, from a short simulation on the study's own.
     """
+    from joblib import delayed
+
     from discreet.lab.experiments import simulate
+    from discreet.parallel import in_parallel
     from discreet.service.server.ledger import millionths
 
     people, asked = min(study.rounds, _TRIED), setting.budget
-    held = simulate(study.problem, setting, people, study.seed, 0).guarantee
+    err.say(f"Checking that the noise holds what {study.name!r} promises ...")
+    task = delayed(simulate)(study.problem, setting, people, study.seed, 0)
+    held = next(in_parallel([task])).guarantee
     assert held is not None
     if millionths(held.epsilon) > millionths(asked.epsilon) or held.delta > asked.delta:
         raise InvalidInput(
@@ -370,7 +375,8 @@ def _show_studies(service: Service) -> None:
     names = service.store.names()
     if not names:
         err.say(
-            "No study is served, only tables of curators. To serve one: discreet serve STUDY.toml"
+            "The database has no study, so only curators' tables are served. If it should have "
+            "one, check --database; to serve one: discreet serve STUDY.toml"
         )
     for name in names:
         served = service.store.study(name)

@@ -524,10 +524,10 @@ def _check_names(
     for key in missing:
         errors.add(f"{name} lacked the column {key!r}; {names}.{nearest(key, map(str, more))}")
     if more and extra == "refuse" and not missing:
-        errors.add(
-            f"{name} had the column {more[0]!r}, which the domain lacks; {names}. Leave it "
-            f"out, as {name}[{[key for key in known if key in given]}] does in pandas."
-        )
+        meant = nearest(str(more[0]), (key for key in known if key not in given))
+        kept = [key for key in known if key in given]
+        advice = meant or f" Leave it out, as {name}[{kept}] does in pandas."
+        errors.add(f"{name} had the column {more[0]!r}, which the domain lacks; {names}.{advice}")
     errors.raise_if_any()
 
 

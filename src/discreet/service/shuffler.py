@@ -195,7 +195,7 @@ class Relay:
         with self.database.reading() as connection:
             row = connection.execute(select(relays).where(relays.c.study == self.study)).first()
         if row is None:
-            raise Unavailable("the learner has not answered yet")
+            raise Unavailable("the learner has answered nothing yet; the log says why")
         return Terms.from_fields(json.loads(row.terms)), json.loads(row.facts), row.policy
 
     def policy(self) -> StoredPolicy:
@@ -389,6 +389,10 @@ class Relay:
                         step()
                 except (InvalidInput, Unreachable, Unavailable) as error:
                     wrong[f"the learner's service: {error}"] += 1
+                    if getattr(error, "status", None) in (401, 403):
+                        wrong[
+                            f"{KEY_VARIABLE} holds no key of a shuffler of {self.study!r} there"
+                        ] += 1
                 except Exception as error:
                     wrong[f"the shuffler waits after {type(error).__name__}"] += 1
             if wrong and time.monotonic() >= due:

@@ -242,6 +242,10 @@ def test_a_notebook_shows_words_and_numbers(made: Plan) -> None:
     assert "&lt;b&gt;Whom" in html
     assert html.count("<tr") == 1 + len(loss_rows(made)) < len(made.frame)
     assert repr(made).startswith("<Plan of 'made': No: with 4,000 people")
+    printed = str(made).splitlines()
+    assert printed[0].startswith("No: with 4,000 people")
+    assert "epsilon" in str(made)
+    assert len(printed) > len(loss_rows(made))
 
 
 def test_a_folder_that_is_not_there_is_refused(made: Plan, tmp_path: Path) -> None:

@@ -947,6 +947,23 @@ def test_an_error_is_logged_once_a_minute(
     relay.stop()
 
 
+def test_a_key_that_the_learner_refuses_is_named_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay = Relay.open(f"sqlite:///{tmp_path / 'relay.db'}", Memory())  # type: ignore[arg-type]
+
+    def refused() -> None:
+        relay._stopping.set()
+        raise Refused("the service refused GET /v1/studies/s", 403)
+
+    monkeypatch.setattr(relay, "refresh", refused)
+    monkeypatch.setattr(relay, "forward", lambda: None)
+    relay.run()
+    assert "DISCREET_SHUFFLER_KEY holds no key of a shuffler of 's' there" in caplog.text
+    assert relay.missing() == "the learner has answered nothing yet; the log says why"
+    relay.stop()
+
+
 def test_metrics_follow_groups_and_no_single_report(tmp_path: Path) -> None:
     learner, size = Memory(), 30
     learner._learner = Partition(DOMAIN, 2, replace(BUDGET, group=size), horizon=600)

@@ -192,7 +192,6 @@ class Plan(Forecast):
         return f"<Plan of {self.name!r}: {self.recommendation}>"
 
     def __str__(self) -> str:
-        """The headline, the answer and the first table."""
         table = printed(lambda screen: screen.print(loss_table(self)))
         return "\n".join(text for text in (str(self.recommendation), self.answer, table) if text)
 

@@ -260,18 +260,17 @@ def result_table(summary: Summary) -> Table:
 
 def printed(show: Callable[[Console], None]) -> str:
     """What is shown on a screen, as plain text."""
-    text = io.StringIO()
+    out = io.StringIO()
     screen = Console(
-        file=text,
+        file=out,
         width=80,
         color_system=None,
         force_terminal=False,
         force_jupyter=False,
-        highlight=False,
         emoji=False,
     )
     show(screen)
-    return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").splitlines())
+    return "\n".join(line.rstrip() for line in out.getvalue().strip("\n").splitlines())
 
 
 def table_notes(summary: Summary) -> list[str]:

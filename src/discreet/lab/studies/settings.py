@@ -149,9 +149,9 @@ def _settings(
         label = f"{label} (non-private)" if settings else label
         settings.append(Setting(free.learner, label, NonPrivate(), entry.options, free.reason))
     if not settings:
-        which = f"the learner {private.learner!r}" if entry.name else "the default learner"
-        free_of_it = " or non_private = true" if "none" in allowed else ""
-        raise InvalidInput(f"{which} has no epsilon; give epsilon = [..]{free_of_it}.")
+        who = f"the learner {private.learner!r}" if entry.name else "the default learner"
+        without = " or non_private = true" if "none" in allowed else ""
+        raise InvalidInput(f"{who} has no epsilon; give epsilon = [..]{without}.")
     return settings
 
 

@@ -125,7 +125,7 @@ class Client:
         if not isinstance(key, str) or not _TOKEN.fullmatch(key):
             raise InvalidInput(
                 f"key was {'empty' if key == '' else 'no token'}; give the one that `discreet keys "
-                "make` showed, as a text."
+                "make` showed, as a text without a new line at its end."
             )
         self.patience = patience or Patience()
         self._options: dict[str, Any] = {
@@ -180,13 +180,13 @@ class Client:
 
         patience, headers = patience or self.patience, _headers(body, etag)
         what = f"{method} {path}"
-        answer = None
+        answer, cause = None, ""
         for attempt in range(patience.attempts):
             try:
                 answer = self._http.request(method, path, content=body, headers=headers)
                 status = answer.status_code
-            except (httpx2.TransportError, httpx2.DecodingError):
-                answer, status = None, 503
+            except (httpx2.TransportError, httpx2.DecodingError) as error:
+                answer, status, cause = None, 503, f"{type(error).__name__}: {error}"[:_MOST_SHOWN]
             if answer is not None and (200 <= status < 300 or status == 304):
                 return answer
             # An answer without a reason is not the service's but, say, a proxy's.
@@ -198,7 +198,8 @@ class Client:
             time.sleep(pause)
         if answer is None:
             raise Unreachable(
-                f"the service did not answer {what}; check its address and certificate."
+                f"the service did not answer {what} ({cause}); check its address, {self.url}, and "
+                "its certificate."
             )
         raise Unreachable(f"the service put off {what} {_reason(answer)}", answer.status_code)
 
@@ -338,7 +339,8 @@ def _checked_url(url: str, allow_http: bool) -> str:
     if parts.scheme == "http" and parts.hostname not in _LOCAL and not allow_http:
         raise InvalidInput(
             f"url was {url!r:.200}, where anybody on the way can read the key; give an https "
-            "address, or say allow_http=True inside a network that only you use."
+            "address, or allow http (allow_http=True, --allow-http) inside a network that only "
+            "you use."
         )
     return url.rstrip("/")
 

@@ -23,8 +23,9 @@ from discreet.validation import InvalidInput
 KEY_VARIABLE = "DISCREET_DATABASE_KEY"
 _BYTES, _NONCE = 32, 12
 _HOW = (
-    f"make one with `discreet keys database`, keep it where you keep passwords, apart from the "
-    f"database and its backups, and set {KEY_VARIABLE} to it"
+    f"set {KEY_VARIABLE} to the key that the database was made with, or for a new database to one "
+    "that `discreet keys database` makes, and keep it where you keep passwords, apart from the "
+    "database and its backups"
 )
 
 

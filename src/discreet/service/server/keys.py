@@ -246,7 +246,7 @@ def opens(key: Mapping[str, Any]) -> bool:
 def _row(connection: Connection, identity: str) -> Row[Any]:
     row = connection.execute(_OPENS, {"identity": identity}).one_or_none()
     if row is None:
-        raise NotFound(f"there is no key {identity!r:.80}; list the keys for their ids.")
+        raise NotFound("there is no key with this id; `discreet keys list` shows ids, not tokens.")
     return row
 
 

@@ -384,6 +384,8 @@ def _facts(row: Row[Any], served: Any) -> list[tuple[str, str]]:
         facts.append(("expected", counted(learner.horizon, "report")))
     if served.deployment.default_arm is not None:
         facts.append(("while it cannot be reached", served.deployment.default_arm))
+    if served.former and learner.secret:
+        facts.append(("restored", "the ledger adds what its former servers promised"))
     return facts
 
 
