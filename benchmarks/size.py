@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_631),
+    "src": (254, 77_637),
     "service": (46, 12_125),
-    "library": (107, 33_253),
+    "library": (107, 33_259),
     "lab": (44, 14_984),
     "LocalKernel, a round": (31, 11_348),
     "Capri, a round": (40, 12_684),
     "a policy on a device": (17, 5_752),
-    "a study run": (64, 19_563),
+    "a study run": (64, 19_569),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

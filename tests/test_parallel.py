@@ -100,17 +100,21 @@ def _refuses(number: int) -> int:
     return number
 
 
-def _threads() -> list[int]:
-    np.ones((2, 2)) @ np.ones((2, 2))
-    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+def _threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_tasks_have_one_thread_of_arithmetic(jobs: int) -> None:
+def test_tasks_in_this_process_have_one_thread_of_arithmetic() -> None:
     with threadpool_limits(2, "blas"):
-        for threads in in_parallel([joblib.delayed(_threads)()] * 3, jobs):
-            assert set(threads) == {1}
-        assert 2 in _threads()
+        assert list(in_parallel([joblib.delayed(_threads)()] * 2)) == [{1}] * 2
+        assert _threads() == {2}
+
+
+def test_tasks_in_threads_leave_the_number_of_threads_as_it_was() -> None:
+    with threadpool_limits(2, "blas"), joblib.parallel_config(backend="threading"):
+        waits = [joblib.delayed(time.sleep)(seconds) for seconds in (0.05, 0.1)]
+        assert list(in_parallel(waits, 2)) == [None, None]
+        assert _threads() == {2}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -12,11 +12,13 @@ Where a process dies, the tasks without a result are run again. Engines do so by
 
 from __future__ import annotations
 
+import os
 import pickle
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import current_thread, main_thread
 from typing import Any, Literal, TypeVar, get_args
 from weakref import WeakSet
 
@@ -45,6 +47,9 @@ def in_parallel(tasks: Iterable[Task[Result]], jobs: int = 1) -> Iterator[Result
     Raises:
         ChildProcessError: where processes die again and again.
     """
+    # Each task is one thread of arithmetic: BLAS threads would only fight over the cores.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     waiting, deaths = dict(enumerate(tasks)), 0
     while waiting:
         results = _finished(list(waiting.items()), jobs)
@@ -79,8 +84,9 @@ def _finished(tasks: list[tuple[int, Task[Result]]], jobs: int) -> Generator[tup
 
 
 def _numbered(number: int, task: Task[Result]) -> tuple[int, Result]:
-    # Threads of BLAS would only fight over the cores.
-    with threadpool_limits(1, "blas"):
+    # NumPy reads the environment when it is loaded. Of several threads each would restore what
+    # another one set.
+    with threadpool_limits(1 if current_thread() is main_thread() else None, "blas"):
         return number, task[0](*task[1], **task[2])
 
 

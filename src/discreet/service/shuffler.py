@@ -195,7 +195,7 @@ class Relay:
         with self.database.reading() as connection:
             row = connection.execute(select(relays).where(relays.c.study == self.study)).first()
         if row is None:
-            raise Unavailable("the learner has answered nothing yet; the log says why")
+            raise Unavailable("the learner has not answered yet")
         return Terms.from_fields(json.loads(row.terms)), json.loads(row.facts), row.policy
 
     def policy(self) -> StoredPolicy:
@@ -389,7 +389,7 @@ class Relay:
                         step()
                 except (InvalidInput, Unreachable, Unavailable) as error:
                     wrong[f"the learner's service: {error}"] += 1
-                    if getattr(error, "status", None) in (401, 403):
+                    if isinstance(error, Refused) and error.status in (401, 403):
                         wrong[
                             f"{KEY_VARIABLE} holds no key of a shuffler of {self.study!r} there"
                         ] += 1
@@ -422,7 +422,7 @@ class Relay:
         try:
             self.known()
         except Unavailable as error:
-            return str(error)
+            return f"{error}; the log says why"
         return ""
 
 

@@ -432,16 +432,16 @@ class TestOffline:
         with pytest.raises(Unreachable, match="no default arm"):
             device.act(PERSON)
 
-    @pytest.mark.parametrize("arm", ["leaflets", 3, -1, 1.0])
-    def test_a_default_arm_of_the_app_that_the_terms_do_not_have_is_refused(
-        self, arm: Any, tmp_path: Path
-    ) -> None:
+    @pytest.mark.parametrize("arm", ["leaflets", 3, -1])
+    def test_an_app_names_an_arm_that_the_terms_do_not_have(self, arm: Any, tmp_path: Path) -> None:
         server = Server()
         device = device_of(server, tmp_path, default_arm=arm)
-        device.agree(server.terms.digest)
         with pytest.raises(InvalidInput, match=r"default_arm was .*; the arms of the study are"):
-            device.act(PERSON)
-        assert not device.ledger()
+            device.agree(server.terms.digest)
+        assert device.spending().most_epsilon is None
+        other = device_of(server, tmp_path, default_arm=np.int64(1))
+        assert other.agree(server.terms.digest) == server.terms
+        assert device.act(PERSON).offered  # under terms that were agreed to, its policy is used
 
     def test_nothing_where_no_default_is_known(self, tmp_path: Path) -> None:
         server = Server()

@@ -960,7 +960,7 @@ def test_a_key_that_the_learner_refuses_is_named_in_the_log(
     monkeypatch.setattr(relay, "forward", lambda: None)
     relay.run()
     assert "DISCREET_SHUFFLER_KEY holds no key of a shuffler of 's' there" in caplog.text
-    assert relay.missing() == "the learner has answered nothing yet; the log says why"
+    assert relay.missing() == "the learner has not answered yet; the log says why"
     relay.stop()
 
 

@@ -287,7 +287,7 @@ def table_notes(summary: Summary) -> list[str]:
         )
     if any(line.share_kept is not None for line in summary.lines):
         absent = any(line.share_kept is None for line in summary.private)
-        none = f" ({ABSENT}: no run)" if absent else ""
+        none = f" ({ABSENT}: unknown)" if absent else ""
         notes.append(f"gain kept: share of the learner's gain over uniform without privacy{none}.")
     elif summary.private:
         needed = 'the learner "uniform"'

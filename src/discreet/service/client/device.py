@@ -36,8 +36,8 @@ chosen there. Their policy chooses nothing, and costs what the source's terms sa
     device.report(identity, reward=1.0)
 
 **Clocks.** Times decide when a reward no longer comes and when a report is due, never what is
-drawn or counted. A clock that is set back by less than a hold makes things wait. By more, held
-reports leave at the next `send`, and rewards that are awaited count as missing.
+drawn or counted. A clock that is set back by less than a hold makes things wait; by more, held
+reports leave at the next `send`. By more than `reward_seconds`, awaited rewards count as missing.
 """
 
 from __future__ import annotations
@@ -333,12 +333,7 @@ class Device(Client):
                     "them device.terms(), and call device.agree(terms.digest), or give the SHA-256 "
                     "of the terms as agreed=."
                 ) from None
-            known = self._agree(self._agreed, patience)
-        space, names = with_names(known.terms.arms)
-        count, given = arm_count(space), self.default_arm
-        if count and given is not None and _known_arm(given, known.terms) is None:
-            arms = ", ".join(map(repr, names)) or f"0 to {count - 1}"
-            raise InvalidInput(f"default_arm was {given!r:.80}; the arms of the study are {arms}.")
+            return self._agree(self._agreed, patience)
         if self._agreed not in (None, known.sha256):
             raise InvalidInput(
                 f"agreed was {self._agreed!r:.80}, but this person agreed to {known.sha256} in the "
@@ -358,6 +353,11 @@ class Device(Client):
                 f"this person agreed to the terms {sha256!r:.80}, but the study {self.study!r} "
                 f"asks for {terms.digest}; nothing was agreed to. Show them device.terms()."
             )
+        space, names = with_names(terms.arms)
+        numbers, given = range(arm_count(space) or 0), self.default_arm
+        if numbers and given is not None and given not in numbers and given not in names:
+            arms = ", ".join(map(repr, names)) or f"0 to {numbers[-1]}"
+            raise InvalidInput(f"default_arm was {given!r:.80}; the arms of the study are {arms}.")
         if terms.group_size > 1:
             from discreet.service.hpke import check_learner_key
 

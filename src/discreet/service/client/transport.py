@@ -186,7 +186,7 @@ class Client:
                 answer = self._http.request(method, path, content=body, headers=headers)
                 status = answer.status_code
             except (httpx2.TransportError, httpx2.DecodingError) as error:
-                answer, status, cause = None, 503, f"{type(error).__name__}: {error}"[:_MOST_SHOWN]
+                answer, status, cause = None, 503, f"{type(error).__name__} {error}"[:_MOST_SHOWN]
             if answer is not None and (200 <= status < 300 or status == 304):
                 return answer
             # An answer without a reason is not the service's but, say, a proxy's.
@@ -198,8 +198,8 @@ class Client:
             time.sleep(pause)
         if answer is None:
             raise Unreachable(
-                f"the service did not answer {what} ({cause}); check its address, {self.url}, and "
-                "its certificate."
+                f"the service did not answer {what} ({cause.strip()}); check its address, "
+                f"{self.url}, and its certificate."
             )
         raise Unreachable(f"the service put off {what} {_reason(answer)}", answer.status_code)
 
@@ -328,7 +328,7 @@ def _checked_url(url: str, allow_http: bool) -> str:
     try:
         parts = urlsplit(url)
         known = parts.scheme in ("http", "https") and bool(parts.hostname)
-        known = known and not (parts.query or parts.fragment or parts.username)
+        known = known and not (parts.query or parts.fragment or "@" in parts.netloc)
     except (ValueError, TypeError, AttributeError):
         known = False
     if not known:

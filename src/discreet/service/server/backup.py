@@ -174,8 +174,8 @@ def restore(database: Database) -> Restored:
             raise InvalidInput("the database was never served, so there is nothing to restore.")
         if row.place == database.place(connection):
             raise InvalidInput(
-                "the database is that of a live server, or a copy of its file; restore what "
-                "`discreet backup` wrote, in a database of its own."
+                "the database is that of a live server, or a copy of its file; restore a backup, "
+                "in a database of its own."
             )
         if database.sqlite and connection.scalar(text("PRAGMA integrity_check")) != "ok":
             raise InvalidInput("the database is damaged; use another copy of it.")

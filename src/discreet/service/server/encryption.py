@@ -23,7 +23,7 @@ from discreet.validation import InvalidInput
 KEY_VARIABLE = "DISCREET_DATABASE_KEY"
 _BYTES, _NONCE = 32, 12
 _HOW = (
-    f"set {KEY_VARIABLE} to the key that the database was made with, or for a new database to one "
+    f"set {KEY_VARIABLE} to the key that the database was made with, or if it has none yet to one "
     "that `discreet keys database` makes, and keep it where you keep passwords, apart from the "
     "database and its backups"
 )
