@@ -267,7 +267,7 @@ def _serve(
             if service.store.register(deployment, learner):
                 name = repr(deployment.name)
                 out.say(f"{file}: {name} is served from now on, and its guarantee is fixed.")
-        _show_studies(service)
+        _show_studies(service, database)
         if listening is not None:
             _show_key(service.keys, database)
             _warn(listening, names, proxy, " (dashboard: the same address)")
@@ -371,12 +371,12 @@ def _check_holds(study: Study, setting: Setting) -> None:
         )
 
 
-def _show_studies(service: Service) -> None:
+def _show_studies(service: Service, database: str) -> None:
     names = service.store.names()
     if not names:
         err.say(
-            "The database has no study, so only curators' tables are served. If it should have "
-            "one, check --database; to serve one: discreet serve STUDY.toml"
+            f"{_without_password(database)} has no study, so only curators' tables are served. If "
+            "it should have one, check --database; to serve one, name its file, too."
         )
     for name in names:
         served = service.store.study(name)
