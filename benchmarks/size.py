@@ -59,14 +59,14 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_637),
+    "src": (254, 77_636),
     "service": (46, 12_125),
     "library": (107, 33_259),
-    "lab": (44, 14_984),
+    "lab": (44, 14_983),
     "LocalKernel, a round": (31, 11_348),
     "Capri, a round": (40, 12_684),
     "a policy on a device": (17, 5_752),
-    "a study run": (64, 19_569),
+    "a study run": (64, 19_568),
 }
 MOST_IN_MRO, MOST_DIALECT = 5, 20
 

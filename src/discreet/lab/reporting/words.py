@@ -282,9 +282,8 @@ def table_notes(summary: Summary) -> list[str]:
     notes = [f"{summary.rounds:,} people, {mean}; {better} is better."]
     if summary.rival:
         more = "more reward" if summary.metric == "reward" else "less regret"
-        notes.append(
-            f"over {_SHORT[summary.rival]}: {more} per person; * private and significant (5%)."
-        )
+        star = "* significant (5%, private learners)"
+        notes.append(f"over {_SHORT[summary.rival]}: {more} per person; {star}.")
     if any(line.share_kept is not None for line in summary.lines):
         absent = any(line.share_kept is None for line in summary.private)
         none = f" ({ABSENT}: unknown)" if absent else ""
