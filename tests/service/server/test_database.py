@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -170,3 +171,16 @@ def test_of_servers_that_start_at_once_one_upgrades(databases: Databases) -> Non
     for thread in threads:
         thread.join()
     assert sorted(changed) == [False, False, False, True]
+
+
+def test_a_new_file_that_another_process_is_writing_is_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    done = threading.Timer(0.2, lambda: other.execute("COMMIT"))
+    done.start()
+    database = Database(f"sqlite:///{file}")
+    assert upgrade(database)
+    done.join()
+    other.close()
+    database.close()

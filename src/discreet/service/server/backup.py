@@ -39,13 +39,7 @@ from sqlalchemy import Connection, Row, delete, func, select, text, update
 from discreet.atomic_files import draft_name, sync_folder
 from discreet.codec import canonical
 from discreet.learners.policy import TARGET_NAME, stream_id
-from discreet.service.server.database import (
-    EARLIER,
-    Database,
-    Unavailable,
-    private_file,
-    upgrade,
-)
+from discreet.service.server.database import EARLIER, Database, Unavailable, private_file, upgrade
 from discreet.service.server.deployment import (
     AnyLearner,
     decrypted,

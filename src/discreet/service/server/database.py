@@ -285,13 +285,8 @@ class Database:
             # Of several servers that begin at once one is first.
             connection.execute(
                 self.inserting(server)
-                .values(
-                    id=1,
-                    identity=secrets.token_hex(16),
-                    key_mark=mark,
-                    made=time.time(),
-                    place=place,
-                )
+                .values(id=1, identity=secrets.token_hex(16), key_mark=mark)
+                .values(made=time.time(), place=place)
                 .on_conflict_do_nothing()
             )
             row = connection.execute(select(server).with_for_update()).one()
@@ -333,7 +328,16 @@ def _prepare(raw: sqlite3.Connection, _: object) -> None:
     """How a connection of SQLite is set up."""
     raw.isolation_level = None  # SQLAlchemy begins transactions (_begin)
     raw.execute(f"PRAGMA busy_timeout = {int(1000 * _SQLITE_WAIT)}")
-    raw.execute("PRAGMA journal_mode = WAL")
+    # SQLite gives up at once while another connection does the same with a new file.
+    until = time.monotonic() + _SQLITE_WAIT
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
     raw.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
     raw.execute("PRAGMA synchronous = FULL")
     raw.execute("PRAGMA foreign_keys = ON")
