@@ -59,8 +59,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 # files, lines
 BUDGETS: dict[str, tuple[int, int]] = {
-    "src": (254, 77_636),
-    "service": (46, 12_125),
+    "src": (255, 77_850),
+    "service": (46, 12_123),
     "library": (107, 33_259),
     "lab": (44, 14_983),
     "LocalKernel, a round": (31, 11_348),

@@ -50,7 +50,6 @@ def _list(kind: Any, help: str, *names: str, **limits: Any) -> Any:
 _FILES = "Folder with lendingclub/ and singapore_property/; without it both are left out."
 _RELEASES = "Releases of each of two tables, and as many for the threshold."
 _DELTA = "Delta of every budget, unless delta is what is varied."
-_CONSTANT = "c of C_n = c log(n) in the published rules"
 _REWARDS = "Mean rewards: exponential (3 arms) or symmetric (2 arms)."
 _TRIALS = "Repetitions on fresh people."
 
@@ -81,8 +80,6 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "gamma": ("gamma", _list(float, "Shift of the sources' contexts", "--gamma")),
     "kappa": ("kappa", _list(float, "Exploration of the sources", "--kappa")),
     "sources": ("sources", _list(int, "How many sources", "--sources")),
-    "constant": ("constant", _option(float | None, f"{_CONSTANT}; 1 if left out.")),
-    "scale": ("constant", _option(float, f"{_CONSTANT}.")),
     "rewards": ("rewards", _option(str, _REWARDS)),
     "method": ("method", _list(str, "Only this method, such as ours", "--method")),
     "only": ("only", _list(str, "Only this data set", "--only")),

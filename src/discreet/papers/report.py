@@ -41,7 +41,7 @@ Cell = Callable[[Row], str]
 
 # Settings that follow from another one.
 _HIDDEN = {"kernel"}
-_MOST_ROWS = 16  # of all tables on a terminal, where no details are asked for
+_MOST_ROWS = 12  # of all tables on a terminal, where no details are asked for
 _HUES = {OURS: BLUE, PUBLISHED: VERMILLION, "ours, local": GREEN, "published, local": PURPLE}
 _OTHERS = (GREEN, PURPLE, ORANGE, SKY)
 _MARKS = {OURS: "o", "ours, local": "s", PUBLISHED: "^"}

@@ -14,6 +14,7 @@ have their own.
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -27,7 +28,7 @@ import numpy as np
 from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Done, Point, Row, Seed, frame_of, run_trials
 from discreet.lab.experiments.means import mean_traces, means
-from discreet.lab.experiments.simulation import DrawSources, people_of, play, trace_of
+from discreet.lab.experiments.simulation import DrawSources, Source, people_of, play, trace_of
 from discreet.lab.results.run import Journal, journal_of
 from discreet.lab.results.screen import Screen
 from discreet.learners.base import Learner
@@ -173,6 +174,23 @@ NON_PRIVATE, UNIFORM = "non-private", "uniform"
 
 # Measurements of a learner after all people have been served, by name.
 Measure = Callable[[Learner[Any, Any, Any], Population], Mapping[str, float]]
+
+
+class Rule(Protocol):
+    """Serves people in place of a learner."""
+
+    @property
+    def true_epsilon(self) -> float:
+        """The epsilon that it holds for each of them."""
+        ...
+
+    def __call__(
+        self, people: Population, sources: Sequence[Source], rng: np.random.Generator
+    ) -> FloatArray:
+        """(n,) the regret of each person, after all sources have reported."""
+        ...
+
+
 Runs = TypeVar("Runs", bound="HasMethod")
 
 
@@ -215,6 +233,7 @@ class Case:
         measure: measures the learner after all people have been served.
         sources: draws the reports of auxiliary sources, in their order.
         probe: makes a watcher of the policies of a trial; None for none.
+        rule: serves in place of the learner; None for none.
     """
 
     method: str
@@ -231,6 +250,7 @@ class Case:
     measure: Measure | None = None
     sources: DrawSources | None = None
     probe: Callable[[], Watcher] | None = None
+    rule: Rule | None = None
 
     def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner."""
@@ -286,7 +306,8 @@ def plan_of(
     """
     for case in cases:
         whole_number(case.rounds, "rounds", minimum=1)
-        case.make(0, SimulatedNoise(0))
+        if case.rule is None:
+            case.make(0, SimulatedNoise(0))
     return PaperPlan(
         serve,
         [{"case": case} for case in cases],
@@ -300,6 +321,8 @@ def plan_of(
 def serve(seed: Seed, case: Case) -> list[Row]:
     """One trial of a case; see the module's table."""
     people = people_of(case.problem, case.rounds, seed.base, seed.trial)
+    if case.rule is not None:
+        return _ruled(seed, people, case, case.rule)
     probe = None if case.probe is None else case.probe()
     watching = () if probe is None else (probe,)
     learner, values, seconds = play(seed, people, case.make, case.sources, watching)
@@ -320,6 +343,20 @@ def serve(seed: Seed, case: Case) -> list[Row]:
     rows[0] |= {"along": at, "trace": trace}
     rows += [] if probe is None else probe.rows(at)
     return [{**row, **promise} for row in rows]
+
+
+def _ruled(seed: Seed, people: Population, case: Case, rule: Rule) -> list[Row]:
+    """One trial of a case without a learner, with the people and sources of the other cases."""
+    _, acting, *_, elsewhere = seed.streams(5)
+    sources = () if case.sources is None else case.sources(np.random.default_rng(elsewhere))
+    started = time.perf_counter()
+    values = rule(people, sources, np.random.default_rng(acting))
+    seconds = time.perf_counter() - started
+    at, trace = trace_of(values)
+    counted = {"metric": case.metric, "value": float(values.sum()), "along": at, "trace": trace}
+    unknown = dict.fromkeys(("excess_noise", "protects", "true_epsilon_auxiliary"))
+    held = {"true_epsilon": rule.true_epsilon, "seconds": seconds}
+    return [{**counted, "final": False, **held, **unknown}]
 
 
 def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) -> Row:

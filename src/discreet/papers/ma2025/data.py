@@ -2,9 +2,8 @@
 
 The paper prints Figures 6 to 9 without numbers. `published_logs.csv` holds means over repetitions
 that its program (github.com/Karlmyh/LDP-Contextual-MAB) logged: d = 2, with exponential rewards
-(K = 3) and with the symmetric ones (K = 2) of supplement S.4.3. That program adds noise only for
-people inside a bin, so it does not keep its epsilon for contexts; its numbers are the paper's, and
-its mechanism would not reach them.
+(K = 3) and with the symmetric ones (K = 2) of supplement S.4.3. Its rules, which hold no epsilon,
+are in program.py.
 
 | column of published_logs.csv | meaning                                              |
 |------------------------------|------------------------------------------------------|

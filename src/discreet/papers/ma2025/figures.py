@@ -57,6 +57,7 @@ from discreet.papers.ma2025.data import (
     problem,
 )
 from discreet.papers.ma2025.learners.published_partition import PublishedPartition
+from discreet.papers.ma2025.program import Program
 from discreet.papers.reproduction import (
     NON_PRIVATE,
     OURS,
@@ -86,10 +87,12 @@ from discreet.validation import (
 if TYPE_CHECKING:
     import pandas as pd
 
-METHODS = (OURS, PUBLISHED)
+# The published program, and the same with the noise that its epsilon needs.
+PROGRAM, PROGRAM_PRIVATE = "program", "program, private"
+METHODS = (OURS, PUBLISHED, PROGRAM, PROGRAM_PRIVATE)
 _LEARNERS = {
     OURS: LocalKernel.name,
-    PUBLISHED: PublishedPartition.name,
+    **dict.fromkeys(METHODS[1:], PublishedPartition.name),
     NON_PRIVATE: LocalKernel.name,
     UNIFORM: UNIFORM,
 }
@@ -113,12 +116,12 @@ class TransferFigure(Reproduction):
     Attributes:
         number: the paper's.
         grid: the paper's values of what it varies, by `AXES`.
-        cases: what is run for a figure whose grid, constant and rewards are as they were asked for.
+        cases: what is run for a figure whose grid and rewards are as they were asked for.
         axis: the key of a setting that is the horizontal axis.
         axis_label: the same in words.
         experiment: the published program's name of it, where it logged it.
+        batch: people between decisions of that program.
         references: what is run besides, without sources and without privacy.
-        constant: c of C_n = c log(n) in the published rules; the paper leaves it to a supplement.
         rewards: the mean rewards, of which a figure has one kind at a time.
     """
 
@@ -128,8 +131,8 @@ class TransferFigure(Reproduction):
     axis: str
     axis_label: str
     experiment: str = ""
+    batch: int = 100
     references: tuple[str, ...] = (UNIFORM, NON_PRIVATE)
-    constant: float = 1.0
     rewards: Rewards = EXPONENTIAL
     trials: int = TRIALS
     seed: int = SEED
@@ -140,7 +143,7 @@ class TransferFigure(Reproduction):
         axes = [axis for axis in AXES if axis != "rounds"]
         return {
             "repetitions": self.trials,
-            **dict.fromkeys(("targets", *axes, "method", "constant")),
+            **dict.fromkeys(("targets", *axes, "method")),
             "rewards": self.rewards,
             **dict.fromkeys(RUN_OPTIONS),
         }
@@ -152,7 +155,6 @@ class TransferFigure(Reproduction):
     def planned(
         self,
         method: Sequence[str] | None = None,
-        constant: float | None = None,
         rewards: str | None = None,
         **wish: Sequence[Any] | None,
     ) -> list[Case]:
@@ -160,7 +162,6 @@ class TransferFigure(Reproduction):
 
         Args:
             method: names.
-            constant: c of the published rules.
             rewards: `exponential`, as in the paper, or `symmetric`, as in its supplement S.4.3.
             wish: values in place of the paper's, by `AXES`.
 
@@ -185,9 +186,6 @@ class TransferFigure(Reproduction):
         narrowed = replace(
             self,
             grid=grid,
-            constant=positive_number(
-                self.constant if constant is None else constant, "the constant"
-            ),
             rewards=one_of(rewards or self.rewards, "--rewards", REWARDS),
         )
         cases = list(self.cases(narrowed))
@@ -219,10 +217,10 @@ class TransferFigure(Reproduction):
         if says["n_auxiliary"] and not specs:
             kind = [says[key] for key in ("n_auxiliary", "epsilon_auxiliary", "gamma", "kappa")]
             specs = tuple(SourceSpec(f"source {m + 1}", *kind) for m in range(says["sources"]))
-        arguments, paper = {}, None
-        if method == PUBLISHED and epsilon is not None:
-            people = says["n_auxiliary"]
-            arguments = {"confidence_constant": self.constant, "source_horizon": people}
+        rule, paper = None, None
+        if method in (PROGRAM, PROGRAM_PRIVATE) and epsilon is not None:
+            rule = Program(epsilon, self.batch, leaks=method == PROGRAM)
+        if method == PROGRAM and epsilon is not None:
             logged = {"rounds": rounds, **says}
             paper = logged_mean(self.experiment, self.rewards, epsilon, logged)
         # Figure 6 looks at one context, and has one kind of rewards.
@@ -236,13 +234,14 @@ class TransferFigure(Reproduction):
             _LEARNERS[method],
             rounds,
             NonPrivate() if epsilon is None else Local(epsilon),
-            arguments,
+            {"source_horizon": says["n_auxiliary"]} if method == PUBLISHED else {},
             {"figure": self.number, "rounds": rounds, **named, **(setting or {})},
             None if panel is None else panel + suffix,
             label,
             {} if paper is None else {REGRET: paper},
             sources=SyntheticSources(specs, self.rewards) if specs else None,
             probe=partial(Probe, PROBE, target) if probed else None,
+            rule=rule,
         )
 
 
@@ -267,7 +266,7 @@ def illustration(figure: TransferFigure) -> Iterator[Case]:
     """Figure 6: no, weak and effective auxiliary data."""
     sizes, epsilons = figure.grid["rounds"], figure.grid["epsilon"]
     for rounds, epsilon, method, people in product(
-        sizes, epsilons, METHODS, figure.grid["auxiliary"]
+        sizes, epsilons, METHODS[:2], figure.grid["auxiliary"]
     ):
         panel = [method]
         panel += [f"epsilon {epsilon:g}"] if len(epsilons) > 1 else []
@@ -356,10 +355,10 @@ def order(figure: TransferFigure) -> Iterator[Case]:
 
 
 _NOTE = (
-    "Published: Algorithms 2 and 3 as printed, with C_n = log(n). Paper: the mean regret that the "
-    "published program logged, with noise inside a bin only, which does not keep its epsilon for "
-    "contexts. All methods of a trial meet the same people and sources. Non-private: ours without "
-    "noise and sources."
+    "Published: Algorithms 2 and 3 as printed, with C_n = log(n). Program: the rules of the "
+    "authors' program, whose noise inside a bin only holds no epsilon; private: with noise of "
+    "everybody. Paper: what that program logged. All methods of a trial meet the same people and "
+    "sources. Non-private: ours without noise and sources."
 )
 _SIZES_NOTE = f"{_NOTE} The paper does not say how many people its sources have; here 10,000 each."
 _SOURCE_SIZES = (10_000, 20_000, 50_000, 100_000)
@@ -412,6 +411,7 @@ FIGURE_8 = TransferFigure(
     },
     cases=source_sizes,
     experiment="sample_size_source",
+    batch=500,
     note=_NOTE,
     axis="n_auxiliary",
     axis_label="people of each source",
@@ -470,6 +470,7 @@ FIGURE_9C = TransferFigure(
     cases=order,
     references=(),
     experiment="order_of_auxiliary",
+    batch=500,
     note=f"{_NOTE} Both orders have the same data. Ours asks the second source what the first left "
     "open, so the order matters.",
     axis="n_auxiliary",
@@ -573,7 +574,6 @@ class RatioTable(Reproduction):
             "repetitions": self.trials,
             "people": None,
             **dict.fromkeys(("only", "method", "epsilon", "auxiliary_epsilon")),
-            "scale": 1.0,
             **dict.fromkeys(RUN_OPTIONS),
         }
 
@@ -586,7 +586,6 @@ class RatioTable(Reproduction):
         method: Sequence[str] | None = None,
         epsilon: Sequence[float] | None = None,
         auxiliary_epsilon: Sequence[float] | None = None,
-        constant: float = 1.0,
     ) -> PaperPlan:
         # All is checked before tables are read.
         names = [one_of(name, "the data set", DATA_SETS) for name in only or DATA_SETS]
@@ -595,11 +594,10 @@ class RatioTable(Reproduction):
             dict.fromkeys(positive_number(value, "epsilon") for value in values)
             for values in (epsilon or EPSILONS, auxiliary_epsilon or AUXILIARY_EPSILONS)
         )
-        c = positive_number(constant, "the constant")
         people = None if rounds is None else whole_number(rounds, "rounds", minimum=8)
         splits = [load(name, data) for name in DATA_SETS if name in names]
         trials = repetitions or self.trials
-        return self.planned(splits, list(product(own, other)), trials, methods, people, c)
+        return self.planned(splits, list(product(own, other)), trials, methods, people)
 
     def planned(
         self,
@@ -608,12 +606,9 @@ class RatioTable(Reproduction):
         trials: int,
         methods: Sequence[str] = RATIO_METHODS,
         rounds: int | None = None,
-        constant: float = 1.0,
     ) -> PaperPlan:
         """What is run on tables that are there; see `cases_of`."""
-        cases = [
-            case for split in splits for case in cases_of(split, cells, methods, rounds, constant)
-        ]
+        cases = [case for split in splits for case in cases_of(split, cells, methods, rounds)]
         plan = plan_of(cases, trials, self.seed, partial(ratios_of, cells=cells))
         return replace(plan, notices=[_sizes(split) for split in splits])
 
@@ -638,7 +633,6 @@ def cases_of(
     cells: Cells,
     methods: Sequence[str] = RATIO_METHODS,
     rounds: int | None = None,
-    constant: float = 1.0,
 ) -> Iterator[Case]:
     """ABSE and uniform choice, and methods with and without sources, on a data set.
 
@@ -647,11 +641,10 @@ def cases_of(
         cells: budgets of the target and its sources.
         methods: names of private methods.
         rounds: people of the target, who are all of them if left out.
-        constant: c of C_n in the published rules.
     """
     people = min(rounds or split.target.size, split.target.size)
     largest = max(table.size for table in split.sources.values())
-    published = {"confidence_constant": constant, "source_horizon": largest}
+    published = {"source_horizon": largest}
 
     def case(name: str, epsilon: float | None = None, auxiliary: float | None = None) -> Case:
         return Case(

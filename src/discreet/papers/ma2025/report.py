@@ -57,6 +57,7 @@ from discreet.papers.report import (
     Row,
     add_row,
     hues,
+    printed,
     rows_of,
     trials_of,
 )
@@ -356,13 +357,26 @@ def sweep_table(what: TransferFigure, results: PaperResults) -> Group:
     for panel, curves in frame.groupby("panel", sort=False):
         values = sorted(set(curves["x"].dropna()))
         keys: list[float | None] = [*([None] if curves["x"].isna().any() else []), *values]
-        table = terminal_table(["", *("any" if key is None else thousands(key) for key in keys)])
-        for column in table.columns[1:]:
-            column.no_wrap = False  # there may be many values
+        heads = ["any" if key is None else thousands(key) for key in keys]
+        lines: list[tuple[str, list[str], str]] = []
         for (label, _), own in curves.groupby(["label", "method"], sort=False):
-            cells = {row["x"]: row for row in rows_of(own)}
+            rows = {row["x"]: row for row in rows_of(own)}
+            known = [rows.get(key) for key in keys]
             style = "dim" if own["epsilon"].isna().all() else ""
-            add_row(table, f"{label}", [cells.get(key) for key in keys], _mean, ",.0f", style)
+            lines.append((str(label), [_mean(row) if row else "" for row in known], style))
+            if own["paper"].notna().any():
+                texts = [printed(row, ",.0f") if row else "" for row in known]
+                lines.append(("  paper", texts, "dim"))
+        if len(lines) < len(heads):  # a line for each value
+            table = terminal_table([what.axis, *(label.strip() for label, *_ in lines)])
+            for row in zip(heads, *(texts for _, texts, _ in lines), strict=True):
+                table.add_row(*row)
+        else:
+            table = terminal_table(["", *heads])
+            for label, texts, style in lines:
+                table.add_row(label, *texts, style=style)
+        for column in table.columns[1:]:
+            column.no_wrap = False  # there may be many
         shown += [Text("\n" * bool(shown) + str(panel), style="bold"), table]
     return Group(*shown)
 
