@@ -32,7 +32,7 @@ def batch(size: int, low: float, high: float) -> tuple[np.ndarray, np.ndarray, n
     return np.linspace(low, high, size)[:, None], arms, arms.astype(float)
 
 
-def test_sums_so_far_are_added_again_after_each_batch() -> None:
+def test_cumulative_sums_are_added_after_each_batch_and_begin_anew_after_a_split() -> None:
     learner = state(NO_NOISE)
     assert learner.warm_up == 169
     learner.depth = 0  # a split would begin anew
@@ -54,11 +54,11 @@ def test_sums_so_far_are_added_again_after_each_batch() -> None:
     assert not learner._sums.any()
 
 
-def test_an_arm_is_given_up_beyond_both_bands() -> None:
+def test_an_arm_is_eliminated_once_confidence_bands_are_disjoint() -> None:
     learner = state(NO_NOISE)
     while learner.bins.active.all() and learner.bins.tree.leaf_count < 64:
         learner.add(0, *batch(2000, 0.0, 1.0))
-    # With a gap of 1 that needs bands below 1/2, and so sides below 1/2.
+    # A gap of 1 needs bands below 1/2, which are at least as wide as a side.
     assert learner.bins.tree.depth.max() >= 2
     assert not learner.bins.active[:, 0].all()
     assert learner.bins.active[:, 1].all()
@@ -68,7 +68,7 @@ def test_an_arm_is_given_up_beyond_both_bands() -> None:
 
 
 @pytest.mark.parametrize("leaks", [True, False])
-def test_a_bin_with_nobody_in_it_is_silent_where_the_program_leaks(leaks: bool) -> None:
+def test_an_empty_bin_has_noise_only_where_everybody_adds_some(leaks: bool) -> None:
     learner = state(1.0, leaks)
     learner.bins = learner.bins.split(np.array([True]), np.array([0]))
     learner._times, learner._sums = np.zeros((2, 1)), np.zeros((2, 1, 5, 2))
@@ -77,10 +77,9 @@ def test_a_bin_with_nobody_in_it_is_silent_where_the_program_leaks(leaks: bool) 
     left, right = learner._sums[:, 0, :2]
     assert (left % 1.0 != 0.0).all()
     assert bool((right == 0.0).all()) is leaks
-    assert Program(1.0, 100, leaks).true_epsilon == (math.inf if leaks else 1.0)
 
 
-def test_noise_has_the_variance_of_its_people() -> None:
+def test_the_variance_of_the_noise_is_that_of_one_draw_per_person() -> None:
     """A sum of 40 Laplace draws of scale 4 has the variance 40 x 32."""
     draws = []
     for seed in range(400):
@@ -92,8 +91,8 @@ def test_noise_has_the_variance_of_its_people() -> None:
 
 
 @pytest.mark.parametrize(("rewards", "epsilon"), [("exponential", 8.0), ("symmetric", 8.0)])
-def test_it_comes_to_what_the_program_logged(rewards: Rewards, epsilon: float) -> None:
-    """Ten trials of Figure 7, whose standard error is below a tenth."""
+def test_mean_regret_agrees_with_the_log(rewards: Rewards, epsilon: float) -> None:
+    """Ten trials of Figure 7; the relative standard error of their mean is below 0.1."""
     target, regrets = problem(rewards), []
     for trial in range(10):
         people = target.sample(10_000, np.random.default_rng([1, trial]))
@@ -111,7 +110,12 @@ def _sources(rewards: Rewards, trial: int) -> list[Source]:
     return draw(np.random.default_rng([2, trial]))
 
 
-def test_regret_is_counted_for_each_person() -> None:
+def test_a_leak_holds_no_epsilon() -> None:
+    assert Program(1.0, 100).true_epsilon == math.inf
+    assert Program(1.0, 100, leaks=False).true_epsilon == 1.0
+
+
+def test_regret_has_one_value_per_person() -> None:
     contexts = np.linspace(0.0, 1.0, 250)[:, None]
     means = np.tile([0.0, 1.0], (250, 1))
     people = People(contexts, means, means)

@@ -173,7 +173,7 @@ def test_of_servers_that_start_at_once_one_upgrades(databases: Databases) -> Non
     assert sorted(changed) == [False, False, False, True]
 
 
-def test_a_new_file_that_another_process_is_writing_is_waited_for(tmp_path: Path) -> None:
+def test_a_connection_waits_for_the_writer_of_a_new_file(tmp_path: Path) -> None:
     file = tmp_path / "a.db"
     other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")

@@ -1,19 +1,20 @@
-"""The program whose log is in Figures 7 to 9 of Ma et al. (2025), simulated.
+"""A simulation of the program that produced Figures 7 to 9 of Ma et al. (2025).
 
-The paper's numbers come from its program (github.com/Karlmyh/LDP-Contextual-MAB). It differs from
-Algorithms 2 and 3; the first two differences decide the regret, and the first breaks the promise:
+The numbers in the paper come from its program (github.com/Karlmyh/LDP-Contextual-MAB), which
+differs from Algorithms 2 and 3. The first two differences decide the regret; the first one voids
+the guarantee:
 
 |        | Algorithms 2 and 3                    | program                                     |
 |--------|---------------------------------------|---------------------------------------------|
-| noise  | of every person on every pair, (12)   | of the people in a bin alone                |
-| sums   | once in (26) and (28)                 | those so far, added again after each batch, |
-|        |                                       | so that early people count many times       |
-| radius | sqrt(C_n ..), (28); twice it in (29)  | sqrt(2 log2(N) ..), at least the side       |
-| split  | 2 sqrt(d) side, for one arm, (17)     | the side, for all arms; depth is limited    |
-| choice | even among active arms, (8)           | exponential weights of their estimates      |
+| noise  | of every person on every pair, (12)   | of the people in a bin only                 |
+| sums   | once in (26) and (28)                 | cumulative sums, added after every batch,   |
+|        |                                       | so early people count repeatedly            |
+| radius | sqrt(C_n ..), (28); doubled in (29)   | sqrt(2 log2(N) ..), at least the side       |
+| split  | radius < 2 sqrt(d) side, one arm (17) | radius < side, all arms; limited depth      |
+| choice | uniform among active arms, (8)        | exponential weights of their estimates      |
 
-N is the largest n min(epsilon, 1)^2 of target and sources, and 2^(-depth/d) the side of a bin. This
-was written from the rules: its draws are not the program's.
+N is the largest n min(epsilon, 1)^2 of target and sources; a bin has sides of 2^(-depth/d). The
+code was written from these rules, so its random draws differ from the program's.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ from discreet.lab.experiments import Source
 from discreet.learners.partition.tree import Bins
 from discreet.validation import BoolArray, FloatArray, IntArray
 
-# Estimates that are closer together have equal weights.
-_NEARLY = 0.01
+# Estimates closer than this have equal weights.
+_EQUAL = 0.01
+# Added to denominators.
 _TINY = 1e-4
 
 
 @dataclass(frozen=True)
 class Program:
-    """Serves people as the program does.
+    """The program's rules, in place of a learner.
 
     Attributes:
         epsilon: of the target.
-        batch: people between decisions.
-        leaks: whether a bin has the noise of the people in it alone; otherwise of everybody, (12).
+        batch: number of people between updates.
+        leaks: whether only people in a bin add noise to its sums, as in the program; otherwise
+            everybody does, as (12) requires.
     """
 
     epsilon: float
@@ -50,13 +53,14 @@ class Program:
 
     @property
     def true_epsilon(self) -> float:
-        """An empty bin has no noise, so one more person changes it for certain."""
+        """Infinity with the leak: an empty bin has no noise, so a person in it is certain to be
+        seen."""
         return math.inf if self.leaks else self.epsilon
 
     def __call__(
         self, people: Population, sources: Sequence[Source], rng: np.random.Generator
     ) -> FloatArray:
-        """(n,) the regret of each person of the target, after all sources have reported."""
+        """Regret (n,) of each person of the target; sources report first."""
         assert isinstance(people, People)
         size, arms = people.rewards.shape
         state = _State(
@@ -83,7 +87,7 @@ class Program:
 
 
 class _State:
-    """Sums in L bins of the target and M sources, for K arms.
+    """Sums of the target and M sources in L bins, for K arms.
 
     Args:
         arms, dimension: K and d.
@@ -120,7 +124,7 @@ class _State:
         low = np.where(active, estimates, np.inf).min(axis=1)
         spread = np.where(active, estimates, -np.inf).max(axis=1) - low
         slope = np.log(1.2 * active.shape[1] / active.sum(axis=1)) / (spread + _TINY)
-        slope[spread < _NEARLY] = 0.0
+        slope[spread < _EQUAL] = 0.0
         above = np.where(active, estimates - low[:, None], 0.0)
         shares = np.cumsum(active * np.exp(above * slope[:, None]), axis=1)
         lots = self.rng.random(len(contexts)) * shares[:, -1]
@@ -147,7 +151,7 @@ class _State:
         self._decide(self._times[:, source] >= self.warm_up)
 
     def _decide(self, ready: BoolArray) -> None:
-        """Give arms up, and split, where bins (L,) have had enough people."""
+        """Eliminate arms and split bins (L,) that are past the warm-up."""
         tree, active = self.bins.tree, self.bins.active
         above, below, squared = np.moveaxis(self._sums[:, :, 2:].sum(axis=1), 1, 0)
         estimates = np.clip(above / (below + _TINY), 0.0, 1.0)
@@ -161,7 +165,7 @@ class _State:
         high = self._estimates + np.maximum(radius, side)
         best = np.where(active, low, -np.inf).max(axis=1, keepdims=True)
         self.bins = Bins(tree, active & ~(ready[:, None] & (best > high)))
-        # An arm that was given up just now has to be known well, too.
+        # Includes arms eliminated just now.
         sharp = ready & (depth < self.depth) & ((radius < side) | ~active).all(axis=1)
         if not sharp.any():
             return
@@ -170,7 +174,7 @@ class _State:
         axes = np.where(longest, self.rng.random(edges.shape), -1.0).argmax(axis=1)
         self.bins = self.bins.split(sharp, axes)
         self._times, self._sums, self._estimates = (
-            # Halves stand after all other bins, and begin anew.
+            # `Bins.split` appends the halves; their sums start at 0.
             np.concatenate([kept[~sharp], np.zeros((2 * sharp.sum(), *kept.shape[1:]))])
             for kept in (self._times, self._sums, self._estimates)
         )
