@@ -55,7 +55,7 @@ def test_the_grids_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("what", LOGGED, ids=lambda what: what.number)
-def test_what_the_program_logged_stands_beside_its_rules_alone(
+def test_the_log_stands_beside_the_simulated_program_alone(
     what: TransferFigure,
 ) -> None:
     exponential, symmetric = what.planned(), what.planned(rewards="symmetric")

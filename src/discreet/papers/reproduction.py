@@ -28,7 +28,7 @@ import numpy as np
 from discreet.lab.environments.base import Population, Problem
 from discreet.lab.experiments.engine import Done, Point, Row, Seed, frame_of, run_trials
 from discreet.lab.experiments.means import mean_traces, means
-from discreet.lab.experiments.simulation import DrawSources, Source, people_of, play, trace_of
+from discreet.lab.experiments.simulation import Source, people_of, play, trace_of
 from discreet.lab.results.run import Journal, journal_of
 from discreet.lab.results.screen import Screen
 from discreet.learners.base import Learner
@@ -172,22 +172,24 @@ REGRET = "regret"
 OURS, PUBLISHED = "ours", "published"
 NON_PRIVATE, UNIFORM = "non-private", "uniform"
 
+# The auxiliary sources of a trial.
+DrawSources = Callable[[np.random.Generator], Sequence[Source]]
 # Measurements of a learner after all people have been served, by name.
 Measure = Callable[[Learner[Any, Any, Any], Population], Mapping[str, float]]
 
 
 class Rule(Protocol):
-    """Serves people in place of a learner."""
+    """A simulated method that is not a learner."""
 
     @property
     def true_epsilon(self) -> float:
-        """The epsilon that it holds for each of them."""
+        """The epsilon that holds for each person; infinity for none."""
         ...
 
     def __call__(
         self, people: Population, sources: Sequence[Source], rng: np.random.Generator
     ) -> FloatArray:
-        """(n,) the regret of each person, after all sources have reported."""
+        """Regret (n,) of each person; sources report first."""
         ...
 
 
@@ -220,7 +222,7 @@ class Case:
     Attributes:
         method: `published`, `ours`, `non-private`, `uniform`, ...
         problem: where people come from.
-        learner: its registered name.
+        learner: its registered name, or a rule.
         rounds: people in a trial.
         budget: of the learner.
         arguments: of the learner.
@@ -233,12 +235,11 @@ class Case:
         measure: measures the learner after all people have been served.
         sources: draws the reports of auxiliary sources, in their order.
         probe: makes a watcher of the policies of a trial; None for none.
-        rule: serves in place of the learner; None for none.
     """
 
     method: str
     problem: Problem
-    learner: str
+    learner: str | Rule
     rounds: int
     budget: Budget = field(default_factory=NonPrivate)
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -250,10 +251,10 @@ class Case:
     measure: Measure | None = None
     sources: DrawSources | None = None
     probe: Callable[[], Watcher] | None = None
-    rule: Rule | None = None
 
     def make(self, public_seed: int, noise: SimulatedNoise) -> Learner[Any, Any, Any]:
         """A new learner."""
+        assert isinstance(self.learner, str)
         kind = variant(learner_class(self.learner), self.problem.space, self.budget.trust_model)
         return kind(
             self.problem.domain,
@@ -306,7 +307,7 @@ def plan_of(
     """
     for case in cases:
         whole_number(case.rounds, "rounds", minimum=1)
-        if case.rule is None:
+        if isinstance(case.learner, str):
             case.make(0, SimulatedNoise(0))
     return PaperPlan(
         serve,
@@ -321,11 +322,14 @@ def plan_of(
 def serve(seed: Seed, case: Case) -> list[Row]:
     """One trial of a case; see the module's table."""
     people = people_of(case.problem, case.rounds, seed.base, seed.trial)
-    if case.rule is not None:
-        return _ruled(seed, people, case, case.rule)
+    # They are the same in all cases of a trial, as its people are.
+    drawn = np.random.default_rng(seed.streams(5)[-1])
+    sources = () if case.sources is None else case.sources(drawn)
+    if not isinstance(case.learner, str):
+        return _serve_by_rule(seed, people, sources, case, case.learner)
     probe = None if case.probe is None else case.probe()
     watching = () if probe is None else (probe,)
-    learner, values, seconds = play(seed, people, case.make, case.sources, watching)
+    learner, values, seconds = play(seed, people, case.make, sources, watching)
     counted = {case.metric: values}
     if isinstance(case.problem, Measured):
         counted = case.problem.metrics(people, values)
@@ -345,18 +349,18 @@ def serve(seed: Seed, case: Case) -> list[Row]:
     return [{**row, **promise} for row in rows]
 
 
-def _ruled(seed: Seed, people: Population, case: Case, rule: Rule) -> list[Row]:
-    """One trial of a case without a learner, with the people and sources of the other cases."""
-    _, acting, *_, elsewhere = seed.streams(5)
-    sources = () if case.sources is None else case.sources(np.random.default_rng(elsewhere))
+def _serve_by_rule(
+    seed: Seed, people: Population, sources: Sequence[Source], case: Case, rule: Rule
+) -> list[Row]:
+    """One trial of a case without a learner."""
     started = time.perf_counter()
-    values = rule(people, sources, np.random.default_rng(acting))
+    values = rule(people, sources, np.random.default_rng(seed.streams(2)[1]))
     seconds = time.perf_counter() - started
     at, trace = trace_of(values)
-    counted = {"metric": case.metric, "value": float(values.sum()), "along": at, "trace": trace}
-    unknown = dict.fromkeys(("excess_noise", "protects", "true_epsilon_auxiliary"))
+    measured = {"metric": case.metric, "value": float(values.sum()), "along": at, "trace": trace}
     held = {"true_epsilon": rule.true_epsilon, "seconds": seconds}
-    return [{**counted, "final": False, **held, **unknown}]
+    absent = dict.fromkeys(("excess_noise", "protects", "true_epsilon_auxiliary"))
+    return [{**measured, "final": False, **held, **absent}]
 
 
 def _promise(budget: Budget, learner: Learner[Any, Any, Any], seconds: float) -> Row:
@@ -407,10 +411,11 @@ def results_of(cases: Sequence[Case], frame: pd.DataFrame) -> PaperResults:
         number = row["case"]
         case, promised = cases[number], dict(promises[number])
         seconds, auxiliary = promised.pop("seconds"), promised.pop("true_epsilon_auxiliary")
-        private = case.budget.private
+        private, kept = case.budget.private, promised["true_epsilon"] != math.inf
         setting = {
             **case.setting,
-            "trust_model": case.budget.trust_model,
+            # A claimed epsilon that does not hold is no trust model.
+            "trust_model": case.budget.trust_model if kept else "none",
             "epsilon": case.budget.epsilon if private else None,
             "delta": case.budget.delta if private else None,
             **{key: promised[key] for key in ("true_epsilon", "excess_noise", "protects")},

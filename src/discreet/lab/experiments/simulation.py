@@ -159,10 +159,6 @@ class Source:
             )
 
 
-# The auxiliary sources of a trial.
-DrawSources = Callable[[np.random.Generator], Sequence[Source]]
-
-
 def feed_source(
     learner: Learner[Any, Any, Any],
     name: str,
@@ -233,7 +229,7 @@ def play(
     seed: Seed,
     people: Population,
     make: Callable[[int, SimulatedNoise], Learner[Any, Any, Any]],
-    sources: DrawSources | None = None,
+    sources: Sequence[Source] = (),
     after: Sequence[AfterBatch] = (),
 ) -> tuple[Learner[Any, Any, Any], FloatArray, float]:
     """One trial: a new learner serves the people of `people_of`.
@@ -242,19 +238,18 @@ def play(
         seed: of everything else that is drawn.
         people: in order.
         make: a new learner from its public seed and its noise.
-        sources: draws the auxiliary sources, if any.
+        sources: auxiliary sources, if any.
         after: see `run_learner`.
 
     Returns:
         The learner, (n,) each person's contribution to the metric, and the seconds that the
         learner, its policies and reports took.
     """
-    _, acting, drawn, public, elsewhere = seed.streams(5)
+    _, acting, drawn, public = seed.streams(4)
     noise, rng = SimulatedNoise(drawn), np.random.default_rng(acting)
-    given = () if sources is None else sources(np.random.default_rng(elsewhere))
     started = time.perf_counter()
     learner = make(int(public.generate_state(1)[0]), noise)
-    values = run_with_sources(learner, people, given, rng, noise, after)
+    values = run_with_sources(learner, people, sources, rng, noise, after)
     return learner, values, time.perf_counter() - started
 
 

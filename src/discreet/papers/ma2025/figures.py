@@ -89,10 +89,11 @@ if TYPE_CHECKING:
 
 # The published program, and the same with the noise that its epsilon needs.
 PROGRAM, PROGRAM_PRIVATE = "program", "program, private"
-METHODS = (OURS, PUBLISHED, PROGRAM, PROGRAM_PRIVATE)
+METHODS = (OURS, PUBLISHED)
+LOGGED_METHODS = (*METHODS, PROGRAM, PROGRAM_PRIVATE)
 _LEARNERS = {
     OURS: LocalKernel.name,
-    **dict.fromkeys(METHODS[1:], PublishedPartition.name),
+    PUBLISHED: PublishedPartition.name,
     NON_PRIVATE: LocalKernel.name,
     UNIFORM: UNIFORM,
 }
@@ -217,12 +218,14 @@ class TransferFigure(Reproduction):
         if says["n_auxiliary"] and not specs:
             kind = [says[key] for key in ("n_auxiliary", "epsilon_auxiliary", "gamma", "kappa")]
             specs = tuple(SourceSpec(f"source {m + 1}", *kind) for m in range(says["sources"]))
-        rule, paper = None, None
-        if method in (PROGRAM, PROGRAM_PRIVATE) and epsilon is not None:
-            rule = Program(epsilon, self.batch, leaks=method == PROGRAM)
-        if method == PROGRAM and epsilon is not None:
-            logged = {"rounds": rounds, **says}
-            paper = logged_mean(self.experiment, self.rewards, epsilon, logged)
+        learner: str | Program | None = _LEARNERS.get(method)
+        paper = None
+        if learner is None:
+            assert epsilon is not None
+            learner = Program(epsilon, self.batch, leaks=method == PROGRAM)
+            if learner.leaks:
+                logged = {"rounds": rounds, **says}
+                paper = logged_mean(self.experiment, self.rewards, epsilon, logged)
         # Figure 6 looks at one context, and has one kind of rewards.
         probed = self.form == "average"
         named = {} if probed else {"rewards": self.rewards}
@@ -231,7 +234,7 @@ class TransferFigure(Reproduction):
         return Case(
             method,
             target,
-            _LEARNERS[method],
+            learner,
             rounds,
             NonPrivate() if epsilon is None else Local(epsilon),
             {"source_horizon": says["n_auxiliary"]} if method == PUBLISHED else {},
@@ -241,7 +244,6 @@ class TransferFigure(Reproduction):
             {} if paper is None else {REGRET: paper},
             sources=SyntheticSources(specs, self.rewards) if specs else None,
             probe=partial(Probe, PROBE, target) if probed else None,
-            rule=rule,
         )
 
 
@@ -266,7 +268,7 @@ def illustration(figure: TransferFigure) -> Iterator[Case]:
     """Figure 6: no, weak and effective auxiliary data."""
     sizes, epsilons = figure.grid["rounds"], figure.grid["epsilon"]
     for rounds, epsilon, method, people in product(
-        sizes, epsilons, METHODS[:2], figure.grid["auxiliary"]
+        sizes, epsilons, METHODS, figure.grid["auxiliary"]
     ):
         panel = [method]
         panel += [f"epsilon {epsilon:g}"] if len(epsilons) > 1 else []
@@ -291,7 +293,7 @@ def target_sizes(figure: TransferFigure) -> Iterator[Case]:
         several = f"{number} source{'s' if number > 1 else ''}"
         kinds[f"{several} of {people:,}, epsilon {epsilon:g}"] = _alike(people, number, epsilon)
     for method, (kind, setting), epsilon, rounds in product(
-        METHODS, kinds.items(), grid["epsilon"], grid["rounds"]
+        LOGGED_METHODS, kinds.items(), grid["epsilon"], grid["rounds"]
     ):
         label = f"epsilon {epsilon:g}"
         yield figure.case(method, rounds, epsilon, label, f"{method}, {kind}", setting)
@@ -303,7 +305,7 @@ def source_sizes(figure: TransferFigure) -> Iterator[Case]:
     for rounds, epsilon, method, gamma, auxiliary, number, people in product(
         grid["rounds"],
         grid["epsilon"],
-        METHODS,
+        LOGGED_METHODS,
         grid["gamma"],
         grid["auxiliary_epsilon"],
         grid["sources"],
@@ -323,7 +325,7 @@ def quality(figure: TransferFigure) -> Iterator[Case]:
     kinds: list[dict[str, Any]] = [{"n_auxiliary": 0}]
     kinds += [_alike(people, number, *kind) for number, people, *kind in drawn]
     for rounds, epsilon, method, setting in product(
-        grid["rounds"], grid["epsilon"], METHODS, kinds
+        grid["rounds"], grid["epsilon"], LOGGED_METHODS, kinds
     ):
         with_data = setting["n_auxiliary"] > 0
         label = f"{method}, {'with' if with_data else _NO_DATA}"
@@ -337,7 +339,9 @@ def order(figure: TransferFigure) -> Iterator[Case]:
     low, high = min(grid["auxiliary_epsilon"]), max(grid["auxiliary_epsilon"])
     for rounds, epsilon in product(grid["rounds"], grid["epsilon"]):
         panel = f"{rounds:,} people, epsilon {epsilon:g}"
-        for method, people, which in product(METHODS, grid["auxiliary"], (HIGH_FIRST, LOW_FIRST)):
+        for method, people, which in product(
+            LOGGED_METHODS, grid["auxiliary"], (HIGH_FIRST, LOW_FIRST)
+        ):
             poor = SourceSpec("low quality", people, low)
             good = SourceSpec("high quality", people, high)
             setting = {

@@ -57,7 +57,6 @@ from discreet.papers.report import (
     Row,
     add_row,
     hues,
-    printed,
     rows_of,
     trials_of,
 )
@@ -357,26 +356,19 @@ def sweep_table(what: TransferFigure, results: PaperResults) -> Group:
     for panel, curves in frame.groupby("panel", sort=False):
         values = sorted(set(curves["x"].dropna()))
         keys: list[float | None] = [*([None] if curves["x"].isna().any() else []), *values]
-        heads = ["any" if key is None else thousands(key) for key in keys]
-        lines: list[tuple[str, list[str], str]] = []
+        table = terminal_table(["", *("any" if key is None else thousands(key) for key in keys)])
         for (label, _), own in curves.groupby(["label", "method"], sort=False):
-            rows = {row["x"]: row for row in rows_of(own)}
-            known = [rows.get(key) for key in keys]
+            cells = {row["x"]: row for row in rows_of(own)}
             style = "dim" if own["epsilon"].isna().all() else ""
-            lines.append((str(label), [_mean(row) if row else "" for row in known], style))
-            if own["paper"].notna().any():
-                texts = [printed(row, ",.0f") if row else "" for row in known]
-                lines.append(("  paper", texts, "dim"))
-        if len(lines) < len(heads):  # a line for each value
-            table = terminal_table([what.axis, *(label.strip() for label, *_ in lines)])
-            for row in zip(heads, *(texts for _, texts, _ in lines), strict=True):
-                table.add_row(*row)
-        else:
-            table = terminal_table(["", *heads])
-            for label, texts, style in lines:
-                table.add_row(label, *texts, style=style)
+            add_row(table, f"{label}", [cells.get(key) for key in keys], _mean, ",.0f", style)
+        if table.row_count < len(keys):  # a row for each value instead
+            names, *columns = (list(column.cells) for column in table.columns)
+            heads = [column.header for column in table.columns[1:]]
+            table = terminal_table([what.axis, *(str(name).strip() for name in names)])
+            for head, texts in zip(heads, columns, strict=True):
+                table.add_row(head, *texts)
         for column in table.columns[1:]:
-            column.no_wrap = False  # there may be many
+            column.no_wrap = False  # there may be many values
         shown += [Text("\n" * bool(shown) + str(panel), style="bold"), table]
     return Group(*shown)
 
