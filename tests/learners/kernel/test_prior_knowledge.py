@@ -356,6 +356,7 @@ def test_directions_are_the_same_by_the_smaller_matrix() -> None:
     assert np.allclose(*covariances, atol=1e-5 * np.abs(covariances[0]).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [Local(2.0), Joint(4.0, 1e-6)])
 def test_the_posterior_is_calibrated_under_clipping(budget: Budget) -> None:
     """Runs of given seeds, whose functions are drawn from the kernel."""
@@ -386,6 +387,7 @@ def test_the_posterior_is_calibrated_under_clipping(budget: Budget) -> None:
     assert 0.6 < np.mean(squares) < 1.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [Local(2.0), Joint(1.0, 1e-6)])
 def test_a_given_kernel_and_noise_bound_reduce_regret(budget: Budget) -> None:
     """Two runs each, of given seeds; over seeds the saving is several standard errors."""

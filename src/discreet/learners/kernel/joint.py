@@ -89,7 +89,8 @@ overconfident.
 that double; a shorter first epoch, whose histograms are mostly noise; a fifth of the horizon in the
 gain, with less mean regret but runs that never try an arm again; a variance of rewards below that
 of signs, and residuals t - h clipped, both as the histogram tells them; shorter epochs where arms
-are points; a second epoch of .4 to 2.5 times the first; under a given kernel draws of 1 at first.
+are points; a second epoch of .4 to 2.5 times the first; under a given kernel draws of 1 at first;
+for thirty arms shorter epochs, functions of means alone at first, or picked as for few arms.
 """
 
 from __future__ import annotations
@@ -507,8 +508,7 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         self._kept: tuple[tuple[int, int], HyperparameterPosterior, PosteriorMixture] | None = None
         self._weights: FloatArray | None = None
         self._ranks = Ranks.plain(domain.dimension)
-        size = self.arms * len(self.features)
-        self._information = GaussianNaturalParameters.zeros(size)
+        self._information = GaussianNaturalParameters.zeros(self.arms * len(self.features))
         # Shares of rewards in each bin, their precision, and how many rewards they are of.
         self._rewards = np.zeros(len(_EDGES) - 1), 0.0, 0.0
 
@@ -820,10 +820,9 @@ class JointKernel(KernelLearner[JointKernelPolicy, Observations, EpochStatistics
         lengths = [max(grown, self._first_length)]
         if self._kernel_prior is not None:
             lengths = self._lengths(grown)
-        people, after = lengths[0], 1000 + self.people
+        people, after, last = lengths[0], 1000 + self.people, False
         if least:  # arms are given, so several epochs would only have more noise
             people = longest(self.half_life, left_in_log, _SHARE_OF_HALF_LIFE)
-        last = False
         if self.horizon is not None and not least:
             remaining = max(self.horizon + of_logs - self.people, 1)
             if people >= remaining:

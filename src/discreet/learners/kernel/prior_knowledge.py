@@ -99,7 +99,8 @@ class LowRankPosterior:
     def deviations(self, phi: FloatArray) -> FloatArray:
         """(n, K) posterior standard deviations of 2 f - 1 at contexts with features (n, m)."""
         halves = self.half.reshape(*self.mean.shape, -1)
-        return np.stack([np.sqrt(((phi @ half) ** 2).sum(axis=1)) for half in halves], axis=1)
+        squares = (((phi @ (half @ half.T)) * phi).sum(axis=1) for half in halves)
+        return np.stack([np.sqrt(np.maximum(square, 0.0)) for square in squares], axis=1)
 
 
 @dataclass(frozen=True)
