@@ -112,7 +112,7 @@ POINTS: tuple[Block, ...] = (
     Table(
         name="capri-regret",
         page=EPOCHS,
-        seconds=3200,
+        seconds=4100,
         heads=("kernel, people", "learner"),
         rows=tuple(
             row

@@ -371,11 +371,9 @@ def test_a_resumed_run_has_the_settings_of_the_interrupted_one(
 WISHES: list[tuple[str, tuple[object, ...], str]] = [
     ("dubey-figure-1", ("--delta", 1.5), "delta was 1.5"),
     ("dubey-figure-2", ("--delta", 0.1), "varies it"),
-    ("dubey-figure-1", ("--published",), "leaves no method out"),
     ("dubey-figure-1", ("--method", "theirs"), "the method was 'theirs'; it must be one of 'publ"),
     ("usca-error-rate", ("--delta", 1e-5), "needs none"),
-    ("usca-error-rate", ("--published",), "leaves no method out"),
-    ("capri-regret", ("--method", "theirs"), "'elimination, rigorous'"),
+    ("capri-regret", ("--method", "theirs"), "'proved widths'"),
     # The first epoch of a learner takes more people than these.
     ("capri-regret", ("--rounds", 2), "horizon"),
     ("ldpmab-figure-7", ("--kappa", 1), "--kappa was given, but this figure does not vary it"),

@@ -51,20 +51,16 @@ def test_the_settings() -> None:
     rules = [case.arguments["calibration"] for case in published]
     assert {rule.deviations for rule in rules} == {None, 3.0}
     assert all(isinstance(rule, PublishedElimination) for rule in rules)
-    assert len({case.panel for case in CAPRI_REGRET.planned()}) == 4
+    assert len({case.panel for case in CAPRI_REGRET.planned()} - {""}) == 4
     errors = USCA_ERROR_RATE.planned()
     assert {case.budget.epsilon for case in errors if case.budget.private} == {0.1, 1.0, 10.0}
     assert {case.budget.delta for case in errors if case.budget.private} == {0.0}
 
 
-def test_rigorous_elimination_runs_when_it_is_named_or_wished() -> None:
-    quick = {case.method for case in CAPRI_REGRET.planned()}
-    assert "elimination, rigorous" not in quick
-    assert {case.method for case in CAPRI_REGRET.planned(published=True)} - quick == {
-        "elimination, rigorous"
-    }
-    named = CAPRI_REGRET.planned(rounds=[100], method=["elimination, rigorous", "uniform"])
-    assert {case.method for case in named} == {"elimination, rigorous", "uniform"}
+def test_proved_widths_are_in_the_table_alone() -> None:
+    assert "proved widths" in {case.method for case in CAPRI_REGRET.planned()}
+    named = CAPRI_REGRET.planned(rounds=[100], method=["proved widths", "uniform"])
+    assert {case.method for case in named} == {"proved widths", "uniform"}
     rules = [case.arguments["calibration"] for case in named if case.budget.private]
     assert {type(rule) for rule in rules} == {BernsteinElimination}
     assert all(case.panel == "" for case in named if case.budget.private)

@@ -84,10 +84,6 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "method": ("method", _list(str, "Only this method, such as ours", "--method")),
     "only": ("only", _list(str, "Only this data set", "--only")),
     "table": ("table", _list(int, "Only this table of the paper")),
-    "published": (
-        "published",
-        _option(bool, "Also run the published method where it is slow.", "--published"),
-    ),
     "folder": ("data", _option(Path, "Folder with adult/, jobs/ and taxi/.", "--data")),
     "files": ("data", _option(Path | None, _FILES, "--data")),
     "log_scale": (

@@ -452,12 +452,10 @@ class CaseRequest:
     Attributes:
         rounds: people in a trial.
         delta: of every budget, where the reproduction does not vary it.
-        slow: whether slow methods run too.
     """
 
     rounds: int
     delta: float
-    slow: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -468,13 +466,11 @@ class RegretFigure(Reproduction):
         rounds: people in a trial in the paper, or several such numbers.
         delta: the paper's; None where delta is varied, or where budgets have none.
         cases: the cases of a request.
-        slow: the methods that `CaseRequest.slow` adds, in words; "" for none.
     """
 
     rounds: tuple[int, ...]
     delta: float | None
     cases: Callable[[CaseRequest], Iterable[Case]]
-    slow: str = ""
     form: str = "regret"
 
     @property
@@ -485,7 +481,6 @@ class RegretFigure(Reproduction):
             "delta": self.delta,
             **dict.fromkeys(RUN_OPTIONS),
             "log_scale": False,
-            "published": False,
             "method": None,
         }
 
@@ -497,12 +492,9 @@ class RegretFigure(Reproduction):
         self,
         rounds: Sequence[int] | None = None,
         delta: float | None = None,
-        published: bool = False,
         method: Sequence[str] | None = None,
     ) -> list[Case]:
         """The cases of the named methods (all if none), with the paper's numbers by default.
-
-        A method that runs only on request does so when it is named.
 
         Raises:
             InvalidInput: for numbers that are not allowed, a delta where it is varied, or a method
@@ -513,17 +505,9 @@ class RegretFigure(Reproduction):
             raise InvalidInput(
                 f"delta was {delta}, but {self.name} varies it or needs none; leave it out."
             )
-        if published and not self.slow:
-            raise InvalidInput(f"{self.name} leaves no method out; do not ask for all of them.")
         chosen = self.delta if delta is None else probability(delta, "delta")
-
-        def cases(slow: bool) -> list[Case]:
-            return [case for n in sizes for case in self.cases(CaseRequest(n, chosen or 0.0, slow))]
-
-        quick = cases(published)
-        if self.slow and not set(method or ()) <= {case.method for case in quick}:
-            quick = cases(True)
-        return of_methods(quick, method)
+        cases = [case for n in sizes for case in self.cases(CaseRequest(n, chosen or 0.0))]
+        return of_methods(cases, method)
 
 
 def record_of(setting: Point, method: str, mean: Mapping[Any, Any], paper: float | None) -> Row:

@@ -157,8 +157,6 @@ GP_UCB = "gp_ucb"
 OURS_LOCAL, PUBLISHED_LOCAL = "ours, local", "published, local"
 EXACT = "non-private, exact"
 _TABLE_1_ROUNDS = 10_000
-# Of Table 1, the function on which a trial of the published method takes seconds, not a minute.
-_QUICK = "camel"
 # The exact posterior costs time and memory that grow with the square of the rounds.
 _MOST_EXACT = 2000
 
@@ -256,7 +254,7 @@ def _table_cases(
     yield case(NON_PRIVATE, NonPrivate())
     yield from (case(OURS, budget) for budget in joint)
     yield case(UNIFORM, NonPrivate(), UNIFORM)
-    if sets and (request.slow or benchmark.name == _QUICK):
+    if sets:
         rule = PublishedJoint(request.rounds)
         yield from (case(PUBLISHED, budget, calibration=rule) for budget in joint)
 
@@ -308,7 +306,6 @@ TABLE_1 = RegretFigure(
         "bring 100 random points each, the points too. Length scales are taken as public. "
         f"{_DELTA_NOTE}"
     ),
-    slow="the published method on styb and mw, about a minute for each trial",
 )
 
 DUBEY_2021 = (FIGURE_1, FIGURE_2, TABLE_1)

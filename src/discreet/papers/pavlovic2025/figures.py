@@ -118,7 +118,7 @@ def chance_error(learner: Learner[Any, Any, Any], people: Population) -> dict[st
 
 
 OURS_LOCAL, NARROW = "ours, local", "published, z = 3"
-ELIMINATION, RIGOROUS = "elimination", "elimination, rigorous"
+ELIMINATION, PROVED = "elimination", "proved widths"
 UNIFORM_DESIGN, CHANCE = "uniform design", "random choice"
 
 # A method, its learner, its budgets and what it is given beyond what all learners know.
@@ -132,11 +132,10 @@ def capri_regret(request: CaseRequest) -> Iterator[Case]:
     capri, ours, rounds = Capri.name, LocalKernel.name, request.rounds
     for surface in FUNCTIONS:
         problem = surface.problem()
-        rigorous = BernsteinElimination(surface.norm)
         methods: Methods = [
             (PUBLISHED, capri, joint, {"calibration": PublishedElimination()}),
             (NARROW, capri, joint, {"calibration": PublishedElimination(deviations=3.0)}),
-            (RIGOROUS, capri, joint if request.slow else (), {"calibration": rigorous}),
+            (PROVED, capri, joint, {"calibration": BernsteinElimination(surface.norm)}),
             (ELIMINATION, capri, joint, {}),
             (OURS, ours, joint, {}),
             # More people take hours.
@@ -155,7 +154,7 @@ def capri_regret(request: CaseRequest) -> Iterator[Case]:
                     budget,
                     surface.arguments(problem) | published if learns else {},
                     surface.setting(rounds),
-                    "" if method == RIGOROUS else f"{surface.name}, {rounds:,} people",
+                    "" if method == PROVED else f"{surface.name}, {rounds:,} people",
                     method,
                     measure=share_wrong if learns else None,
                 )
@@ -205,7 +204,6 @@ CAPRI_REGRET = RegretFigure(
         "eliminate no arm. z = 3: the same noise; arms are eliminated three posterior deviations "
         "behind the best. Share wrong: of contexts whose recommended arm loses more than 0.05."
     ),
-    slow="elimination with rigorous widths, 5 to 20 seconds for each trial",
     form="trade-off",
 )
 
