@@ -410,7 +410,7 @@ PAPERS: tuple[Block, ...] = (
     Table(
         name="dubey-table-1",
         page=PAGE,
-        seconds=1700,
+        seconds=6100,
         heads=("function", "points", "epsilon"),
         rows=tuple(
             Row(
