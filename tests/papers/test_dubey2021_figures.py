@@ -62,7 +62,7 @@ def test_the_papers_settings() -> None:
     assert [function.name for function in benchmarks()] == ["camel", "styb", "mw"]
 
 
-def test_published_noise_is_that_of_private_sets() -> None:
+def test_the_published_method_runs_on_private_sets_of_every_function() -> None:
     published = [case.setting for case in TABLE_1.planned(method=["published"])]
     assert {setting["function"] for setting in published} == {"camel", "styb", "mw"}
     assert {setting["points"] for setting in published} == {"private sets"}

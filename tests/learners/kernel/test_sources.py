@@ -225,7 +225,6 @@ def test_the_histogram_beside_a_vector_shows_where_people_are() -> None:
     assert learner.weights @ inside > 2.0 * inside.mean()
 
 
-@pytest.mark.slow
 def test_reports_of_sources_are_in_units_of_the_clipping_range() -> None:
     """A short range changes predictions in the units of rewards by what the prior says alone."""
     learner = hear(joint(reward_bounds=RewardBounds(0.0, 1.0)), truth, 20_000, 20.0, 4)
